@@ -43,7 +43,7 @@ from kg_loaders.formats.wordnet import find_wordnet  # noqa: E402
 LONGER = 40
 LONGEST = (
     "kills/test_kills.py", "kept/encoders/test_encoder_contract.py", "kept/demo/test_demo.py",
-    "kept/training/test_processes.py", "kept/training/test_sharded_layers.py",
+    "kept/training/test_processes.py", "kept/training/test_shards.py",
     "parity/test_other_sizes.py", "test_benchmark_scripts.py", "kept/test_cluster.py",
     "kept/comparison/test_experiment_runs.py", "kg_loaders/rdf/test_rdf.py",
     "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py", "kept/training/test_stream.py",

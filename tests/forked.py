@@ -22,7 +22,6 @@ WARM = (
     "pytest",
     "kept.cli.link.run", "kept.cli.training.pretrain_run", "kept.cli.training.finetune_run",
     "kept.cli.comparing.compare_run", "kept.cli.kgc.training",
-    "kept.training.processes.sharded_layers", "kept.training.processes.sharded_table",
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
     "transformers.models.bert.modeling_bert", "kept.cli.training.vectors_run",
     "kept.joint.assembly", "kept.extending.extend", "kg_loaders.checks",

@@ -63,6 +63,14 @@ Track = Annotated[
         help="Curves in one of {kept.integrations.trackers:NAMES} too; may be repeated.",
     ),
 ]
+Sharding = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PART",
+        help="Under a launcher: what the processes share out, each with a part of it "
+        "({kept.training.config:Shard}); may be repeated.",
+    ),
+]
 Going = Annotated[
     bool, typer.Option("--resume", help="Resume from the last checkpoint in the folder.")
 ]

@@ -186,6 +186,8 @@ class KnowledgeEncoder(KnowledgeModel):
     unused: tuple[str, ...] = ("host.pooler.",)
     """Prefixes of parameters that no output depends on: they never get a gradient. An encoder whose
     configuration decides it sets its own in `__init__`."""
+    enters_layers: ClassVar[bool] = False
+    """Whether it computes with parts of the host's layers, instead of calling each as a whole."""
     own_vectors: ClassVar[tuple[str, ...]] = ()
     """Values of the option `vectors` computed from the run's own graph; others name files."""
 

@@ -86,6 +86,7 @@ class ERNIE(KnowledgeEncoder):
     """
 
     config_class = ERNIEConfig
+    enters_layers = True
     parts = {  # noqa: RUF012 - a class variable of the base
         "host": ("host.",),
         "fusion": ("fusions.",),

@@ -30,6 +30,7 @@ from kept.graphs.coverage import Coverage, caution
 from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
 from kept.heads.span import Span
 from kept.randomness import generator
+from kept.training.processes.together import ALONE, Processes
 
 Set = Literal["dev", "test"]
 
@@ -85,9 +86,14 @@ class FinetuneRun:
         lines = (caution(coverage.as_json(), name) for name, coverage in self.coverage.items())
         return [line for line in lines if line is not None]
 
-    def evaluate(self, model: torch.nn.Module, step: int) -> dict[str, float]:
-        """Scores on dev while training, and the weights of mixed layers."""
-        dev_scores = self.score("dev")[1]
+    def evaluate(
+        self, model: torch.nn.Module, step: int, *, together: Processes = ALONE
+    ) -> dict[str, float]:
+        """Scores on dev while training, and the weights of mixed layers.
+
+        Items are shared out over the processes that train `together`, which all call this.
+        """
+        dev_scores = self.score("dev", together=together)[1]
         correlations = {
             name: dev_scores[name]["estimate"] for name in CORRELATIONS if name in dev_scores
         }
@@ -97,19 +103,24 @@ class FinetuneRun:
         mix = self.model.layer_weights(self.task) or {"weights": []}
         correlations |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
         for name, run in self.further.items():
-            own = run.evaluate(model, step)
+            own = run.evaluate(model, step, together=together)
             correlations |= {f"{name}: {score}": value for score, value in own.items()}
         return correlations
 
-    def score(self, name: str, data: TaskData | None = None) -> tuple[Answers, dict[str, Any]]:
-        """Predictions for a set (or `data`, made of it), and its scores beside the baseline's."""
+    def score(
+        self, name: str, data: TaskData | None = None, *, together: Processes = ALONE
+    ) -> tuple[Answers, dict[str, Any]]:
+        """Predictions for a set (or `data`, made of it), and its scores beside the baseline's;
+        `together` as in `evaluate`."""
         task, _, own = name.rpartition("/")
         if task:
-            return self.further[task].score(own, data)
+            return self.further[task].score(own, data, together=together)
         config, question = self.config, self.model.question(self.task)
         data = self.evaluation[name] if data is None else data
         kind = question.problem_type
-        predicted = predict(self.model, data, threshold=config.threshold, task=self.task)
+        predicted = predict(
+            self.model, data, threshold=config.threshold, task=self.task, together=together
+        )
         answered = [
             scores(
                 answers,
@@ -143,12 +154,13 @@ class FinetuneRun:
         }
         return predicted, counts | answered[0] | {"baseline": answered[1]}
 
-    def metrics(self) -> tuple[dict[str, Any], dict[str, Answers]]:
-        """Everything about the finished model, and its predictions by set."""
+    def metrics(self, *, together: Processes = ALONE) -> tuple[dict[str, Any], dict[str, Answers]]:
+        """Everything about the finished model, and its predictions by set; `together` as in
+        `evaluate`."""
         predictions: dict[str, Answers] = {}
         metrics: dict[str, Any] = {}
         for name in self.evaluation:
-            predictions[name], metrics[name] = self.score(name)
+            predictions[name], metrics[name] = self.score(name, together=together)
         if self.further:
             metrics["also"] = {name: run.described() for name, run in self.further.items()}
         return {**self.described(), **metrics}, predictions
@@ -167,8 +179,12 @@ def predict(
     threshold: float,
     batch_size: int = 32,
     task: int = 0,
+    together: Processes = ALONE,
 ) -> Answers:
     """Labels for every item of `data`, in its order; the model is left in the mode it was in.
+
+    Where several processes call it `together`, each reads its share of the batches, which are those
+    of one process, and all get every label.
 
     Of a regression the number, as text of six places. Of a span its words, "" for no answer: where
     there may be none, the best span must be more than `threshold` better. Of choices the number of
@@ -178,7 +194,7 @@ def predict(
     question = model.question(task)
     names, kind = question.labels, question.problem_type
     labels: dict[int, tuple[str, ...]] = {}
-    for chosen, samples, batch, logits in _answered(model, data, batch_size, task):
+    for chosen, samples, batch, logits in _answered(model, data, batch_size, task, together):
         place = -1
         for item, sample in zip(chosen, samples, strict=True):
             place += 1
@@ -202,6 +218,8 @@ def predict(
             else:
                 numbers = [int(logits[place].argmax())]
             labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
+    for others in together.from_each(labels):
+        labels |= others
     return [labels[i] for i in range(len(data))]
 
 
@@ -217,16 +235,23 @@ def class_logits(
 
 
 def _answered(
-    model: KnowledgeForTask, data: TaskData, batch_size: int, task: int
+    model: KnowledgeForTask,
+    data: TaskData,
+    batch_size: int,
+    task: int,
+    together: Processes = ALONE,
 ) -> Iterator[tuple[list[int], list[KnowledgeBatch], KnowledgeBatch, Tensor]]:
     """Items, their samples, the batch of these and its logits, the shortest items first.
 
-    In evaluation mode; at the end the model is in the mode it was in.
+    In evaluation mode; at the end the model is in the mode it was in. Each of several processes
+    gets a share of the batches, and all the same number, for which some are read twice.
     """
     was_training = model.training
     model.eval()
     order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
-    for start in range(0, len(order), batch_size):
+    starts = range(0, len(order), batch_size)
+    for turn in range(0, len(starts), together.n):
+        start = starts[min(turn + together.rank, len(starts) - 1)]
         chosen = order[start : start + batch_size]
         samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
         batch = data.collate(samples, epoch=0, seed=0, step=0)

@@ -41,9 +41,13 @@ class HostTable(nn.Embedding):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HostTable:
         """As any module, but on the device where the table is; one on meta is made anywhere."""
-        change = fn
-        if not self.weight.is_meta:
-            to: Any = fn(self.weight.new_empty(0)).dtype
-            change = lambda tensor: tensor.to(to)  # noqa: E731
-        super()._apply(change, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(type_of(fn, self.weight), recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+def type_of(fn: Callable[[Tensor], Tensor], weight: Tensor) -> Callable[[Tensor], Tensor]:
+    """What `fn` does to the type of a tensor, where `weight` is; to one on meta it does all."""
+    if weight.is_meta:
+        return fn
+    to: Any = fn(weight.new_empty(0)).dtype
+    return lambda tensor: tensor.to(to)

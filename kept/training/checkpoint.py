@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,6 +51,19 @@ class TrainState(BaseModel):
     scalars: dict[str, float] = {}
 
 
+Part = Callable[[Tensor, Tensor], Tensor]
+"""Of a parameter and a value of it or of its state: another, whole or a part of the value."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The tensors of a model and its optimisers where each process holds parts of them."""
+
+    weights: dict[str, Tensor]
+    states: dict[str, Tensor]
+    scalars: dict[str, float]
+
+
 def save_checkpoint(
     folder: Path,
     *,
@@ -57,16 +71,18 @@ def save_checkpoint(
     optimisers: Mapping[str, Optimizer],
     state: TrainState,
     keep: int,
+    whole: Whole | None = None,
 ) -> Path:
     """Write `folder/step-N` and drop all but the last `keep`.
 
+    `whole`: what is written in place of the tensors that `model` and `optimisers` hold.
     When anything fails, a full disk too, the older checkpoints are untouched and
     `CheckpointError` says what failed.
     """
     target = folder / f"step-{state.step:08d}"
     try:
         with whole_folder(target, kind="checkpoint", is_kind=_is_checkpoint, force=True) as part:
-            _write(part, model, optimisers, state)
+            _write(part, model, optimisers, state, whole)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"{target} could not be written ({error}); older checkpoints are untouched, "
@@ -77,11 +93,13 @@ def save_checkpoint(
     return target
 
 
-def publish_model(run_dir: Path, model: nn.Module) -> None:
-    """Write the model's own files into `run_dir`, each replaced at once."""
+def publish_model(
+    run_dir: Path, model: nn.Module, weights: Mapping[str, Tensor] | None = None
+) -> None:
+    """Write the model's own files into `run_dir`, each replaced at once; `weights`: as `Whole`."""
     try:
         with whole_files(run_dir) as part:
-            model.save_pretrained(part)  # type: ignore[operator]  # every encoder has it
+            _save_model(part, model, weights)
         seal_model(run_dir)  # with what lies there beside the model: tokenizer, settings
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"the model could not be written to {run_dir}: {error}") from error
@@ -115,10 +133,12 @@ def load_checkpoint(
     model: nn.Module,
     optimisers: Mapping[str, Optimizer],
     check: Callable[[TrainState], None] | None = None,
+    own: Part = lambda _held, whole: whole,
 ) -> TrainState:
     """Verify `path`, then put its weights and optimiser states into `model` and `optimisers`.
 
-    `check` gets the state before anything is changed and may raise.
+    `check` gets the state before anything is changed and may raise. `own(parameter, value)` is what
+    this process holds of a value.
     """
     files = verify_checkpoint(path)
     state = _read_json(files[STATE], TrainState)
@@ -127,8 +147,8 @@ def load_checkpoint(
     weights = [
         f for name, f in files.items() if name.endswith(".safetensors") and name != OPTIMISER
     ]
-    _load_weights(path, weights, model)
-    _load_optimisers(path, files[OPTIMISER], state, model, optimisers)
+    _load_weights(path, weights, model, own)
+    _load_optimisers(path, files[OPTIMISER], state, model, optimisers, own)
     return state
 
 
@@ -138,10 +158,17 @@ def _is_checkpoint(folder: Path) -> bool:
 
 
 def _write(
-    folder: Path, model: nn.Module, optimisers: Mapping[str, Optimizer], state: TrainState
+    folder: Path,
+    model: nn.Module,
+    optimisers: Mapping[str, Optimizer],
+    state: TrainState,
+    whole: Whole | None,
 ) -> None:
-    model.save_pretrained(folder)  # type: ignore[operator]  # every encoder has it; nn.Module says Tensor
-    tensors, scalars = _flatten(model, optimisers)
+    _save_model(folder, model, None if whole is None else whole.weights)
+    if whole is None:
+        tensors, scalars = states_of(model, optimisers)
+    else:
+        tensors, scalars = whole.states, whole.scalars
     save_file(tensors, folder / OPTIMISER)
     full = state.model_copy(update={"scalars": scalars})
     (folder / STATE).write_text(full.model_dump_json(), encoding="utf-8")
@@ -149,16 +176,28 @@ def _write(
     seal(folder, MODEL, {}, files)
 
 
-def _flatten(
-    model: nn.Module, optimisers: Mapping[str, Optimizer]
+def _save_model(folder: Path, model: nn.Module, weights: Mapping[str, Tensor] | None) -> None:
+    given = {} if weights is None else {"state_dict": dict(weights)}
+    model.save_pretrained(folder, **given)  # type: ignore[operator]  # every encoder has it; nn.Module says Tensor
+
+
+def states_of(
+    model: nn.Module,
+    optimisers: Mapping[str, Optimizer],
+    whole: Part = lambda _parameter, value: value,
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Tensors and numbers of the states of `optimisers`, by `optimiser/parameter/key`.
+
+    `whole(parameter, value)` is what stands for a tensor.
+    """
     tensors: dict[str, Tensor] = {}
     scalars: dict[str, float] = {}
     for kind, optimiser in optimisers.items():
         for name, parameter in _parameters(model, optimiser).items():
             for key, value in optimiser.state.get(parameter, {}).items():
                 if isinstance(value, Tensor):
-                    tensors[f"{kind}/{name}/{key}"] = value.detach().cpu().contiguous()
+                    value = whole(parameter, value).detach()
+                    tensors[f"{kind}/{name}/{key}"] = value.cpu().contiguous()
                 else:
                     scalars[f"{kind}/{name}/{key}"] = value
     return tensors, scalars
@@ -187,22 +226,28 @@ def _read_json(path: Path, kind: type[_Model]) -> _Model:
         raise CheckpointError(f"{path} is missing or not what was written: {error}") from error
 
 
-def _load_weights(path: Path, files: list[Path], model: nn.Module) -> None:
+def _load_weights(path: Path, files: list[Path], model: nn.Module, own: Part) -> None:
     """Copy in place; names tied to one tensor need only one of them in the files."""
-    targets = model.state_dict(keep_vars=False)
+    targets = model.state_dict(keep_vars=True)
     loaded: set[str] = set()
     for file in files:
         with readable(file), safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118  # not a mapping
                 if name not in targets:
                     raise CheckpointError(f"{path}: the model has no tensor {name!r}")
-                _copy(path, name, tensors.get_tensor(name), targets[name])
+                held = targets[name]
+                _copy(path, name, own(held, tensors.get_tensor(name)), held)
                 loaded.add(name)
-    reached = {targets[name].data_ptr() for name in loaded}
-    missing = [name for name, value in targets.items() if value.data_ptr() not in reached]
+    reached = {_place(targets[name]) for name in loaded}
+    missing = [name for name, value in targets.items() if _place(value) not in reached]
     if missing:
         raise CheckpointError(f"{path} lacks {len(missing)} tensors of the model: {missing[:5]}")
     require_finite(model, path)
+
+
+def _place(value: Tensor) -> int:
+    """Where a tensor lies; a part of one, or one without numbers, lies nowhere else."""
+    return value.data_ptr() or id(value)
 
 
 def _copy(path: Path, name: str, source: Tensor, target: Tensor) -> None:
@@ -221,16 +266,21 @@ def _load_optimisers(
     state: TrainState,
     model: nn.Module,
     optimisers: Mapping[str, Optimizer],
+    own: Part,
 ) -> None:
     flat: dict[str, Any] = {**load_file(file), **state.scalars}
     for kind, optimiser in optimisers.items():
-        numbers = {name: i for i, name in enumerate(_parameters(model, optimiser))}
+        parameters = _parameters(model, optimiser)
+        numbers = {name: i for i, name in enumerate(parameters)}
         entries: dict[int, dict[str, Any]] = {}
         for full in [name for name in flat if name.startswith(f"{kind}/")]:
             _, name, key = full.split("/")
             if name not in numbers:
                 raise CheckpointError(f"{path}: optimiser {kind!r} has no parameter {name!r}")
-            entries.setdefault(numbers[name], {})[key] = flat.pop(full)
+            value = flat.pop(full)
+            if isinstance(value, Tensor):
+                value = own(parameters[name], value)
+            entries.setdefault(numbers[name], {})[key] = value
         optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
     if flat:
         raise CheckpointError(f"{path} holds states of no optimiser here: {sorted(flat)[:5]}")

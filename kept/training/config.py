@@ -32,6 +32,9 @@ OPERATIONAL = frozenset(
 )  # fmt: skip
 """Fields of `TrainConfig` that do not affect the weights: a resumed run may change them."""
 
+Shard = Literal["tables", "layers"]
+"""What several processes may share out: rows of tables of entities, weights of layers."""
+
 SINCE_0_2 = {"row_optimiser": "adam", "averaging": None}
 """Fields that checkpoints of older runs do not name, each with what these runs did."""
 
@@ -96,7 +99,9 @@ class TrainConfig(BaseModel):
     "adam" keeps two moments for each number of a row, "adagrad" one number a row, and wants a rate
     of about 0.05. `host_learning_rate` is that of the host's own, pre-trained parameters, where
     `learning_rate` suits the new ones. `averaging`: the mean of the parameters over steps, and what
-    it is for.
+    it is for. `shard` names what several processes share out instead of holding it whole; it
+    belongs to the start of a command, as the number of processes does, not to the run, and is not
+    written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -118,6 +123,7 @@ class TrainConfig(BaseModel):
     rate_decay: float | None = Field(None, ge=1)
     unfreezing: Unfreezing | None = None
     averaging: Averaging | None = None
+    shard: tuple[Shard, ...] = Field((), exclude=True)
     objective_weights: dict[str, NonNegativeFloat] = {}
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -133,10 +139,27 @@ class TrainConfig(BaseModel):
     budget_minutes: PositiveFloat | None = None
     budget_cpu_minutes: PositiveFloat | None = None
 
+    def weight_of(self, loss: str) -> float:
+        """That of a loss by its name."""
+        return self.objective_weights.get(loss, 1.0)
+
     @field_validator("epochs")
     @classmethod
     def _one_length(cls, epochs: int | None, info: ValidationInfo) -> int | None:
         return _exactly_one(epochs, info, "steps")
+
+    @field_validator("shard")
+    @classmethod
+    def _one_set_of_weights(
+        cls, shard: tuple[Shard, ...], info: ValidationInfo
+    ) -> tuple[Shard, ...]:
+        averaging = info.data.get("averaging")
+        if "layers" in shard and averaging is not None and averaging.distil:
+            raise ValueError(
+                "the teacher of averaging.distil computes with other weights than the layers', "
+                "which are shared out; give tables alone, or leave one out"
+            )
+        return shard
 
     @field_validator("warmup_steps")
     @classmethod

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig
 from kept.training.optimisers import dense_parameters, sparse_parameters
+from kept.training.processes.sharded_table import entity_tables
 
 MEASURED = 5
 """Steps that are measured, beside a first one: what is made once is made in it."""
@@ -152,22 +153,36 @@ class MemoryForecast:
         )
 
 
-def memory_forecast(model: nn.Module, config: TrainConfig) -> MemoryForecast:
+def memory_forecast(
+    model: nn.Module, config: TrainConfig, *, n_processes: int = 1
+) -> MemoryForecast:
     """Return what training `model` as `config` says will hold, counted without allocating it.
+
+    Of what `n_processes` share out it is the part of one; a layer that is whole while it computes
+    comes on top.
 
     AdamW keeps two numbers a weight, `RowAdam` the same and one a row, `RowAdagrad` one a row;
     averaging one for all steps, or one for each of its last. Gradients of sparse tables have a
     row for each that a batch touches and are not counted.
     """
     dense, tables = dense_parameters(model), sparse_parameters(model)
-    held = [*model.parameters(), *model.buffers()]
-    weights = sum(each.numel() * each.element_size() for each in held)
-    gradients = sum(p.numel() * p.element_size() for p in dense)
+    shared: set[int] = set()
+    if "tables" in config.shard:
+        shared |= {id(table.weight) for table in entity_tables(model).values()}
+    if "layers" in config.shard:
+        shared |= {id(p) for p in model.parameters()} - {id(table) for table in tables}
+
+    def size(held: Tensor) -> int:
+        n = n_processes if id(held) in shared else 1
+        return -(-held.numel() * held.element_size() // n)
+
+    weights = sum(map(size, [*model.parameters(), *model.buffers()]))
+    gradients = sum(map(size, dense))
     optimiser = 2 * gradients
     for table in tables:
         if config.row_optimiser == "adam":
-            optimiser += 2 * table.numel() * table.element_size()
-        optimiser += 4 * len(table)
+            optimiser += 2 * size(table)
+        optimiser += size(table) // (table[0].numel() * table.element_size()) * 4
     if config.averaging is not None:
         steps = config.averaging.steps
         optimiser += gradients * (1 if steps == "all" else steps)

@@ -44,8 +44,22 @@ def loss_norms(
     return norms
 
 
-def row_norm(tables: Sequence[nn.Parameter]) -> float | None:
-    """The norm over all tables with sparse gradients, which are coalesced; None without tables."""
+def row_norm(
+    tables: Sequence[nn.Parameter],
+    shared: Sequence[nn.Parameter] = (),
+    together: Processes = ALONE,
+) -> float | None:
+    """The norm over all tables with sparse gradients, which are coalesced; None without tables.
+
+    `shared` are rows that this process of several has; the others have the rest.
+    """
+    squares = _squares(tables)
+    if shared:
+        squares += together.sums([_squares(shared)])[0]
+    return math.sqrt(squares) if tables or shared else None
+
+
+def _squares(tables: Sequence[nn.Parameter]) -> float:
     squares = 0.0
     for table in tables:
         if table.grad is not None:
@@ -53,4 +67,4 @@ def row_norm(tables: Sequence[nn.Parameter]) -> float | None:
                 table.grad = table.grad.coalesce()  # the optimiser need not do it again
             values = table.grad.values() if table.grad.is_sparse else table.grad
             squares += float(values.square().sum())
-    return math.sqrt(squares) if tables else None
+    return squares

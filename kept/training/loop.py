@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,6 +22,7 @@ from kept.training.adaptation import Stages
 from kept.training.averaging import past_in, take_means, taught
 from kept.training.checkpoint import (
     TrainState,
+    Whole,
     list_checkpoints,
     load_checkpoint,
     publish_model,
@@ -48,9 +49,10 @@ from kept.training.optimisers import (
     set_rates,
     sparse_parameters,
 )
+from kept.training.processes.shards import Shards
 from kept.training.processes.together import meet, processes, telling_of_losses
-from kept.training.resuming import Resume, checkpoint_to_resume, require_same_run
-from kept.training.stream import BatchStream, PretrainingData, Shares, read_batches
+from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
+from kept.training.stream import BatchStream, PretrainingData, Shares, n_steps_of, read_batches
 from kg_loaders.disk.writing import claim
 
 __all__ = ["Evaluate", "Resume", "TrainResult", "train"]
@@ -78,8 +80,9 @@ def train(
     `evaluate_every` steps and at the end. `should_stop` is called after each step. `budget_minutes`
     count from `budget_since` (of `time.monotonic`), else from here. The process's own torch RNG and
     thread count are restored. Where a launcher has started several processes, each calls this with
-    the same; the first writes, reports and evaluates. Raises ConfigError, CheckpointError,
-    TrainingError and, when another process trains here, InUseError.
+    the same; the first writes and reports, and scores are what `evaluate` returns there. What
+    `config.shard` names is whole in files, and stays shared out in `model`. Raises ConfigError,
+    CheckpointError, TrainingError and, when another process trains here, InUseError.
     """
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,12 +121,16 @@ class _Run:
             batch_size=config.batch_size,
             node_budget=config.node_budget,
         )
-        self.n_steps = _n_steps(config, self.stream)
+        self.n_steps = n_steps_of(config, self.stream)
         self.accelerator = make_accelerator(config)
+        self.shards = Shards(model, config, self.together, self.accelerator.device)
+        if self.shards.layers and config.gradient_norms_every is not None:
+            self._notice("layers are shared out: gradient norms of single losses are not measured")
         self.model = model.to(self.accelerator.device)
         self.optimisers = make_optimisers(self.model, config)
         self.past = past_in(self.optimisers, config.averaging)
-        self.dense, self.tables = dense_parameters(self.model), sparse_parameters(self.model)
+        self.dense, tables = dense_parameters(self.model), sparse_parameters(self.model)
+        self.tables, self.rows = self.shards.apart(tables)
         self.shared = shared_parameters(self.model)
         self.stages = Stages(self.model, config.unfreezing)
         self.first: StepRecord | None = None
@@ -134,7 +141,11 @@ class _Run:
         path = self.together.from_first(lambda: self._checkpoint(resume))
         if path is not None:
             state = load_checkpoint(
-                path, model=self.model, optimisers=self.optimisers, check=self._fits(path)
+                path,
+                model=self.model,
+                optimisers=self.optimisers,
+                check=self._fits(path),
+                own=self.shards.own,
             )
             self.step = self.saved_step = state.step
             self.costs.seconds_before = state.seconds
@@ -144,7 +155,7 @@ class _Run:
         self.log: RunLog | NoLog = NoLog()
         if self.together.is_first:
             self.log = RunLog(self.log_path, resume_step=self.step)
-        self.losses = self.together.joined(self.model, self.tables)
+        self.losses = self.shards.joined(self.tables)
         if never := self.stages.never(self.n_steps - 1, self._epoch(self.n_steps - 1)):
             self._notice(f"the run is too short to unfreeze {', '.join(never)}")
 
@@ -185,12 +196,15 @@ class _Run:
                 self.reporter.step(last)
             if evaluate is not None and (self._due(config.evaluate_every) or done):
                 self._evaluate(evaluate)
-            if not done and (reason := self._stop_reason(should_stop)):
+            if done:
+                break
+            reason, is_due = self._agreed(should_stop)
+            if reason is not None:
                 stopped = reason
                 break
-            if not done and self.together.is_first and self._checkpoint_due():
+            if is_due:
                 self._save()
-                draw_curves(self.log_path, self.curves_path)
+                self.together.from_first(lambda: draw_curves(self.log_path, self.curves_path))
         return self._finish(last, stopped)
 
     def _one_step(self, batches: Iterator[Share]) -> StepRecord:
@@ -208,13 +222,13 @@ class _Run:
             if part == 0 and self._norms_due():
                 moving = [p for p in self.shared if p.requires_grad]
                 norms = loss_norms(losses, moving, self.together)
-            weighted = [self._weight(name) * value for name, value in losses.items()]
+            weighted = [config.weight_of(name) * value for name, value in losses.items()]
             total = torch.stack(weighted).sum() / config.accumulate
             self.accelerator.backward(total * self.together.n)  # gradients are averaged
             for name, value in values.items():
                 means[name] = means.get(name, 0.0) + value / config.accumulate
         self.together.gather_rows(self.tables)
-        norm, rows = self._clip(), row_norm(self.tables)
+        norm, rows = self._clip(), row_norm(self.tables, self.rows, self.together)
         for optimiser in self.optimisers.values():
             optimiser.step()
         self.step += 1
@@ -222,7 +236,7 @@ class _Run:
         return self._record(means, norm, rows, norms)
 
     def _norms_due(self) -> bool:
-        every = self.config.gradient_norms_every
+        every = None if self.shards.layers else self.config.gradient_norms_every
         return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
 
     def _forward(self, share: Share) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -254,9 +268,6 @@ class _Run:
         if bad:
             self._diverged(f"loss {bad}")
 
-    def _weight(self, loss: str) -> float:
-        return self.config.objective_weights.get(loss, 1.0)
-
     def _diverged(self, what: str) -> NoReturn:
         raise TrainingError(
             f"{what} at step {self.step}: start again with a lower learning rate, warm-up or "
@@ -267,7 +278,7 @@ class _Run:
         if not self.dense:
             return None
         limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
-        norm = float(self.accelerator.clip_grad_norm_(self.dense, limit))
+        norm = self.shards.number(self.accelerator.clip_grad_norm_(self.dense, limit))
         if not math.isfinite(norm):
             self._diverged(f"gradient norm {norm}")
         return norm
@@ -287,7 +298,7 @@ class _Run:
             epoch=self._epoch(number),
             groups=self.stages.at(number, self._epoch(number)),
             losses=losses,
-            total_loss=sum(self._weight(name) * value for name, value in losses.items()),
+            total_loss=sum(self.config.weight_of(name) * value for name, value in losses.items()),
             gradient_norm=norm,
             row_gradient_norm=rows,
             loss_gradient_norms=loss_gradient_norms,
@@ -307,11 +318,14 @@ class _Run:
     def _due(self, every: int | None) -> bool:
         return every is not None and self.step % every == 0
 
-    def _stop_reason(self, should_stop: Callable[[], bool] | None) -> Stop | None:
+    def _agreed(self, should_stop: Callable[[], bool] | None) -> tuple[Stop | None, bool]:
+        """Why all processes stop here, if they do, and whether the first wants a checkpoint."""
         mine: Stop | None = "request" if should_stop is not None and should_stop() else None
         if self.costs.exceed(self.config):
             mine = "budget"
-        return STOPS[self.together.largest(STOPS.index(mine))]
+        is_due = self.together.is_first and self._checkpoint_due()
+        reason, due = self.together.largest([STOPS.index(mine), int(is_due)])
+        return STOPS[reason], bool(due)
 
     def _checkpoint_due(self) -> bool:
         seconds = self.config.checkpoint_seconds
@@ -319,15 +333,19 @@ class _Run:
         return late or self._due(self.config.checkpoint_steps)
 
     def _evaluate(self, evaluate: Evaluate) -> None:
-        if not self.together.is_first:
-            return
         self.model.eval()
         with torch.no_grad():
             self.log.evaluation(self.step, evaluate(self.model, self.step))
+        self.shards.evaluated()
 
     def _save(self) -> None:
         if self.saved_step == self.step:
             return
+        whole = self.shards.whole(self.optimisers)
+        self.together.from_first(lambda: self._write(whole))
+        self.saved_step, self.saved_at = self.step, time.monotonic()
+
+    def _write(self, whole: Whole | None) -> None:
         state = TrainState(
             step=self.step,
             seconds=self.costs.seconds,
@@ -341,15 +359,16 @@ class _Run:
             optimisers=self.optimisers,
             state=state,
             keep=self.config.keep,
+            whole=whole,
         )
-        self.saved_step, self.saved_at = self.step, time.monotonic()
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
         self.model.eval()
-        self.together.from_first(self._save)
+        self._save()
         if self.past is not None and self.past[0].publish:
             take_means(self.past[1])
-        self.together.from_first(self._publish)
+        weights = self.shards.weights()
+        self.together.from_first(lambda: self._publish(weights))
         return TrainResult(
             step=self.step,
             n_steps=self.n_steps,
@@ -365,32 +384,14 @@ class _Run:
             notices=tuple(self.notices),
         )
 
-    def _publish(self) -> None:
-        publish_model(self.folder, self.model)
+    def _publish(self, weights: Mapping[str, Tensor] | None) -> None:
+        publish_model(self.folder, self.model, weights)
         draw_curves(self.log_path, self.curves_path)
 
     def _environment(self) -> dict[str, str]:
-        return {
-            "torch": torch.__version__,
-            "threads": str(torch.get_num_threads()),
-            "device": self.accelerator.device.type,
-            "processes": str(self.together.n),
-        }
+        return environment(self.config, self.accelerator.device, self.together)
 
     def _notice(self, message: str) -> None:
         self.notices.append(message)
         if self.reporter is not None:
             self.reporter.notice(message)
-
-
-def _n_steps(config: TrainConfig, stream: BatchStream) -> int:
-    if config.steps is not None:
-        return config.steps
-    n_batches = sum(stream.n_batches(epoch) for epoch in range(config.epochs or 0))
-    n_steps = -(-n_batches // config.accumulate)
-    if config.warmup_steps > n_steps:
-        raise ConfigError(
-            f"warmup_steps {config.warmup_steps}: a warm-up is at most as long as the run, and "
-            f"{config.epochs} epochs are {n_steps} steps; give fewer, or train longer"
-        )
-    return n_steps

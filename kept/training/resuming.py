@@ -7,9 +7,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
+import torch
+
 from kept.errors import CheckpointError
 from kept.training.checkpoint import TrainState, list_checkpoints, verify_checkpoint
 from kept.training.config import TrainConfig, binding, differences
+from kept.training.processes.together import Processes
 
 
 class Resume(StrEnum):
@@ -68,3 +71,14 @@ def require_same_run(
             f"{path} belongs to another run; restore these or choose another folder:\n"
             + "\n".join(f"  {fault}" for fault in faults)
         )
+
+
+def environment(config: TrainConfig, device: torch.device, together: Processes) -> dict[str, str]:
+    """Return what a run must go on in to be bitwise the same."""
+    found = {
+        "torch": torch.__version__,
+        "threads": str(torch.get_num_threads()),
+        "device": device.type,
+        "processes": str(together.n),
+    }
+    return found | ({"shard": " ".join(config.shard)} if config.shard else {})

@@ -19,6 +19,7 @@ from kept.batches import KnowledgeBatch
 from kept.batches.shares import Share, share_of
 from kept.errors import ConfigError
 from kept.randomness import generator
+from kept.training.config import TrainConfig
 
 _Batch = TypeVar("_Batch")
 
@@ -183,6 +184,20 @@ def _node_counts(data: PretrainingData, node_budget: int) -> NDArray[np.int64]:
             f"{counts[worst]} nodes; raise the budget or lower the builder's max_nodes"
         )
     return counts
+
+
+def n_steps_of(config: TrainConfig, stream: BatchStream) -> int:
+    """Return the steps of a whole run; raises `ConfigError` for a longer warm-up."""
+    if config.steps is not None:
+        return config.steps
+    n_batches = sum(stream.n_batches(epoch) for epoch in range(config.epochs or 0))
+    n_steps = -(-n_batches // config.accumulate)
+    if config.warmup_steps > n_steps:
+        raise ConfigError(
+            f"warmup_steps {config.warmup_steps}: a warm-up is at most as long as the run, and "
+            f"{config.epochs} epochs are {n_steps} steps; give fewer, or train longer"
+        )
+    return n_steps
 
 
 class Shares(Dataset[Share]):

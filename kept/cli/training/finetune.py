@@ -20,6 +20,7 @@ from kept.cli.options import (
     LearningRate,
     Minutes,
     Seed,
+    Sharding,
     Skipping,
     Steps,
     Threads,
@@ -104,6 +105,7 @@ def finetune(
     seed: Seed = None,
     threads: Threads = None,
     device: Device = None,
+    shard: Sharding = None,
     budget_minutes: Minutes = None,
     settings: Annotated[
         list[str] | None,
@@ -146,6 +148,7 @@ def finetune(
         "training.seed": seed,
         "training.threads": threads,
         "training.device": device,
+        "training.shard": tuple(shard) if shard else None,
         "training.budget_minutes": budget_minutes,
     }
     from kept.cli.training import finetune_run

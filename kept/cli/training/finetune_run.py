@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from kept.heads.model import SPAN
 from kept.integrations.trackers import require_trackers
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.processes.launch import place
+from kept.training.processes.launch import place, require_several
+from kept.training.processes.together import processes, telling_of_losses
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
@@ -69,6 +71,7 @@ def run(
         resume=resume,
         skip_damaged=skip_damaged,
     )
+    require_several(config.training.shard)
     disable_progress_bar()
     console = TerminalConsole(stderr=True)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
@@ -87,7 +90,7 @@ def run(
             console.print(f"warning: {line}")
         tell_memory(assembled.model, config.training, console)
         result = _train(assembled, output, how, console, begun, track)
-        if result.stopped == "finished" and not place().rank:
+        if result.stopped == "finished":
             _score(assembled, output)
         if not place().rank:
             write_environment(output, config)
@@ -118,6 +121,7 @@ def _train(
     track: Sequence[str],
 ) -> TrainResult:
     settings = assembled.config.model_dump(mode="json")
+    evaluate = partial(assembled.evaluate, together=processes())
     with (
         asked_to_stop() as stop,
         TrainingProgress(console, foretells=True) as bar,
@@ -133,7 +137,7 @@ def _train(
             assembled.data,
             assembled.config.training,
             output,
-            evaluate=assembled.evaluate if assembled.config.training.evaluate_every else None,
+            evaluate=evaluate if assembled.config.training.evaluate_every else None,
             reporter=reporter,
             resume=how,
             should_stop=lambda: bool(stop),
@@ -142,7 +146,10 @@ def _train(
 
 
 def _score(assembled: FinetuneRun, output: Path) -> None:
-    metrics, predictions = assembled.metrics()
+    with telling_of_losses():
+        metrics, predictions = assembled.metrics(together=processes())
+    if place().rank:
+        return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
     if assembled.model.question().problem_type == SPAN:

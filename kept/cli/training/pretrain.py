@@ -19,6 +19,7 @@ from kept.cli.options import (
     LearningRate,
     Minutes,
     Seed,
+    Sharding,
     Skipping,
     Steps,
     Threads,
@@ -85,6 +86,7 @@ def pretrain(
     ] = None,
     threads: Threads = None,
     device: Device = None,
+    shard: Sharding = None,
     budget_minutes: Minutes = None,
     settings: Annotated[
         list[str] | None,
@@ -123,6 +125,7 @@ def pretrain(
         "training.workers": workers,
         "training.threads": threads,
         "training.device": device,
+        "training.shard": tuple(shard) if shard else None,
         "training.budget_minutes": budget_minutes,
     }
     from kept.cli.training import pretrain_run

@@ -22,12 +22,13 @@ from kept.cli.training.run import (
 )
 from kept.hosts import load_tokenizer
 from kept.integrations.trackers import require_trackers
+from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.processes.launch import place
+from kept.training.processes.launch import place, require_several
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
@@ -62,6 +63,7 @@ def run(
         resume=resume,
         skip_damaged=skip_damaged,
     )
+    require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
@@ -107,8 +109,20 @@ def _train(
             budget_since=begun,
         )
         if not place().rank:
-            model.encoder.save_trained_parts(output)
+            _whole(model, config, output).encoder.save_trained_parts(output)
         return result
+
+
+def _whole(
+    model: KnowledgeForPreTraining, config: PretrainConfig, output: Path
+) -> KnowledgeForPreTraining:
+    """The trained model; where this process holds a part of it, as it was written."""
+    if not config.training.shard:
+        return model
+    whole = KnowledgeForPreTraining.from_pretrained(output)
+    for written, trained in zip(whole.parameters(), model.parameters(), strict=True):
+        written.requires_grad_(trained.requires_grad)
+    return whole
 
 
 def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:

@@ -132,7 +132,7 @@ def tracking(
 
 def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:
     """Print what training will hold, before it is allocated; ConfigError where it is not there."""
-    forecast = memory_forecast(model, config)
+    forecast = memory_forecast(model, config, n_processes=place().n)
     console.print(str(forecast))
     if config.device == "cpu" or not cuda.is_available():
         require_memory(forecast, free_memory())

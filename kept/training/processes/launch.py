@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kept.errors import ConfigError
@@ -21,6 +22,15 @@ class Place(NamedTuple):
 def place() -> Place:
     """This process's place; (0, 1) without a launcher."""
     return Place(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+
+
+def require_several(shard: Sequence[str]) -> None:
+    """Raise `ConfigError` where parts are to be shared out and there is one process alone."""
+    if shard and place().n == 1:
+        raise ConfigError(
+            f"shard {', '.join(shard)}: there is one process, and nothing to share out; start "
+            "several (torchrun --nproc-per-node 2 -m kept pretrain …), or leave --shard out"
+        )
 
 
 def require_alone(command: str | None) -> None:

@@ -8,41 +8,60 @@ module-wise form of torch 2.6 on). Tables with sparse gradients stay as they are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
-from torch import nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
-    set_model_state_dict,
-)
+import torch
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.export import register_dataclass
 
-from kept.training.optimisers import sparse_parameters
-from kept.training.processes.together import Losses, Processes
+from kept.outputs import KnowledgeOutput
+from kept.training.processes.together import Processes
 
 
-def share_layers(model: nn.Module, together: Processes, *, by_layer: bool = True) -> Losses:
-    """A module that returns the losses of `model`, whose weights are shared out from here on.
+def share_layers(
+    model: nn.Module, together: Processes, device: torch.device, *, whole: Iterable[nn.Parameter]
+) -> None:
+    """Share the weights of `model` out, in place, all but those of `whole`; on `device` from here.
 
-    `model` is the same in all processes and changed in place; make its optimisers after this. Each
-    entry of a list of layers (`nn.ModuleList`) is a unit, what is left is another; without
-    `by_layer` all is one, as it must be where a method computes inside its host's layers (ERNIE):
-    then a process has the whole for as long as a step computes, and its part of gradients and
-    moments. `backward` averages gradients over the processes. Alone nothing is shared out.
+    `model` is the same in all processes; make its optimisers after this. Each entry of a list of
+    layers (`nn.ModuleList`) is a unit, what is left is another. A method that computes inside its
+    host's layers (`KnowledgeEncoder.enters_layers`) is one unit: a process has the whole for as
+    long as a step computes, and its part of gradients and moments. `backward` averages gradients
+    over the processes.
     """
-    losses = Losses(model)
-    if together.n == 1:
-        return losses
-    device = next(model.parameters()).device.type
-    mesh = init_device_mesh(device, (together.n,))
-    tables: Any = set(sparse_parameters(model))
-    for layer in _layers(model) if by_layer else ():
+    _hooks_reach_outputs()
+    mesh = init_device_mesh(device.type, (together.n,))
+    in_one = getattr(getattr(model, "encoder", None), "enters_layers", False)
+    for layer in () if in_one else _layers(model):
         fully_shard(layer, mesh=mesh)
-    fully_shard(losses, mesh=mesh, ignored_params=tables)
-    return losses
+    ignored: Any = set(whole)
+    fully_shard(model, mesh=mesh, ignored_params=ignored)
+
+
+def part_again(model: nn.Module) -> None:
+    """Let go of weights that a forward pass without a backward pass has left whole."""
+    if isinstance(model, FSDPModule):
+        model.reshard()
+
+
+def whole_of(value: Tensor) -> Tensor:
+    """A weight, moment or norm of all processes, which all call this; others as they are."""
+    whole: Tensor = value.full_tensor() if isinstance(value, DTensor) else value
+    return whole
+
+
+def own_of(whole: Tensor, held: Tensor) -> Tensor:
+    """Of a tensor that is whole, the part that this process has of `held`, which is of its shape;
+    others as they are."""
+    if not isinstance(held, DTensor) or whole.shape != held.shape:
+        return whole
+    there = whole.to(held.device)
+    return distribute_tensor(there, held.device_mesh, held.placements, src_data_rank=None)
 
 
 def _layers(model: nn.Module) -> Iterator[nn.Module]:
@@ -54,16 +73,7 @@ def _layers(model: nn.Module) -> Iterator[nn.Module]:
                 yield layer
 
 
-def whole_state(model: nn.Module) -> dict[str, Any]:
-    """The state dict of `model` as it is in one process; all processes call this.
-
-    The first process has it, on the CPU; the others have an empty one.
-    """
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    found: dict[str, Any] = get_model_state_dict(model, options=options)
-    return found
-
-
-def load_whole_state(model: nn.Module, state: dict[str, Any]) -> None:
-    """Give `model`, shared out or not, the weights of `whole_state`, which all processes have."""
-    set_model_state_dict(model, state, options=StateDictOptions(full_state_dict=True))
+@cache
+def _hooks_reach_outputs() -> None:
+    """Let torch find the tensors in what models return: it waits for their gradients."""
+    register_dataclass(KnowledgeOutput)

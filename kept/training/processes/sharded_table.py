@@ -9,7 +9,7 @@ this process), asked (rows that a process asks for), width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,8 +18,13 @@ from torch import Tensor, distributed, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from kept.encoders.base import KnowledgeModel
 from kept.errors import ConfigError
-from kept.training.processes.together import Processes
+from kept.layers.host_table import HostTable, type_of
+from kept.training.processes.together import Processes, rows_over
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows of each process that go to the first at once, where a table is made whole."""
 
 
 class ShardedTable(nn.Embedding):
@@ -29,33 +34,49 @@ class ShardedTable(nn.Embedding):
     mean over processes, as `DistributedDataParallel` averages them; moments of a row optimiser lie
     with their rows. `weight` is this process's part, in a state dict too; `whole_of` and `own_of`
     join and part values by row, so that a table saved whole can be opened by any number of
-    processes. Alone it is an embedding.
+    processes. Alone it is an embedding. With `on_host` it stays in host memory, as `HostTable`.
 
     >>> table = ShardedTable(5, 2, Processes())
     >>> table(torch.tensor([[4, 4, 1]])).shape, table.whole_of(table.weight.data).shape
     (torch.Size([1, 3, 2]), torch.Size([5, 2]))
     """
 
-    def __init__(self, n_rows: int, width: int, together: Processes) -> None:
+    def __init__(
+        self, n_rows: int, width: int, together: Processes, *, on_host: bool = False
+    ) -> None:
         if n_rows < together.n:
             raise ConfigError(f"{n_rows} rows cannot be shared out over {together.n} processes")
         super().__init__(len(range(together.rank, n_rows, together.n)), width, sparse=True)
-        self.n_rows, self.together = n_rows, together
+        self.num_embeddings = n_rows
+        self.together, self.on_host = together, on_host
+
+    @classmethod
+    def of(cls, table: nn.Embedding, together: Processes) -> ShardedTable:
+        """This process's rows of a whole `table`, trained or frozen as it is."""
+        n_rows, width = table.weight.shape
+        shared = cls(n_rows, width, together, on_host=isinstance(table, HostTable))
+        own = shared.own_of(table.weight.detach())
+        shared.weight = nn.Parameter(own, requires_grad=table.weight.requires_grad)
+        return shared
 
     def forward(self, input: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
-        """The rows of `input`; what is read twice crosses once. `IndexError` outside the table."""
+        """The rows of `input`, on its device; what is read twice crosses once.
+
+        `IndexError` outside the table.
+        """
+        n, n_rows = self.together.n, self.num_embeddings
         rows, places = torch.unique(input, return_inverse=True)
-        if len(rows) and not (int(rows[0]) >= 0 and int(rows[-1]) < self.n_rows):
-            raise IndexError(f"rows {int(rows[0])} to {int(rows[-1])} of a table of {self.n_rows}")
-        n = self.together.n
+        if len(rows) and not (int(rows[0]) >= 0 and int(rows[-1]) < n_rows):
+            raise IndexError(f"rows {int(rows[0])} to {int(rows[-1])} of a table of {n_rows}")
         order = torch.argsort(rows % n, stable=True)
-        asked = rows[order]
+        asked = rows[order].to(self.weight.device)
         n_asked = torch.bincount(asked % n, minlength=n)
         wanted, n_wanted = self._told(asked, n_asked)
         read = F.embedding(wanted // n, self.weight, sparse=True)
         values = read
         if n > 1:
             values = _Crossed.apply(read, n_wanted, n_asked.tolist(), n)  # type: ignore[no-untyped-call]
+        values = values.to(input.device)
         found: Tensor = torch.empty_like(values).index_copy(0, order, values)[places]
         return found
 
@@ -64,11 +85,17 @@ class ShardedTable(nn.Embedding):
         if self.together.n == 1:
             return asked, n_asked.tolist()
         n_wanted = torch.empty_like(n_asked)
-        distributed.all_to_all_single(n_wanted, n_asked)
+        _exchange(n_wanted, n_asked)
         counts = n_wanted.tolist()
         wanted = asked.new_empty(sum(counts))
-        distributed.all_to_all_single(wanted, asked, counts, n_asked.tolist())
+        _exchange(wanted, asked, counts, n_asked.tolist())
         return wanted, counts
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ShardedTable:
+        """As any module; `on_host` on the device where the table is."""
+        change = type_of(fn, self.weight) if self.on_host else fn
+        super()._apply(change, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     # ---- whole tables ----------------------------------------------------------------------
     def own_of(self, whole: Tensor) -> Tensor:
@@ -76,24 +103,77 @@ class ShardedTable(nn.Embedding):
 
         Raises `ConfigError` where they are of a table of another size.
         """
-        if len(whole) != self.n_rows:
-            raise ConfigError(f"{len(whole)} rows for a table of {self.n_rows}")
+        if len(whole) != self.num_embeddings:
+            raise ConfigError(f"{len(whole)} rows for a table of {self.num_embeddings}")
         return whole[self.together.rank :: self.together.n].clone()
 
     def whole_of(self, own: Tensor) -> Tensor:
-        """Values `[own ...]` of all processes, which all call this, as `[row ...]`."""
+        """Values `[own ...]` of all processes, which all call this, as `[row ...]` in host memory.
+
+        The first process has them; the others get none, `[0 ...]`.
+        """
+        own = own.detach().cpu()
         if self.together.n == 1:
             return own.clone()
-        n, whole = self.together.n, own.new_empty(self.n_rows, *own.shape[1:])
-        most = -(-self.n_rows // n)
-        padded = own.new_zeros(most, *own.shape[1:])
-        padded[: len(own)] = own
-        parts = [torch.empty_like(padded) for _ in range(n)]
-        distributed.all_gather(parts, padded)
-        for rank, part in enumerate(parts):
-            mine = whole[rank::n]
-            mine.copy_(part[: len(mine)])
+        rank, n = self.together.rank, self.together.n
+        whole = own.new_empty(0 if rank else self.num_embeddings, *own.shape[1:])
+        most = -(-self.num_embeddings // n)
+        for start in range(0, most, ROWS_AT_ONCE):
+            mine = own[start : start + ROWS_AT_ONCE]
+            padded = own.new_zeros(min(ROWS_AT_ONCE, most - start), *own.shape[1:])
+            padded[: len(mine)] = mine
+            parts = None if rank else [torch.empty_like(padded) for _ in range(n)]
+            distributed.gather(padded, parts, dst=0, group=rows_over("cpu"))
+            for place, part in enumerate(parts or ()):
+                rows = whole[place::n][start : start + ROWS_AT_ONCE]
+                rows.copy_(part[: len(rows)])
         return whole
+
+
+def share_tables(model: nn.Module, together: Processes) -> tuple[ShardedTable, ...]:
+    """Put a `ShardedTable` in place of each table of `model` with a row for each entity.
+
+    Raises `ConfigError` where there is none, or one with dense gradients.
+    """
+    tables = entity_tables(model)
+    if not tables:
+        raise ConfigError(
+            f"shard tables: {_title(model)} has no table with a row for each entity; leave it out, "
+            "or share out its layers (--shard layers)"
+        )
+    shared = []
+    for name, table in tables.items():
+        if table.weight.requires_grad and not table.sparse:
+            raise ConfigError(
+                f"shard tables: {name} of {_title(model)} has dense gradients; make them sparse "
+                "(options.sparse_entities=true), or leave it out"
+            )
+        shared.append(ShardedTable.of(table, together))
+        model.set_submodule(name, shared[-1])
+    return tuple(shared)
+
+
+def entity_tables(model: nn.Module) -> dict[str, nn.Embedding]:
+    """The tables of `model` with a row for each entity, by the names of their modules."""
+    named = model.row_tables() if isinstance(model, KnowledgeModel) else ()
+    names = [table.name.removesuffix(".weight") for table in named if table.of == "entity"]
+    modules = {name: model.get_submodule(name) for name in names}
+    return {name: table for name, table in modules.items() if isinstance(table, nn.Embedding)}
+
+
+def _title(model: nn.Module) -> str:
+    return type(getattr(model, "encoder", model)).__name__
+
+
+def _exchange(
+    received: Tensor,
+    sent: Tensor,
+    n_received: list[int] | None = None,
+    n_sent: list[int] | None = None,
+) -> None:
+    """Part of `sent` to each process, parts of all into `received`."""
+    over = rows_over(sent.device.type)
+    distributed.all_to_all_single(received, sent, n_received, n_sent, group=over)
 
 
 class _Crossed(torch.autograd.Function):
@@ -105,12 +185,12 @@ class _Crossed(torch.autograd.Function):
     ) -> Tensor:
         ctx.n_wanted, ctx.n_asked, ctx.n = n_wanted, n_asked, n
         values = read.new_empty(sum(n_asked), read.shape[1])
-        distributed.all_to_all_single(values, read.contiguous(), n_asked, n_wanted)
+        _exchange(values, read.contiguous(), [*n_asked], [*n_wanted])
         return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         back = gradient.new_empty(sum(ctx.n_wanted), gradient.shape[1])
-        distributed.all_to_all_single(back, gradient.contiguous(), ctx.n_wanted, ctx.n_asked)
+        _exchange(back, gradient.contiguous(), [*ctx.n_wanted], [*ctx.n_asked])
         return back / ctx.n, None, None, None

@@ -47,9 +47,17 @@ class Processes:
         """Each of `values`, added up over the processes."""
         return self._reduced(values, distributed.ReduceOp.SUM)
 
-    def largest(self, value: int) -> int:
-        """The largest `value` of any process."""
-        return int(self._reduced([value], distributed.ReduceOp.MAX)[0])
+    def largest(self, values: Sequence[int]) -> list[int]:
+        """Each of `values`, the largest of any process."""
+        return [int(value) for value in self._reduced(values, distributed.ReduceOp.MAX)]
+
+    def from_each(self, value: T) -> list[T]:
+        """The `value` of every process, which all call this, in order of their ranks."""
+        if self.n == 1:
+            return [value]
+        told: list[Any] = [None] * self.n
+        distributed.all_gather_object(told, value, group=_told_over())
+        return told
 
     def from_first(self, ask: Callable[[], T]) -> T:
         """What `ask` returns in the first process, which alone calls it.
@@ -195,6 +203,7 @@ def leave() -> None:
     """End what `meet` began."""
     if distributed.is_initialized():
         _gloo.cache_clear()
+        rows_over.cache_clear()
         distributed.destroy_process_group()
 
 
@@ -215,6 +224,13 @@ def telling_of_losses() -> Iterator[None]:
 def _told_over() -> Any:
     """The group for what is told: gloo, also where gradients go over nccl."""
     return None if distributed.get_backend() == "gloo" else _gloo()
+
+
+@cache
+def rows_over(device: str) -> Any:
+    """The group over which rows of shared tables on such a device go, of their own: those of
+    gradients are under way meanwhile, in an order that need not be that of all processes."""
+    return distributed.new_group(backend="gloo" if device == "cpu" else "nccl", timeout=PATIENCE)
 
 
 @cache

@@ -21,6 +21,7 @@ from torch import Tensor
 from train_processes import run, run_all
 from typer.testing import CliRunner
 
+from kept.auto import AutoEncoder
 from kept.batches import KnowledgeBatch
 from kept.batches.shares import share_of
 from kept.cli import app
@@ -138,8 +139,9 @@ def test_their_log_is_that_of_one(name: str, trained: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shard", [[], ["--shard", "tables", "--shard", "layers"]])
 def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
-    tmp_path: Path, small_graph: KnowledgeGraph
+    shard: list[str], tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
     given = write_everything(tmp_path, small_graph)
     host = json.loads((tmp_path / "host/config.json").read_text())
@@ -148,7 +150,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     given["training"] |= {"steps": 24, "checkpoint_steps": 4, "log_every": 4}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(given))
     flags = ["-m", "kept", "pretrain", "-c", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "2")]
-    started = start(flags, 2)
+    started = start([*flags, *shard], 2)
     first = tmp_path / "2/checkpoints/step-00000004"
     while not first.exists():
         assert [process.poll() for process in started] == [None, None]
@@ -159,7 +161,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     assert "another process of this run has ended" in output
     assert "--resume" in output
     assert not (tmp_path / "2/model.safetensors").exists()
-    (code, output), (other, silent) = finish(start([*flags, "--resume"], 2))
+    (code, output), (other, silent) = finish(start([*flags, *shard, "--resume"], 2))
     assert (code, other) == (0, 0), output + silent
     assert "resumed" not in silent
     assert "finished" not in silent
@@ -169,6 +171,26 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     one, two = (load_file(tmp_path / f"{n}/model.safetensors") for n in (1, 2))
     for key in one:
         torch.testing.assert_close(two[key], one[key], atol=1e-5, rtol=1e-3)
+    if shard:
+        require_ordinary_run(tmp_path)
+
+
+def require_ordinary_run(folder: Path) -> None:
+    """What goes on from a run that one process trained goes on from the folder `2`."""
+    (folder / "new.tsv").write_text("A9\tP36\tQ90\n")
+    for words in (
+        ["kg", "add", folder / "kg", folder / "new.tsv", "-o", folder / "kg2"],
+        ["extend", folder / "2", "--kg", folder / "kg2", "-o", folder / "extended"],
+        ["pretrain", "-c", folder / "run.yaml", "-o", folder / "2", "--resume"],
+    ):
+        ended = CliRunner().invoke(app, [*map(str, words)])
+        assert ended.exit_code == 0, ended.output
+    assert "encoder.entity_embeddings.weight: 10 rows as they were, 1 new" in CliRunner().invoke(
+        app, ["extend", str(folder / "2"), "--kg", str(folder / "kg2"), "-o",
+              str(folder / "again")]
+    ).output  # fmt: skip
+    encoded = AutoEncoder.from_pretrained(folder / "2").encode(["Paris."], kg=folder / "kg")
+    assert encoded[0].entities is not None
 
 
 def test_shares_hold_every_sample_and_every_triple_once(

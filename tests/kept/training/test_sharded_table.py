@@ -1,53 +1,22 @@
-"""A table shared out over processes is the table of one, saved, opened and gone on with by any."""
+"""A table of which each process has its rows."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from test_processes import finish, start
+from torch import nn
 
 from kept.errors import ConfigError
+from kept.layers.host_table import HostTable
 from kept.training.processes.sharded_table import ShardedTable
 from kept.training.processes.together import Processes
-
-SCRIPT = Path(__file__).with_name("train_shards.py")
-
-
-def trained(folder: Path, n: int, n_steps: int, begin: Path | None = None) -> tuple[Path, Any]:
-    """What `n` processes end with after so many steps."""
-    out = folder / f"{n}-{n_steps}-{0 if begin is None else begin.stem}.pt"
-    flags = [str(out), str(n_steps), *([] if begin is None else [str(begin)])]
-    for code, output in finish(start([str(SCRIPT), *flags], n)):
-        assert code == 0, output
-    return out, torch.load(out)
-
-
-@pytest.mark.slow
-def test_two_processes_end_as_one_also_when_resumed(tmp_path: Path) -> None:
-    _, one = trained(tmp_path, 1, 6)
-    _, two = trained(tmp_path, 2, 6)
-    half, _ = trained(tmp_path, 2, 3)
-    _, resumed = trained(tmp_path, 1, 6, half)
-    _, of_two = trained(tmp_path, 2, 6, half)
-    first = torch.load(half)
-    for name in ("table", "sum"):
-        assert not torch.equal(one[name], first[name]), "nothing was trained"
-        torch.testing.assert_close(two[name], one[name], atol=1e-6, rtol=1e-5)
-        torch.testing.assert_close(resumed[name], one[name], atol=1e-6, rtol=1e-5)
-        assert torch.equal(of_two[name], two[name]), (
-            "two processes resumed are not bitwise the same"
-        )
-    for name, value in one["layer"].items():
-        torch.testing.assert_close(two["layer"][name], value, atol=1e-6, rtol=1e-5)
 
 
 def test_alone_it_is_an_embedding() -> None:
     table = ShardedTable(7, 3, Processes())
     rows = torch.tensor([[6, 0, 6], [2, 2, 1]])
     assert torch.equal(table(rows), table.weight[rows])
+    assert torch.equal(table(torch.tensor(4)), table.weight[4])
     table(rows).sum().backward()
     gradient = table.weight.grad
     assert gradient is not None
@@ -61,8 +30,23 @@ def test_rows_are_shared_out_in_turn() -> None:
     whole = torch.arange(10.0).reshape(5, 2)
     tables = [ShardedTable(5, 2, Processes(rank, 3)) for rank in range(3)]
     assert [len(table.weight) for table in tables] == [2, 2, 1]
+    assert [table.num_embeddings for table in tables] == [5, 5, 5]
     assert [table.own_of(whole)[:, 0].tolist() for table in tables] == [[0, 6], [2, 8], [4]]
     with pytest.raises(ConfigError, match="4 rows for a table of 5"):
         tables[0].own_of(whole[:4])
     with pytest.raises(ConfigError, match="2 rows cannot be shared out over 3"):
         ShardedTable(2, 2, Processes(0, 3))
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_part_is_trained_and_stays_where_the_table_was(trained: bool) -> None:
+    on_host, other = HostTable(5, 2), nn.Embedding(5, 2)
+    for table in (on_host, other):
+        table.requires_grad_(trained)
+    mine, theirs = (ShardedTable.of(table, Processes(1, 2)) for table in (on_host, other))
+    assert torch.equal(mine.weight, on_host.weight[1::2])
+    assert mine.weight.requires_grad == trained
+    for part in (mine, theirs):
+        part.to(device="meta", dtype=torch.float64)
+    assert (mine.weight.device.type, theirs.weight.device.type) == ("cpu", "meta")
+    assert mine.weight.dtype == theirs.weight.dtype == torch.float64

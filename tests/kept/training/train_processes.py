@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from kept.finetuning import assembly as finetuning
 from kept.finetuning.config import FinetuneConfig
 from kept.pretraining import assembly as pretraining
 from kept.pretraining.config import PretrainConfig
 from kept.training import loop
-from kept.training.loop import TrainResult, train
+from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place
-from kept.training.processes.together import leave
+from kept.training.processes.together import leave, processes
 from kept.training.stream import PretrainingData
 
 
@@ -34,16 +36,24 @@ def without_dropout(model: nn.Module) -> nn.Module:
 
 
 def run(given: dict[str, Any], folder: Path) -> TrainResult:
+    """Train, from the last checkpoint in `folder` if there is one; it gets what is held here."""
     model: nn.Module
     data: PretrainingData
+    evaluate = None
     if "task" in given:
         task = FinetuneConfig.read(None, given)
         made = finetuning.assemble(task)
         model, data, config = made.model, made.data, task.training
+        if config.evaluate_every:
+            evaluate = partial(made.evaluate, together=processes())
     else:
         pretrained = PretrainConfig.read(None, given)
         (model, data), config = pretraining.assemble(pretrained), pretrained.training
-    return train(without_dropout(model), data, config, folder)
+    model = without_dropout(model)
+    result = train(model, data, config, folder, evaluate=evaluate, resume=Resume.IF_ANY)
+    local = [p.to_local() if isinstance(p, DTensor) else p for p in model.parameters()]
+    (folder / f"held-{place().rank}").write_text(str(sum(each.numel() for each in local)))
+    return result
 
 
 def run_all(path: Path) -> None:
