@@ -5,8 +5,10 @@
 Sentences of the atlas through the encoder of `AutoEncoder`, MiniLM as host, one CPU. `pass` is the
 encoder over batches of 16 that are made already, `encode` the whole call (linking, graphs, view).
 Ours and float32 in turn, the best of five; agreement is the cosine of each sentence's vector with
-float32's, its mean and its least; `first_call_s` has the compiler's time. JSON lines; the last is
-the start of `kept link` from nothing (`benchmarks/commands/startup.py` has all commands).
+float32's, its mean and its least; `first_call_s` has the compiler's time, for sizes that may
+change (without a C++ compiler, g++ or what CXX names, `compiled` is left out, with the reason).
+JSON lines; the last is the start of `kept link` from nothing (`benchmarks/commands/startup.py` has
+all commands).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import copy
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -37,6 +40,7 @@ from kept.batches import KnowledgeBatch
 from kept.graphs.builder import build_many
 
 BATCH, REPEATS = 16, 5
+COMPILER = os.environ.get("CXX", "g++")
 
 
 def int8(encoder: nn.Module) -> nn.Module:
@@ -108,6 +112,9 @@ def measure(method: str, n_texts: int, names: Sequence[str]) -> None:
     batches, encoder = batches_of(made, linked, graph), made.encoder
     truth = vectors(encoder, batches)
     for name in names:
+        if name == "compiled" and shutil.which(COMPILER) is None:
+            tell(method=method, variant=name, skipped=f"there is no C++ compiler {COMPILER}")
+            continue
         begun = time.perf_counter()
         changed = VARIANTS[name](encoder)
         found = vectors(changed, batches)

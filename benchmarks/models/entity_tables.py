@@ -4,9 +4,11 @@
 
 `memory`: the peak of a process that trains CoLAKE for two steps and writes its checkpoint and its
 model, at three sizes, and the line through them carried to 4.8 million rows; of one size
-(`--rows 4800000 --case ...`) the peak alone. `update`: 4,096 and 20,000 touched
-rows of a table of 1,000,000 x 200 beside torch's fused AdamW over all. `softmax`: forward, backward
-of 512 golds over 1,000,000 entities beside the full softmax. One CPU, best of three, JSON lines.
+(`--rows 4800000 --case ...`) the peak alone; of two processes that share the table out those of
+both. `without_files` is the peak of memory that no file backs, which the system cannot take back.
+`update`: 4,096 and 20,000 touched rows of a table of 1,000,000 x 200 beside torch's fused AdamW
+over all. `softmax`: forward, backward of 512 golds over 1,000,000 entities beside the full softmax.
+One CPU, best of three, JSON lines.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -41,6 +46,7 @@ from kept.randomness import generator
 from kept.training.config import TrainConfig
 from kept.training.costs import peak_memory_mib
 from kept.training.loop import train
+from kept.training.processes.together import leave
 from kept.training.row_adagrad import RowAdagrad
 from kept.training.row_adam import RowAdam
 
@@ -49,7 +55,11 @@ CASES = {
     "RowAdam": {"row_optimiser": "adam", "entity_table": "device"},
     "RowAdagrad": {"row_optimiser": "adagrad", "entity_table": "device"},
     "RowAdagrad, host table": {"row_optimiser": "adagrad", "entity_table": "host"},
-}
+    "RowAdam, shared out": {"row_optimiser": "adam", "entity_table": "device", "shard": ["tables"]},
+    "RowAdagrad, shared out": {
+        "row_optimiser": "adagrad", "entity_table": "device", "shard": ["tables"],
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,8 +95,8 @@ class Made:
         return batch.replace(sampled_entities=torch.unique(golds))
 
 
-def peak_of(n_rows: int, case: str) -> float:
-    """MiB of this process after two steps and a checkpoint."""
+def peak_of(n_rows: int, case: str, folder: str) -> tuple[float, float]:
+    """Most MiB of this process in two steps and a checkpoint, and most that no file backs."""
     given = CASES[case]
     host = AutoModel.from_config(
         AutoConfig.for_model(
@@ -102,23 +112,69 @@ def peak_of(n_rows: int, case: str) -> float:
     how = TrainConfig(
         steps=2, batch_size=16, device="cpu", threads=1, checkpoint_seconds=None,
         row_optimiser=given["row_optimiser"], gradient_norms_every=None,
+        shard=given.get("shard", ()),
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
+    with anonymous() as peaks:
         result = train(model, Made(n_rows), how, folder)
+    leave()
     assert result.last is not None
-    return peak_memory_mib()
+    return peak_memory_mib(), max(peaks)
+
+
+@contextmanager
+def anonymous() -> Iterator[list[float]]:
+    """MiB of this process that no file backs, every fiftieth of a second."""
+    peaks, over = [0.0], Event()
+
+    def look() -> None:
+        while not over.wait(0.02):
+            status = Path("/proc/self/status").read_text(encoding="ascii")
+            peaks.append(int(status.partition("RssAnon:")[2].split()[0]) / 1024)
+
+    watcher = Thread(target=look)
+    watcher.start()
+    yield peaks
+    over.set()
+    watcher.join()
+
+
+def started(n_rows: int, case: str, n: int) -> list[tuple[float, float]]:
+    """`peak_of` in one process, or in each of `n` that train together."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    command = [sys.executable, __file__, "--peak", str(n_rows), "--case", case]
+    shared = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    with tempfile.TemporaryDirectory() as folder:
+        processes = [
+            subprocess.Popen(
+                [*command, "--folder", folder], stdout=subprocess.PIPE, text=True,
+                env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            )
+            for rank in range(n)
+        ]  # fmt: skip
+        told = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        raise SystemExit(f"{case} with {n_rows} rows failed")
+    return [(float(peak), float(alone)) for *_, peak, alone in (each.split() for each in told)]
 
 
 def memory(sizes: Sequence[int], cases: Sequence[str]) -> None:
     for case in cases:
-        peaks, taken = [], []
+        peaks, alone, taken, second = [], [], [], []
         for size in sizes:
-            command = [sys.executable, __file__, "--peak", str(size), "--case", case]
             begun = time.perf_counter()
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            first, *others = started(size, case, n=2 if "shard" in CASES[case] else 1)
             taken.append(round(time.perf_counter() - begun))
-            peaks.append(float(done.stdout.split()[-1]))
-        row = {"rows": list(sizes), "peak_mib": [round(p) for p in peaks], "seconds": taken}
+            peaks.append(first[0])
+            alone.append(round(first[1]))
+            second += [[round(each) for each in other] for other in others]
+        row = {
+            "rows": list(sizes), "peak_mib": [round(p) for p in peaks],
+            "without_files_mib": alone, "seconds": taken,
+        }  # fmt: skip
+        if second:
+            row["second_process_mib"] = second
         if len(sizes) > 1:
             slope, rest = np.polyfit(sizes, np.array(peaks) * 2**20, 1)
             row["bytes_a_row"] = round(slope)
@@ -215,11 +271,12 @@ def main() -> None:
     parser.add_argument("--rows", default="50000,100000,200000")
     parser.add_argument("--only", choices=("memory", "update", "softmax"))
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--case", choices=[*CASES], help="of memory, one alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.peak:
-        print(peak_of(options.peak, options.case))
+        print(*peak_of(options.peak, options.case, options.folder))
         return
     sizes = [int(each) for each in options.rows.split(",")]
     cases = [options.case] if options.case else [*CASES]

@@ -31,6 +31,8 @@ from kg_loaders.disk.seals import files_below, open_sealed, seal
 from kg_loaders.disk.writing import remove, whole_files, whole_folder
 
 FORMAT_VERSION = 1
+LEFTOVERS = ".step-"
+"""What the names of files begin with that a killed process may leave beside checkpoints."""
 STATE, OPTIMISER, CHECKSUMS = "state.json", "optimiser.safetensors", MODEL.manifest
 
 
@@ -107,7 +109,7 @@ def publish_model(
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process had half written or half removed."""
-    for leftover in sorted(folder.glob(".step-*")):
+    for leftover in sorted(folder.glob(f"{LEFTOVERS}*")):
         remove(leftover)
 
 

@@ -123,10 +123,11 @@ class _Run:
         )
         self.n_steps = n_steps_of(config, self.stream)
         self.accelerator = make_accelerator(config)
-        self.shards = Shards(model, config, self.together, self.accelerator.device)
+        device = self.accelerator.device
+        self.shards = Shards(model, config, self.together, device, self.checkpoints)
         if self.shards.layers and config.gradient_norms_every is not None:
             self._notice("layers are shared out: gradient norms of single losses are not measured")
-        self.model = model.to(self.accelerator.device)
+        self.model = model.to(device)
         self.optimisers = make_optimisers(self.model, config)
         self.past = past_in(self.optimisers, config.averaging)
         self.dense, tables = dense_parameters(self.model), sparse_parameters(self.model)

@@ -23,7 +23,8 @@ from kept.errors import ConfigError
 from kept.layers.host_table import HostTable, type_of
 from kept.training.processes.together import Processes, rows_over
 
-ROWS_AT_ONCE = 1 << 16
+Space = Callable[..., Tensor]
+ROWS_AT_ONCE = 1 << 13
 """Rows of each process that go to the first at once, where a table is made whole."""
 
 
@@ -107,16 +108,16 @@ class ShardedTable(nn.Embedding):
             raise ConfigError(f"{len(whole)} rows for a table of {self.num_embeddings}")
         return whole[self.together.rank :: self.together.n].clone()
 
-    def whole_of(self, own: Tensor) -> Tensor:
+    def whole_of(self, own: Tensor, space: Space = torch.empty) -> Tensor:
         """Values `[own ...]` of all processes, which all call this, as `[row ...]` in host memory.
 
-        The first process has them; the others get none, `[0 ...]`.
+        The first process has them, in a tensor of `space(shape, dtype=...)`; others `[0 ...]`.
         """
         own = own.detach().cpu()
         if self.together.n == 1:
             return own.clone()
         rank, n = self.together.rank, self.together.n
-        whole = own.new_empty(0 if rank else self.num_embeddings, *own.shape[1:])
+        whole = own[:0] if rank else space((self.num_embeddings, *own.shape[1:]), dtype=own.dtype)
         most = -(-self.num_embeddings // n)
         for start in range(0, most, ROWS_AT_ONCE):
             mine = own[start : start + ROWS_AT_ONCE]

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from kept.training.checkpoint import Whole, states_of
+from kept.training.checkpoint import LEFTOVERS, Whole, states_of
 from kept.training.config import TrainConfig
 from kept.training.optimisers import sparse_parameters
 from kept.training.processes.launch import require_several
 from kept.training.processes.sharded_layers import own_of, part_again, share_layers, whole_of
 from kept.training.processes.sharded_table import ShardedTable, share_tables
 from kept.training.processes.together import Losses, Processes
+from kg_loaders.disk.write_errors import write_errors
+
+SMALL = 1 << 20
+"""Bytes of a tensor below which it lies in memory where it is made whole."""
 
 
 class Shards:
     """The parts of `model` that `config.shard` names, shared out from here on; or none.
 
     "tables": rows of tables of entities (`ShardedTable`); "layers": all other weights
-    (`share_layers`). Every process makes one, of the same model. Raises `ConfigError` where a part
-    cannot be shared out.
+    (`share_layers`). Every process makes one, of the same model. What is made whole lies in files
+    in `room`. Raises `ConfigError` where a part cannot be shared out.
     """
 
     def __init__(
-        self, model: nn.Module, config: TrainConfig, together: Processes, device: torch.device
+        self,
+        model: nn.Module,
+        config: TrainConfig,
+        together: Processes,
+        device: torch.device,
+        room: Path,
     ) -> None:
         require_several(config.shard)
-        self._model, self._together = model, together
+        self._model, self._together, self._room = model, together, room
         self.layers = "layers" in config.shard
         self.tables: tuple[ShardedTable, ...] = ()
         if "tables" in config.shard:
@@ -100,9 +113,30 @@ class Shards:
     def _whole(self, parameter: Tensor, value: Tensor) -> Tensor:
         table = self._table_of(parameter)
         if table is not None:
-            return table.whole_of(value) if value.dim() else value
-        whole = whole_of(value).detach()
-        return whole.cpu() if self._together.is_first else whole.new_empty(0)
+            return table.whole_of(value, self._space) if value.dim() else value
+        whole = whole_of(value)
+        if not self._together.is_first:
+            return torch.empty(0)
+        is_shared = whole is not value
+        return self._space(whole.shape, whole.dtype).copy_(whole) if is_shared else value.detach()
+
+    def _space(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Space for a tensor in a file that is gone with it: memory that the system may take back.
+
+        What is small lies in memory as usual.
+        """
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if n_bytes < SMALL:
+            return torch.empty(*shape, dtype=dtype)
+        self._room.mkdir(exist_ok=True)
+        with (
+            write_errors(self._room),
+            NamedTemporaryFile(dir=self._room, prefix=LEFTOVERS) as file,
+        ):
+            if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and none later
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            space = torch.from_file(file.name, shared=True, size=math.prod(shape), dtype=dtype)
+        return space.view(*shape)
 
     def _table_of(self, parameter: Tensor) -> ShardedTable | None:
         return next((each for each in self.tables if each.weight is parameter), None)

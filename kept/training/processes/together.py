@@ -26,7 +26,7 @@ from kept.training.processes.launch import place
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)
-"""How long a process waits for another that is alive: the first one may evaluate for long."""
+"""How long a process waits for another that is alive: the first one may write for long."""
 LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
 
 

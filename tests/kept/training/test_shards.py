@@ -26,8 +26,10 @@ from kept.training.costs import memory_forecast
 from kept.training.log import read_log
 from kept.training.optimisers import make_optimisers
 from kept.training.processes.sharded_table import entity_tables, share_tables
+from kept.training.processes.shards import Shards
 from kept.training.processes.together import Processes
 from kg_loaders import KnowledgeGraph
+from kg_loaders.errors import WriteError
 
 SCRIPT = Path(__file__).with_name("train_processes.py")
 WITH_TABLES = ("ernie", "knowbert", "colake", "ebert", "ktnet")
@@ -61,9 +63,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGrap
     given = write_everything(folder, small_graph)
     task = runs_of(given, folder)[TASK]
     task["training"] |= EVALUATED
-    ones = {
-        name: given | {"method": name, "training": given["training"] | STEPS} for name in METHODS
-    }
+    training = given["training"] | STEPS | {"checkpoint_steps": None}
+    ones = {name: given | {"method": name, "training": training} for name in METHODS}
+    for name in ("ernie", "knowbert", "ktnet"):
+        ones[name] |= {"options": {"vector_epochs": 1}}
     ones[TASK] = task
     twos = {
         name: ones[of] | {"training": ones[of]["training"] | {"shard": shard}}
@@ -168,6 +171,23 @@ def test_any_number_of_processes_goes_on(
             torch.testing.assert_close(found[key], value, atol=2e-6, rtol=1e-4)
     whole, resumed = ends("end-2"), ends("from-two-2")
     assert all(torch.equal(resumed[key], value) for key, value in whole.items())
+
+
+def test_what_is_large_is_made_whole_in_a_file_that_goes_with_it(tmp_path: Path) -> None:
+    alone = Shards(
+        torch.nn.Linear(1, 1), TrainConfig(steps=1, batch_size=1), Processes(),
+        torch.device("cpu"), tmp_path / "checkpoints",
+    )  # fmt: skip
+    assert alone.whole({}) is None
+    space = alone._space((600, 700), torch.float32)
+    space.copy_(torch.arange(420_000.0).view(600, 700))
+    assert float(space[1].sum()) == sum(range(700, 1400))
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        assert f"{tmp_path}/checkpoints/.step-" in maps.read_text()
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    with pytest.raises(WriteError, match=r"make room|may write to|raise the limit"):
+        alone._space((1 << 30, 1 << 20), torch.float32)
 
 
 def test_one_process_has_nothing_to_share_out(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
