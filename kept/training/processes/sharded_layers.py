@@ -8,6 +8,7 @@ module-wise form of torch 2.6 on). Tables with sparse gradients stay as they are
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -75,5 +76,9 @@ def _layers(model: nn.Module) -> Iterator[nn.Module]:
 
 @cache
 def _hooks_reach_outputs() -> None:
-    """Let torch find the tensors in what models return: it waits for their gradients."""
+    """Let torch find the tensors in what models return: it waits for their gradients.
+
+    Some are views of others (`pooled_state`), of which it warns: nothing changes them in place.
+    """
     register_dataclass(KnowledgeOutput)
+    warnings.filterwarnings("ignore", r"FSDP2-wrapped module .* returned a view tensor")
