@@ -41,6 +41,7 @@ SHARDED: dict[str, tuple[str, tuple[str, ...]]] = {
     "colake-layers": ("colake", ("layers",)),
     "ernie-tables": ("ernie", ("tables",)),
     f"{TASK}-all": (TASK, BOTH),
+    f"{TASK}-none": (TASK, ()),
 }
 """Runs of two processes: what one process trains, and what is shared out."""
 EVALUATED = {"steps": 4, "evaluate_every": 1, "averaging": {"steps": 2, "publish": True}}
@@ -105,7 +106,9 @@ def test_each_process_holds_its_part(name: str, trained: Path) -> None:
     of, shard = SHARDED[name]
     whole = int((trained / f"{of}-1/held-0").read_text())
     parts = [int((trained / f"{name}-2/held-{rank}").read_text()) for rank in range(2)]
-    if shard == ("tables",):
+    if not shard:
+        assert parts == [whole, whole]
+    elif shard == ("tables",):
         assert max(parts) < whole < sum(parts)
     elif name == "colake-layers":  # its table is whole in both
         assert max(parts) < 0.6 * whole
