@@ -55,7 +55,8 @@ class ShardedTable(nn.Embedding):
     def of(cls, table: nn.Embedding, together: Processes) -> ShardedTable:
         """This process's rows of a whole `table`, trained or frozen as it is."""
         n_rows, width = table.weight.shape
-        shared = cls(n_rows, width, together, on_host=isinstance(table, HostTable))
+        with torch.device("meta"):  # its own first rows are not wanted
+            shared = cls(n_rows, width, together, on_host=isinstance(table, HostTable))
         own = shared.own_of(table.weight.detach())
         shared.weight = nn.Parameter(own, requires_grad=table.weight.requires_grad)
         return shared
