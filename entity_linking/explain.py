@@ -33,9 +33,9 @@ def explain(
     while isinstance(linker, CachedLinker):
         linker = linker.linker
     if isinstance(linker, EndToEnd):
-        linker = linker.pipeline
+        return _of_pipeline(linker.pipeline, texts, _asked(linker, linker.pipeline, texts))
     if isinstance(linker, Pipeline):
-        return _of_pipeline(linker, texts)
+        return _of_pipeline(linker, texts, _asked(linker, linker, texts))
     return [
         [tuple(Explanation(c, c.prior, c.reason) for c in link.candidates) for link in text.links]
         for text in texts
@@ -43,7 +43,7 @@ def explain(
 
 
 def _of_pipeline(
-    pipeline: Pipeline, texts: Sequence[LinkedText]
+    pipeline: Pipeline, texts: Sequence[LinkedText], asked: list[list[str]]
 ) -> list[list[tuple[Explanation, ...]]]:
     parts: list[list[Shares]] = [[{} for _ in text.links] for text in texts]
     if isinstance(pipeline.scorer, Mix):
@@ -52,24 +52,62 @@ def _of_pipeline(
         parts = [[{"log-odds against NIL": _scores(link)} for link in t.links] for t in texts]
     return [
         [
-            _explanations(pipeline, link, shares) if link.candidates else ()
-            for link, shares in zip(text.links, of_text, strict=True)
+            _explanations(pipeline, link, shares, why) if link.candidates else ()
+            for link, shares, why in zip(text.links, of_text, reasons, strict=True)
         ]
-        for text, of_text in zip(texts, parts, strict=True)
+        for text, of_text, reasons in zip(texts, parts, asked, strict=True)
     ]
 
 
-def _explanations(pipeline: Pipeline, link: Link, shares: Shares) -> tuple[Explanation, ...]:
+def _explanations(
+    pipeline: Pipeline, link: Link, shares: Shares, asked: str
+) -> tuple[Explanation, ...]:
     sure_of = pipeline.decision.confidences(_scores(link)).tolist()
     return tuple(
         Explanation(
             candidate,
             sure,
-            candidate.reason,
+            "; ".join(filter(None, (candidate.reason, asked))),
             {name: float(values[i]) for name, values in shares.items()},
         )
         for i, (candidate, sure) in enumerate(zip(link.candidates, sure_of, strict=True))
     )
+
+
+def _asked(
+    linker: Pipeline | EndToEnd, pipeline: Pipeline, texts: Sequence[LinkedText]
+) -> list[list[str]]:
+    """For each link whether dear scorers were asked about it, and why; empty where none is dear.
+
+    Mentions are found again, since those that the linker left out were read too.
+    """
+    model = pipeline.scorer
+    if not isinstance(model, Reranker) or model.asking is None:
+        return [[""] * len(text.links) for text in texts]
+    plain = [text.text for text in texts]
+    if isinstance(linker, EndToEnd):
+        found = [each.linked for each in linker.detect(plain)]
+    else:
+        mentions = pipeline.mentions.link(plain)
+        found = [
+            own if _holds(own, text) else text for own, text in zip(mentions, texts, strict=True)
+        ]
+    told = model.asked(pipeline.propose(found))
+    names = " and ".join(model.asking.dear)
+    reasons = []
+    for text, own, of_text in zip(texts, found, told, strict=True):
+        said = {
+            link.mention: f"{names} {'' if each.is_asked else 'not '}asked: without, the best "
+            f"answer has {each.sure:.3f} (asked to {model.asking.most_sure:.3f})"
+            for link, each in zip(own.links, of_text, strict=True)
+        }
+        reasons.append([said.get(link.mention, "") for link in text.links])
+    return reasons
+
+
+def _holds(found: LinkedText, text: LinkedText) -> bool:
+    """Whether all mentions of a text are among those that were found there."""
+    return {link.mention for link in text.links} <= {link.mention for link in found.links}
 
 
 def _scores(link: Link) -> Scores:

@@ -11,7 +11,7 @@ asks for one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,31 @@ class RerankTable:
             self.mentions[:, mention],
         )
 
+    def of(self, chosen: NDArray[np.bool_]) -> RerankTable:
+        """The rows of some mentions, `chosen [mention]`, and texts without the links of others."""
+        is_kept = iter(chosen.tolist())
+        texts = [
+            replace(text, links=tuple(link for link in text.links if next(is_kept)))
+            for text in self.rows.texts
+        ]
+        rows = CandidateRows.of(texts)
+        mine = chosen[self.rows.mention_of]
+        return RerankTable(rows, self.scorers, self.candidates[mine], self.mentions[chosen])
+
+    def beside(self, scorers: Mapping[str, Scorer]) -> RerankTable:
+        """The same table with the columns of further scorers, which read its texts."""
+        of_candidates, of_mentions = [self.candidates], [self.mentions]
+        for name, scorer in scorers.items():
+            own, shared = _features(self.rows, scorer_column(self.rows, name, scorer))
+            of_candidates.append(own)
+            of_mentions.append(shared)
+        return RerankTable(
+            self.rows,
+            (*self.scorers, *scorers),
+            np.concatenate(of_candidates, axis=1),
+            np.concatenate(of_mentions, axis=1),
+        )
+
 
 def feature_names(scorers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the columns of candidates and of mentions."""
@@ -62,20 +87,17 @@ def feature_names(scorers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, .
 def tabulate(scorers: Mapping[str, Scorer], texts: Sequence[LinkedText]) -> RerankTable:
     """The features of the candidates that the links bear; what they are linked to is not read."""
     rows = CandidateRows.of(texts)
-    of_candidates: list[Scores] = []
-    of_mentions = _own_features(rows)
-    several = rows.sizes > 1
-    for name, scorer in scorers.items():
-        values = scorer_column(rows, name, scorer)
-        lead = values - rows.others_best(values)
-        of_candidates += [values, lead, (1.0 / (1.0 + rows.n_better(values))).astype(np.float64)]
-        of_mentions += [rows.best(values), np.where(several, rows.best(lead), 0.0)]
-    return RerankTable(
-        rows,
-        tuple(scorers),
-        np.stack(of_candidates, axis=1) if of_candidates else np.zeros((len(rows), 0)),
-        np.stack(of_mentions, axis=1),
-    )
+    own = np.stack(_own_features(rows), axis=1)
+    table = RerankTable(rows, (), np.zeros((len(rows), 0)), own)
+    return table.beside(scorers)
+
+
+def _features(rows: CandidateRows, values: Scores) -> tuple[Scores, Scores]:
+    """Of one scorer: `OF_CANDIDATES` `[candidate 3]` and `OF_MENTIONS` `[mention 2]`."""
+    lead = values - rows.others_best(values)
+    rank = (1.0 / (1.0 + rows.n_better(values))).astype(np.float64)
+    gap = np.where(rows.sizes > 1, rows.best(lead), 0.0)
+    return np.stack([values, lead, rank], axis=1), np.stack([rows.best(values), gap], axis=1)
 
 
 def targets(rows: CandidateRows, *, absent: str) -> Ints:

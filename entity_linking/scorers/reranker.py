@@ -20,6 +20,9 @@ Train on annotated texts, with candidates from the source that the linker will u
 and read it with NIL where its logit stands, at 0: `Decision(nil_score=0.0)` gives the confidence,
 `Decision(nil_score=0.0, nil_below=0.5)` refuses links less likely than not. `kept link train` does
 all of it. Using a trained model loads no torch.
+
+Scorers named `dear` are asked only where a first stage, trained without them, is unsure
+(`entity_linking.scorers.asking`).
 """
 
 from __future__ import annotations
@@ -37,6 +40,14 @@ from safetensors.numpy import load, save
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scorer, Scores
+from entity_linking.scorers.asking import (
+    MOST_MISSED,
+    Asked,
+    Asking,
+    answers,
+    fitted,
+    sureness,
+)
 from entity_linking.scorers.rerank_parts import (
     DEFAULTS,
     RerankRecord,
@@ -49,6 +60,8 @@ from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
 WEIGHTS = "weights.safetensors"
+FIRST = "first."
+"""Before the names of the first stage's weights."""
 KIND = "re-ranker"
 RERANKER = FolderFormat(
     kind="kept re-ranker",
@@ -66,6 +79,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     candidate_features: tuple[str, ...]
     mention_features: tuple[str, ...]
     record: RerankRecord
+    asking: Asking | None = None
 
 
 class Reranker:
@@ -75,12 +89,23 @@ class Reranker:
     """
 
     def __init__(
-        self, scorers: Mapping[str, Scorer], weights: Mapping[str, Scores], record: RerankRecord
+        self,
+        scorers: Mapping[str, Scorer],
+        weights: Mapping[str, Scores],
+        record: RerankRecord,
+        asking: Asking | None = None,
     ) -> None:
-        self._scorers, self._weights, self.record = dict(scorers), dict(weights), record
+        """With `asking` those of its dear scorers come last, `weights` has those of `FIRST` too."""
+        self._weights, self.record, self.asking = weights, record, asking
+        dear = () if asking is None else asking.dear
+        self._cheap = {name: each for name, each in scorers.items() if name not in dear}
+        self._dear = {name: scorers[name] for name in dear}
+        self._first = _of_first(weights)
 
     def __repr__(self) -> str:
-        return f"Reranker({', '.join(self._scorers)}; {self.record.n_mentions} mentions)"
+        names = ", ".join([*self._cheap, *self._dear])
+        asked = "" if self.asking is None else f"; asks to {self.asking.most_sure:.4f}"
+        return f"Reranker({names}; {self.record.n_mentions} mentions{asked})"
 
     @classmethod
     def fit(
@@ -92,30 +117,79 @@ class Reranker:
         settings: RerankSettings = DEFAULTS,
         graph_hash: str = "",
         trained_on: str = "",
+        dear: Sequence[str] = (),
+        most_missed: float = MOST_MISSED,
     ) -> Reranker:
         """Train on links that bear candidates and their gold entity (`with_gold`).
 
         The same texts, settings and scorers give the same weights on the same machine. `graph_hash`
-        and `trained_on` (a name of the training set) are written into the record.
+        and `trained_on` (a name of the training set) are written into the record. Scorers `dear`
+        are asked of as few mentions as leave all but `most_missed` of the held-out answers what
+        they are when all are asked about.
         """
-        if not scorers:
-            raise LinkingError("a re-ranker needs a scorer; give {name: scorer}")
-        tables = (tabulate(scorers, texts), tabulate(scorers, held_out))
-        weights, record = fit_tables(*tables, settings)
+        cheap = {name: each for name, each in scorers.items() if name not in dear}
+        if not cheap or not {*dear} <= scorers.keys():
+            raise LinkingError(
+                f"scorers {', '.join(scorers) or 'none'}, dear {', '.join(dear) or 'none'}; a "
+                "re-ranker needs a scorer, give {name: scorer}, and beside dear ones a cheap one"
+            )
+        tables = [tabulate(cheap, part) for part in (texts, held_out)]
+        weights, record = fit_tables(tables[0], tables[1], settings)
+        asking = None
+        if dear:
+            costly = {name: scorers[name] for name in scorers if name in dear}
+            before = relative_logits(weights, tables[1])
+            tables = [table.beside(costly) for table in tables]
+            first = {f"{FIRST}{name}": values for name, values in weights.items()}
+            weights, record = fit_tables(tables[0], tables[1], settings)
+            full = relative_logits(weights, tables[1])
+            asking = fitted(tables[1].rows, before, full, tuple(costly), most_missed)
+            weights = {**weights, **first}
         record = replace(record, graph_hash=graph_hash, trained_on=trained_on)
-        return cls(scorers, weights, record)
+        return cls(scorers, weights, record, asking)
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """As `Scorer`; above 0 the candidate is more likely than NIL."""
-        table = tabulate(self._scorers, texts)
-        return table.rows.split(relative_logits(self._weights, table))
+        table, logits = self._answered(texts)
+        return table.rows.split(logits)
+
+    def asked(self, texts: Sequence[LinkedText]) -> list[list[Asked]]:
+        """For each link of each text whether dear scorers are asked about it, and why.
+
+        Raises `LinkingError` where no scorer is dear.
+        """
+        if self.asking is None:
+            raise LinkingError(f"{self} asks every scorer about every mention")
+        table = tabulate(self._cheap, texts)
+        sure = sureness(table.rows, relative_logits(self._first, table))
+        asked = self.asking.is_asked(sure, table.rows)
+        left = iter(zip(sure.tolist(), asked.tolist(), strict=True))
+        return [[Asked(*next(left)) for _ in text.links] for text in table.rows.texts]
+
+    def everywhere(self) -> Reranker:
+        """The same weights, with every scorer asked about every mention."""
+        if self.asking is None:
+            return self
+        asking = replace(self.asking, most_sure=1.0, asked=1.0, missed=0.0)
+        return Reranker({**self._cheap, **self._dear}, self._weights, self.record, asking)
 
     def accuracy(self, texts: Sequence[LinkedText]) -> float:
         """`table_accuracy` on links that bear candidates and their gold entity."""
-        table = tabulate(self._scorers, texts)
-        return table_accuracy(
-            table, relative_logits(self._weights, table), self.record.settings.absent
-        )
+        table, logits = self._answered(texts)
+        return table_accuracy(table, logits, self.record.settings.absent)
+
+    def _answered(self, texts: Sequence[LinkedText]) -> tuple[RerankTable, Scores]:
+        """The cheap scorers' table, and logits less that of NIL `[candidate]`."""
+        table = tabulate(self._cheap, texts)
+        if self.asking is None:
+            return table, relative_logits(self._weights, table)
+        logits = relative_logits(self._first, table)
+        asked = self.asking.is_asked(sureness(table.rows, logits), table.rows)
+        if asked.any():
+            mine = asked[table.rows.mention_of]
+            unsure = table.of(asked).beside(self._dear)
+            logits[mine] = relative_logits(self._weights, unsure)
+        return table, logits
 
     # ---- disk --------------------------------------------------------------
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -124,8 +198,8 @@ class Reranker:
         Raises `WriteError`.
         """
         raw = save(dict(sorted(self._weights.items())))
-        names = feature_names(tuple(self._scorers))
-        manifest = _Manifest(tuple(self._scorers), *names, self.record)
+        scorers = (*self._cheap, *self._dear)
+        manifest = _Manifest(scorers, *feature_names(scorers), self.record, self.asking)
         with whole_folder(path, kind=KIND, is_kind=is_reranker, force=force) as part:
             (part / WEIGHTS).write_bytes(raw)
             seal(part, RERANKER, msgspec.to_builtins(manifest), [WEIGHTS])
@@ -149,7 +223,8 @@ class Reranker:
                 raise LinkIndexError(
                     f"{folder / WEIGHTS} holds NaN or infinite weights in {name}; {RERANKER.remedy}"
                 )
-        return cls(scorers, weights, manifest.record)
+        _require_fitting(weights, manifest, folder)
+        return cls(scorers, weights, manifest.record, manifest.asking)
 
     @staticmethod
     def scorer_names(path: str | Path) -> tuple[str, ...]:
@@ -213,13 +288,8 @@ def table_accuracy(table: RerankTable, logits: Scores, absent: str) -> float:
     """Share of the mentions with a candidate that get their entity, or NIL, by `logits` above 0."""
     gold = targets(table.rows, absent=absent)
     counted = gold >= -1
-    best = table.rows.best(logits)
-    chosen = np.full(len(gold), -1, np.int64)
-    ordered = np.lexsort((-logits, table.rows.mention_of))
-    firsts = table.rows.offsets[:-1]
-    links = best > 0
-    chosen[links] = ordered[firsts[links]] - firsts[links]
-    return float(np.mean(chosen[counted] == gold[counted])) if counted.any() else 0.0
+    right = (answers(table.rows, logits) == gold)[counted]
+    return float(np.mean(right)) if counted.any() else 0.0
 
 
 def fit_tables(
@@ -268,3 +338,31 @@ def _read_manifest(folder: Path) -> _Manifest:
         )
     sealed.remember()
     return manifest
+
+
+def _of_first(weights: Mapping[str, Scores]) -> Weights:
+    """The first stage's own, by the names that all weights have."""
+    return {n.removeprefix(FIRST): each for n, each in weights.items() if n.startswith(FIRST)}
+
+
+def _require_fitting(weights: Mapping[str, Scores], manifest: _Manifest, folder: Path) -> None:
+    """Raise `LinkIndexError` unless there is a weight for every feature of every stage."""
+    stages = {"": manifest.scorers}
+    if manifest.asking is not None:
+        dear = manifest.asking.dear
+        cheap = manifest.scorers[: -len(dear)]
+        if (*cheap, *dear) != manifest.scorers or not cheap:
+            raise LinkIndexError(
+                f"{folder} names {', '.join(dear)} as dear, which are not the last of its scorers "
+                f"{', '.join(manifest.scorers)}; {RERANKER.remedy}"
+            )
+        stages[FIRST] = cheap
+    for prefix, names in stages.items():
+        n_own, n_shared = map(len, feature_names(names))
+        for name, width in (("candidate", n_own + n_shared), ("nil", n_shared)):
+            held = weights.get(f"{prefix}{name}.linear")
+            if held is None or held.shape != (width,):
+                raise LinkIndexError(
+                    f"{folder / WEIGHTS} does not hold {width} weights {prefix}{name}.linear; "
+                    f"{RERANKER.remedy}"
+                )

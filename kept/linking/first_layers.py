@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel
 
@@ -39,3 +42,32 @@ def warmed_up(optimiser: torch.optim.Optimizer, n_steps: int, share: float) -> L
     return LambdaLR(
         optimiser, lambda step: min((step + 1) / warm, (n_steps - step) / max(1, n_steps - warm))
     )
+
+
+class FirstPosition(nn.Module):
+    """A host's layer, run for the first position alone: the others are its keys and values.
+
+    The same states as the layer's own, up to rounding, for a sixth of the work. In every family of
+    `kept.hosts.FAMILIES` a layer has these parts.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(
+        self, states: Tensor, mask: Tensor | None = None, *_: object, **__: object
+    ) -> Tensor:
+        """States `[batch 1 width]` from `[batch node width]`."""
+        layer: Any = self.layer
+        own = layer.attention.self
+        heads = (own.num_attention_heads, own.attention_head_size)
+        query, key, value = (
+            part(each).unflatten(2, heads).transpose(1, 2)
+            for part, each in ((own.query, states[:, :1]), (own.key, states), (own.value, states))
+        )
+        seen = None if mask is None else mask[:, :, :1]
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        attended = layer.attention.output(mixed.transpose(1, 2).flatten(2), states[:, :1])
+        result: Tensor = layer.feed_forward_chunk(attended)
+        return result

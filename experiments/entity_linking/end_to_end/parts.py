@@ -48,6 +48,15 @@ ENCODER_TOO = "encoder and coherence"
 CROSS = "cross-encoder"
 RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO, CROSS)
 """Re-rankers by what they read beside what all read."""
+EVERYWHERE = {f"{name} everywhere": name for name in (ENCODER, CROSS)}
+"""Re-rankers that ask their dear scorers about every mention, and those that ask where unsure."""
+DEAR = ("dense", "window", "cross")
+"""Scorers that read the text by a host, so that few mentions are asked."""
+
+
+def asking(scorer: str) -> str:
+    """What marks the files of re-rankers that have dear scorers."""
+    return "-asking" if scorer in (CONTEXT, ENCODER, ENCODER_TOO, CROSS, *EVERYWHERE) else ""
 
 
 class Plan(BaseModel):
@@ -273,28 +282,38 @@ class Parts:
                 proposed = as_candidates(gold, self.source_of_training.candidates(gold))
                 parts.append(self.laboratory.answered(part, proposed))
             hidden = max(self.laboratory.study.hidden_tried)
+            scorers = self.scorers(name, training=True)
             model = Reranker.fit(
-                self.scorers(name, training=True),
+                scorers,
                 parts[0],
                 parts[1][::2],
                 settings=RerankSettings(**self.laboratory.study.reranker, hidden=hidden),
                 graph_hash=self.laboratory.world.graph.content_hash,
+                dear=[each for each in scorers if each in DEAR],
             )
             model.save(place)
+            if model.asking is not None:
+                self.laboratory.announce(f"re-ranker, {name}: {model.asking}")
         return Reranker.open(place, self.scorers(name, training=training))
 
     def place_of(self, name: str) -> Path:
         """The folder of a re-ranker."""
         settings = f"{self.plan.stated:g}-{self.plan.bare:g}"
-        return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}"
+        return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}{asking(name)}"
 
     def scorer(self, name: str, *, tuning: bool = False) -> Scorer:
         """What a row chooses by; on tuning text over the graph of training."""
         key = f"{name}, tuning" if tuning and name != PRIOR else name
         if key not in self._scorers:
-            inner = PriorScorer() if name == PRIOR else self.reranker(name, training=tuning)
-            self._scorers[key] = OnceScorer(inner)
+            self._scorers[key] = OnceScorer(self._scorer(name, tuning))
         return self._scorers[key]
+
+    def _scorer(self, name: str, tuning: bool) -> Scorer:
+        if name == PRIOR:
+            return PriorScorer()
+        if name in EVERYWHERE:
+            return self.reranker(EVERYWHERE[name], training=tuning).everywhere()
+        return self.reranker(name, training=tuning)
 
     def detector(self, name: str) -> Detector:
         """What finds a row's mentions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from entity_linking.dense.context import RememberingEncoder
 from entity_linking.parts import SentenceEncoder
 from experiments.entity_linking.end_to_end.study import Bench
 from experiments.entity_linking.inputs.texts import drawn
@@ -17,16 +18,20 @@ N_SENTENCES = 400
 FEWER = "30 candidates"
 TIMED = (
     "names + prior", "trained, likeliest", f"trained, likeliest, {FEWER}",
-    "coherence, likeliest", "encoder, likeliest", "cross-encoder, likeliest",
+    "coherence, likeliest", "context, likeliest",
+    "encoder everywhere, likeliest", "encoder, likeliest", f"encoder, likeliest, {FEWER}",
+    "cross-encoder everywhere, likeliest", "cross-encoder, likeliest",
+    f"cross-encoder, likeliest, {FEWER}",
     "trained, tagger, likeliest", "encoder and coherence, tagger, likeliest",
 )  # fmt: skip
 
 
 class _Forgetful(Laboratory):
-    """Without the vectors that the run folder keeps."""
+    """Without the vectors that the run folder keeps, with those of a linker's own last texts."""
 
     def encoder(self, pieces: int) -> SentenceEncoder:
-        return HostSentenceEncoder(self.study.dense.host, max_length=pieces)
+        host = HostSentenceEncoder(self.study.dense.host, max_length=pieces)
+        return RememberingEncoder(host)
 
 
 class _Fewer(Bench):

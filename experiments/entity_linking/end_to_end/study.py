@@ -19,11 +19,13 @@ from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
 from experiments.entity_linking.end_to_end.parts import (
     ENCODER_TOO,
+    EVERYWHERE,
     PRIOR,
     RERANKERS,
     TRAINED,
     Parts,
     Plan,
+    asking,
 )
 from experiments.entity_linking.end_to_end.tagging import (
     WIKIGOLD,
@@ -71,7 +73,7 @@ ROWS = {
     "names + prior": Row("gates", PRIOR, says_nil=True),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
-    **{f"{scorer}, likeliest": _likeliest(scorer) for scorer in RERANKERS},
+    **{f"{scorer}, likeliest": _likeliest(scorer) for scorer in (*RERANKERS, *EVERYWHERE)},
     **{
         f"{scorer}, likeliest, pronouns": _likeliest(scorer, pronouns="where marked")
         for scorer in RERANKERS
@@ -134,7 +136,8 @@ class Bench(Parts):
         how = "NIL" if row.says_nil else "links alone"
         key = f"{row.detector}, {row.scorer}, {how if row.is_fitted else 'likeliest'}"
         if key not in self._fitted:
-            path = self.folder / "decisions" / f"{key.replace(', ', '-').replace(' ', '-')}.json"
+            name = f"{key}{asking(row.scorer)}".replace(", ", "-").replace(" ", "-")
+            path = self.folder / "decisions" / f"{name}.json"
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 fitted = self._fit(row)

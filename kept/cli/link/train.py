@@ -46,6 +46,14 @@ def train(
         float,
         typer.Option(min=0, max=1, help="Share of the entities that training knows by name alone."),
     ] = 0.0,
+    everywhere: Annotated[
+        bool,
+        typer.Option(
+            "--everywhere",
+            help="Let dense and cross read every mention, not only those that the other scorers "
+            "leave open.",
+        ),
+    ] = False,
     absent: Annotated[
         str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
     ] = "nil",
@@ -59,7 +67,7 @@ def train(
     from entity_linking.scorers.rerank_parts import RerankSettings
     from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
     from kept.linking.bare import drawn_entities
-    from kept.linking.linkers import LinkerSettings, open_for_training, open_graph
+    from kept.linking.linkers import DEAR, LinkerSettings, open_for_training, open_graph
     from kg_loaders.disk.writing import refuse_folder
 
     if absent not in ("nil", "skip"):
@@ -75,9 +83,11 @@ def train(
     linker, scorers = open_for_training(where, graph, add or (), bare=unknown)
     texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
     began = time.perf_counter()
+    dear = [] if everywhere else [name for name in scorers if name in DEAR]
     model = Reranker.fit(
-        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=gold.name
-    )
+        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash,
+        trained_on=gold.name, dear=dear,
+    )  # fmt: skip
     model.save(output, force=force)
     record = model.record
     echo(
@@ -85,6 +95,8 @@ def train(
         f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
         f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
     )
+    if model.asking is not None:
+        echo(str(model.asking))
     echo(
         f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
         f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"

@@ -30,8 +30,8 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
 from kept.errors import ConfigError
-from kept.hosts import load_host, load_tokenizer
-from kept.linking.first_layers import cut, embeddings_hash
+from kept.hosts import layers, load_host, load_tokenizer
+from kept.linking.first_layers import FirstPosition, cut, embeddings_hash
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
@@ -40,7 +40,7 @@ KIND = "cross-encoder"
 WEIGHTS = "weights.safetensors"
 CROSS = FolderFormat(
     kind="kept cross-encoder",
-    version=1,
+    version=2,
     what="a cross-encoder",
     remedy="train it again: kept link train-encoder --cross",
     make="train one: kept link train-encoder --cross",
@@ -80,11 +80,15 @@ class CrossRecord:
 
 
 class CrossNetwork(nn.Module):
-    """`n_layers` of `host` (cut in place) and one number for each pair."""
+    """`n_layers` of `host` (cut in place) and one number for each pair.
+
+    Of the last layer nothing is read but the first position, so no other is computed there.
+    """
 
     def __init__(self, host: PreTrainedModel, *, n_layers: int) -> None:
         super().__init__()
         cut(host, n_layers)
+        layers(host)[-1] = FirstPosition(layers(host)[-1])
         self.host = host
         self.score = nn.Linear(int(host.config.hidden_size), 1)
         nn.init.normal_(self.score.weight, std=0.02)
@@ -141,10 +145,17 @@ class CrossScorer:
     @torch.inference_mode()
     def _run(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         values = np.zeros(len(pairs), np.float64)
-        order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]) + len(pairs[i][1]))
+        if not pairs:
+            return values
+        most = self.record.most_pieces
+        pieces = self._tokenizer(
+            *map(list, zip(*pairs, strict=True)), truncation=True, max_length=most
+        )
+        order = np.argsort([len(own) for own in pieces["input_ids"]], kind="stable").tolist()
         for at in range(0, len(order), PAIRS_PER_BATCH):
             some = order[at : at + PAIRS_PER_BATCH]
-            batch = tokenized(self._tokenizer, [pairs[i] for i in some], self.record.most_pieces)
+            own = {name: [rows[i] for i in some] for name, rows in pieces.items()}
+            batch = dict(self._tokenizer.pad(own, return_tensors="pt"))
             values[some] = self._network(batch).double().numpy()
         return values
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,17 @@ def test_contexts_score_candidates_in_their_order(index: DenseIndex) -> None:
     for text, scores in zip(PARIS_TEXTS, found, strict=True):
         for alone, together in zip(scorer.scores([text])[0], scores, strict=True):
             np.testing.assert_array_equal(alone, together)
+
+
+def test_each_link_is_judged_by_itself(index: DenseIndex) -> None:
+    """So that a re-ranker may ask about some of a text's mentions."""
+    scorer = ContextScorer(index, TrigramEncoder(512))
+    one = mention_of("Paris", "Paris", "Q90").links[0]
+    links = (one, replace(one, mention=Mention(9, 14)))
+    together = scorer.scores([LinkedText("Paris in Texas", links)])[0]
+    for link, own in zip(links, together, strict=True):
+        (alone,) = scorer.scores([LinkedText("Paris in Texas", (link,))])[0]
+        np.testing.assert_array_equal(alone, own)
 
 
 def test_unknown_entities_score_like_the_average(index: DenseIndex) -> None:

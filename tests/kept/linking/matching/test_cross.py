@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ambiguous_places import PLACES, ambiguous_texts, places_graph
+from flips import forge
 from tiny_pretraining import write_host
 from typer.testing import CliRunner
 
@@ -15,7 +16,10 @@ from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import Candidate, Link, Mention
+from kept.batches import Visibility
 from kept.cli import app
+from kept.hosts import attention_mask, layers, load_host, word_table
+from kept.linking.first_layers import FirstPosition
 from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked
 from kept.linking.matching.cross_training import CrossSettings, examples_of, train_cross
 from kg_loaders import KnowledgeGraph
@@ -64,6 +68,34 @@ def test_what_stands_beside_a_text_changes_nothing(
         assert np.allclose(trained.scores([text])[0][0], own[0], atol=1e-5)
     assert trained.scores([]) == []
     assert trained.scores([LinkedText("no link", ())]) == [[]]
+
+
+def test_each_link_is_judged_by_itself(trained: CrossScorer) -> None:
+    """So that a re-ranker may ask about some of a text's mentions."""
+    candidates = tuple(Candidate(name, 0.1, 0.0) for name in ("R0", "S0", "R1"))
+    places = (Mention(0, 5), Mention(6, 10), Mention(15, 20))
+    links = tuple(Link(place, candidates, None, 1.0) for place in places)
+    together = trained.scores([LinkedText("Arden Holm and Garth fell", links)])[0]
+    for link, own in zip(links, together, strict=True):
+        (alone,) = trained.scores([LinkedText("Arden Holm and Garth fell", (link,))])[0]
+        assert np.allclose(alone, own, atol=1e-5)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_the_last_layer_for_the_first_position_alone(host: str, attention: str) -> None:
+    """The states are those of the whole layer, beside padding and without it."""
+    model = load_host(host)
+    model.set_attn_implementation(attention)
+    layer, table = layers(model)[0], word_table(model).weight
+    states = torch.randn(3, 7, table.shape[1], generator=torch.Generator().manual_seed(0))
+    seen = torch.ones(3, 7, 7, dtype=torch.bool)
+    seen[1, :4, 4:] = False
+    masks = [attention_mask(model, Visibility(seen))] + [None] * (attention == "sdpa")
+    for mask in masks:
+        with torch.no_grad():
+            whole, first = layer(states, mask), FirstPosition(layer)(states, mask)
+        assert first.shape == (3, 1, table.shape[1])
+        assert torch.allclose(first, whole[:, :1], atol=1e-5)
 
 
 def test_only_the_best_few_are_read(trained: CrossScorer) -> None:
@@ -122,6 +154,15 @@ def test_damage_is_refused(trained: CrossScorer, graph: KnowledgeGraph, tmp_path
         CrossScorer.open(folder, graph)
 
 
+def test_a_folder_from_before_is_refused(
+    trained: CrossScorer, graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    trained.save(tmp_path / "cross")
+    forge(tmp_path / "cross", {"format_version": 1})
+    with pytest.raises(LinkIndexError, match="format version 1, this kept reads 2; train it again"):
+        CrossScorer.open(tmp_path / "cross", graph)
+
+
 def test_nothing_to_tell_apart(graph: KnowledgeGraph, host: str) -> None:
     bare = [LinkedText("Arden", (gold_link(0, 5, "R0"),))]
     with pytest.raises(LinkingError, match="give texts with ambiguous names"):
@@ -155,12 +196,17 @@ def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) ->
     assert "after epoch 1" in said
     told = run("index", kg, "-o", index, "--cross", cross)
     assert "CrossScorer" in told
-    run("train", gold, "--kg", kg, "--index", index, "--add", "cross", "-o", model)
+    train = ["train", gold, "--kg", kg, "--index", index, "--add", "cross", "-o", model]
+    assert "cross asked where" not in run(*train, "--everywhere")
+    said = run(*train, "--force")
+    assert "cross asked where the best answer without has at most 1.0000: about 100.0%" in said
     linked = run(
         "Holm sang a ballad", "--kg", kg, "--index", index, "--method", "trained",
         "--model", model, "--explain",
     )  # fmt: skip
     assert "1:0-4  Holm" in linked
+    assert "cross asked: without, the best answer has" in linked
+    assert "(asked to 1.000)" in linked
     text = ["Holm sang", "--kg", kg, "--method", "trained", "--model", model]
     assert "a cross-encoder lies in an index" in run(*text, code=1)
     bare = tmp_path / "bare"

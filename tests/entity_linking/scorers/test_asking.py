@@ -1,0 +1,342 @@
+"""Dear scorers are asked of few mentions, and what they would change is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flips import forge
+from hypothesis import given
+from hypothesis import strategies as st
+from rerank_worlds import flat, linked
+
+from entity_linking import LinkedText, LinkingError
+from entity_linking.decision import Decision
+from entity_linking.detection import EndToEnd, Found
+from entity_linking.errors import LinkIndexError
+from entity_linking.explain import explain
+from entity_linking.parts import Candidates, Scorer, Scores
+from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.asking import (
+    FEWEST_HELD_OUT,
+    MARGIN,
+    Asking,
+    answers,
+    fitted,
+    sureness,
+)
+from entity_linking.scorers.candidate_rows import CandidateRows
+from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.rerank_parts import RerankSettings
+from entity_linking.scorers.rerank_table import tabulate
+from entity_linking.scorers.reranker import Reranker, relative_logits
+from kg_loaders.disk import seals
+
+QUICK = RerankSettings(epochs=25, learning_rate=0.05, mentions_per_step=32)
+
+
+class Told:
+    """A dear `Scorer` that reads the answer in the text, and counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.n_asked = 0
+
+    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
+        links = [link for text in texts for link in text.links]
+        self.n_asked += len(links)
+        return [
+            [
+                np.array([3.0 * (c.entity == text.text.split()[-1]) for c in link.candidates])
+                for link in text.links
+            ]
+            for text in texts
+        ]
+
+
+def world(n: int, seed: int) -> list[LinkedText]:
+    """Half of the mentions have a clear prior, which is right; of the others the text says it."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    for i in range(n):
+        gold = int(rng.integers(3))
+        priors = rng.uniform(0.3, 0.34, 3)
+        if i % 2:
+            priors = np.where(np.arange(3) == gold, 0.9, rng.uniform(0.01, 0.02, 3))
+        candidates = [(f"Q{j}", float(prior)) for j, prior in enumerate(priors)]
+        says = f"Q{gold}"
+        second = ("Rome", [("Q8", 0.9), ("Q9", 0.02)], "Q8")
+        texts.append(linked(f"Paris and Rome {i} {says}", ("Paris", candidates, says), second))
+    return texts
+
+
+def fit(told: Told, n_held_out: int = 120) -> Reranker:
+    scorers: dict[str, Scorer] = {"told": told, "prior": PriorScorer()}
+    return Reranker.fit(
+        scorers, world(200, 0), world(n_held_out, 1), settings=QUICK, dear=["told"]
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> Reranker:
+    return fit(Told())
+
+
+def with_counter(model: Reranker, folder: Path) -> tuple[Reranker, Told]:
+    told = Told()
+    model.save(folder, force=True)
+    return Reranker.open(folder, {"prior": PriorScorer(), "told": told}), told
+
+
+def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> None:
+    asking, told = with_counter(model, tmp_path / "m")
+    texts = world(200, 2)
+    assert asking.accuracy(texts) == asking.everywhere().accuracy(texts) == 1.0
+    told.n_asked = 0
+    asking.scores(texts)
+    assert 100 <= told.n_asked < 200, "of 400 mentions 100 are open"
+    assert model.asking is not None
+    assert model.asking.missed == 0.0
+    assert 0.1 < model.asking.changeable < model.asking.asked < 0.5
+    said = str(model.asking)
+    assert said.startswith("told asked where the best answer without has at most 0.")
+    told.n_asked = 0
+    asking.everywhere().scores(texts)
+    assert told.n_asked == 400
+
+
+def test_who_is_asked_has_the_scores_of_asking_everywhere(model: Reranker) -> None:
+    texts = world(40, 3)
+    asked = [each for text in model.asked(texts) for each in text]
+    here = [scores for text in model.scores(texts) for scores in text]
+    everywhere = [scores for text in model.everywhere().scores(texts) for scores in text]
+    same = [np.array_equal(a, b) for a, b in zip(here, everywhere, strict=True)]
+    assert same == [each.is_asked for each in asked]
+    assert model.asking is not None
+    assert all((each.sure <= model.asking.most_sure) == each.is_asked for each in asked)
+    plain = Reranker.fit({"prior": PriorScorer()}, texts, texts, settings=QUICK)
+    assert plain.everywhere() is plain
+    with pytest.raises(LinkingError, match="asks every scorer about every mention"):
+        plain.asked(texts)
+
+
+def test_batch_of_n_is_n_batches_of_one(model: Reranker) -> None:
+    texts = [*world(30, 4), linked("none here"), linked("none", ("none", [], None))]
+    assert flat(model.scores(texts)) == [flat(model.scores([text]))[0] for text in texts]
+    assert model.scores([]) == []
+
+
+def test_training_and_linking_read_the_same_features() -> None:
+    """What a dear scorer adds about some of the mentions is what it adds about all."""
+    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    trained = tabulate(both, world(30, 5))
+    asked = np.arange(trained.rows.n_mentions) % 3 == 0
+    linking = tabulate({"prior": PriorScorer()}, world(30, 5)).of(asked).beside({"told": Told()})
+    assert linking.scorers == trained.scorers == ("prior", "told")
+    np.testing.assert_array_equal(linking.candidates, trained.of(asked).candidates)
+    np.testing.assert_array_equal(linking.mentions, trained.of(asked).mentions)
+
+
+def test_equal_texts_and_settings_give_equal_weights(model: Reranker, tmp_path: Path) -> None:
+    again = fit(Told())
+    for name, each in (("a", model), ("b", again)):
+        each.save(tmp_path / name)
+    for file in ("manifest.json", "weights.safetensors"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_the_first_stage_is_the_model_without_dear_scorers(model: Reranker) -> None:
+    texts = world(20, 6)
+    plain = Reranker.fit({"prior": PriorScorer()}, world(200, 0), world(120, 1), settings=QUICK)
+    asked = [each for text in model.asked(texts) for each in text]
+    ours = [scores for text in model.scores(texts) for scores in text]
+    theirs = [scores for text in plain.scores(texts) for scores in text]
+    kept = [i for i, each in enumerate(asked) if not each.is_asked]
+    assert kept
+    assert all(np.array_equal(ours[i], theirs[i]) for i in kept)
+
+
+def test_with_few_held_out_mentions_all_are_asked() -> None:
+    few = fit(Told(), n_held_out=FEWEST_HELD_OUT // 2 - 1)
+    assert few.asking is not None
+    assert few.asking.most_sure == few.asking.asked == 1.0
+
+
+def test_shares_and_answers_against_the_decision() -> None:
+    rng = np.random.default_rng(7)
+    texts = [*world(10, 7), linked("none", ("none", [], None))]
+    rows = CandidateRows.of(texts)
+    logits = rng.normal(size=len(rows)) * 3
+    decision = Decision(nil_score=0.0)
+    split = [own for text in rows.split(logits) for own in text]
+    for own, sure, answer in zip(split, sureness(rows, logits), answers(rows, logits), strict=True):
+        if not len(own):
+            assert (sure, answer) == (1.0, -1)
+            continue
+        assert sure == pytest.approx(max(decision.confidence(own), decision.nil_share(own)))
+        assert answer == (-1 if decision.nil_wins(own) else int(own.argmax()))
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.01, 0.05, 0.3]))
+def test_the_least_asking_that_misses_no_more(seed: int, most: float) -> None:
+    """With the margin taken off no more is missed than may be, and with any less more is."""
+    rng = np.random.default_rng(seed)
+    rows = CandidateRows.of(world(60, seed))
+    first, full = rng.normal(size=(2, len(rows))) * 2
+    found = fitted(rows, first, full, ["told"], most)
+    sure = sureness(rows, first)
+    differs = answers(rows, first) != answers(rows, full)
+
+    def missed(to: float) -> float:
+        return float((differs & (sure > to)).mean())
+
+    assert found.changeable == differs.mean()
+    assert found.asked == (sure <= found.most_sure).mean()
+    assert missed(found.most_sure) == found.missed <= most
+    if found.most_sure:
+        doubt = (1 - found.most_sure) / MARGIN
+        assert missed(1 - doubt + 1e-9) <= most < missed(1 - doubt - 1e-9)
+
+
+def test_nothing_that_changes_is_nothing_that_is_asked() -> None:
+    rows = CandidateRows.of(world(60, 0))
+    logits = np.random.default_rng(0).normal(size=len(rows))
+    found = fitted(rows, logits, logits, ["told"], 0.0)
+    assert (found.most_sure, found.asked, found.changeable) == (0.0, 0.0, 0.0)
+
+
+def test_what_is_asked_must_be_there() -> None:
+    texts = world(5, 0)
+    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    for scorers, dear in ((both, ["others"]), ({"told": Told()}, ["told"])):
+        with pytest.raises(LinkingError, match="beside dear ones a cheap one"):
+            Reranker.fit(scorers, texts, texts, dear=dear)
+    with pytest.raises(LinkingError, match="asks no scorer"):
+        Asking((), 0.5, 0.1, 0.1, 0.1)
+
+
+def test_saved_and_opened(model: Reranker, tmp_path: Path) -> None:
+    opened, _ = with_counter(model, tmp_path / "m")
+    assert (opened.asking, opened.record) == (model.asking, model.record)
+    assert repr(opened) == repr(model)
+    texts = world(20, 8)
+    assert flat(opened.scores(texts)) == flat(model.scores(texts))
+    assert Reranker.scorer_names(tmp_path / "m") == ("prior", "told")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"asking.dear": ["prior"]}, "which are not the last of its scorers"),
+        ({"asking.dear": ["prior", "told"]}, "which are not the last of its scorers"),
+        ({"asking.dear": []}, "asks no scorer"),
+        ({"asking.most_sure": 7.0}, "not between 0 and 1"),
+        ({"asking.most_sure": "all"}, "cannot be read"),
+    ],
+)
+def test_a_forged_folder_is_refused(
+    model: Reranker, tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    model.save(tmp_path / "m")
+    forge(tmp_path / "m", changes)
+    with pytest.raises(LinkIndexError, match=message):
+        Reranker.open(tmp_path / "m", {"prior": PriorScorer(), "told": Told()})
+
+
+def test_a_folder_that_lacks_the_first_stage_is_refused(model: Reranker, tmp_path: Path) -> None:
+    """Weights of a plain re-ranker beside the manifest of one that asks."""
+    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    Reranker.fit(scorers, world(20, 0), world(20, 1), settings=QUICK).save(tmp_path / "plain")
+    assert Reranker.open(tmp_path / "plain", scorers).asking is None
+    model.save(tmp_path / "m")
+    about = json.loads((tmp_path / "m" / "manifest.json").read_text())["asking"]
+    forge(tmp_path / "plain", {"asking": about})
+    with pytest.raises(LinkIndexError, match=r"does not hold 10 weights first\.candidate\.linear"):
+        Reranker.open(tmp_path / "plain", scorers)
+
+
+def test_a_folder_from_before_asks_everywhere(tmp_path: Path) -> None:
+    """Its manifest says nothing of asking."""
+    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    before = Reranker.fit(scorers, world(20, 0), world(20, 1), settings=QUICK)
+    before.save(tmp_path / "m")
+    manifest = tmp_path / "m" / "manifest.json"
+    values = json.loads(manifest.read_text())
+    assert values.pop("asking") is None
+    values["seal"] = seals.seal_of(values)
+    manifest.write_bytes(seals.rendered(values))
+    opened = Reranker.open(tmp_path / "m", scorers)
+    assert opened.asking is None
+    assert flat(opened.scores(world(5, 2))) == flat(before.scores(world(5, 2)))
+
+
+# ---- why ---------------------------------------------------------------------
+class Mentions:
+    """A `Linker` that finds "Paris" and "Rome"."""
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        return [
+            linked(text, *((name, [], None) for name in ("Paris", "Rome") if name in text))
+            for text in texts
+        ]
+
+
+class Source:
+    """Candidates of which "Rome" has a clear one."""
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        unsure = linked("Paris", ("Paris", [("Q0", 0.32), ("Q1", 0.31), ("Q2", 0.33)], None))
+        sure = linked("Rome", ("Rome", [("Q8", 0.9), ("Q9", 0.02)], None))
+        known = {each.text: each.links[0].candidates for each in (unsure, sure)}
+        return [
+            [known[text.text[link.mention.start : link.mention.end]] for link in text.links]
+            for text in texts
+        ]
+
+
+class Everything:
+    """A `Detector` of the same mentions."""
+
+    def detect(self, texts: Sequence[str]) -> list[Found]:
+        return [
+            Found(each, (1.0,) * len(each.links), ("",) * len(each.links))
+            for each in Mentions().link(texts)
+        ]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_why_says_whether_dear_scorers_were_asked(model: Reranker, ends: bool) -> None:
+    pipeline = Pipeline(Mentions(), Source(), model, Decision(nil_score=0.0))
+    linker = EndToEnd(Everything(), pipeline) if ends else pipeline
+    texts = linker.link(["Paris and Rome 1 Q1"])
+    ((paris, rome),) = explain(linker, texts)
+    assert model.asking is not None
+    to = f"(asked to {model.asking.most_sure:.3f})"
+    assert paris[0].candidate.entity == "Q1"
+    assert "told asked: without, the best answer has 0." in paris[0].reason
+    assert paris[0].reason.endswith(to)
+    assert "told not asked: without, the best answer has 0.99" in rome[0].reason
+    alone = replace(texts[0], links=texts[0].links[1:])
+    assert explain(linker, [alone])[0][0] == rome, "the mention left out is read again"
+
+
+def test_why_of_given_mentions() -> None:
+    told = fit(Told())
+    pipeline = Pipeline(Mentions(), Source(), told, Decision(nil_score=0.0))
+    given = linked("Rome, Paris and Rome", ("Paris", [], None))
+    (text,) = pipeline.disambiguate([given])
+    ((paris,),) = explain(pipeline, [text])
+    assert "told asked: without" in paris[0].reason
+
+
+def test_relative_logits_of_part_of_a_table(model: Reranker) -> None:
+    """Rows do not depend on how many stand beside them, so that few may be asked."""
+    table = tabulate({"prior": PriorScorer()}, world(30, 9))
+    plain = Reranker.fit({"prior": PriorScorer()}, world(50, 0), world(30, 1), settings=QUICK)
+    logits = relative_logits(plain._weights, table)
+    chosen = np.arange(table.rows.n_mentions) % 2 == 0
+    mine = chosen[table.rows.mention_of]
+    assert np.array_equal(relative_logits(plain._weights, table.of(chosen)), logits[mine])
