@@ -209,7 +209,7 @@ class Parts:
 
     def cross(self, graph: KnowledgeGraph) -> CrossScorer:
         """The cross-encoder, trained on the texts of the encoder, over a graph."""
-        place = self.folder / f"cross-{self.plan.bare:g}"
+        place = self.folder / f"cross-{self.plan.bare:g}-{self.plan.cross_step}"
         if not place.exists():
             self.laboratory.announce("cross-encoder")
             train, held_out = self.texts_of_encoders

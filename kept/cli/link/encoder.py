@@ -32,7 +32,7 @@ def train_encoder(
         typer.Option(
             "--cross",
             help="A cross-encoder instead, which reads mention and card together, for `kept link "
-            "index --cross`; slow, and chooses among the best five.",
+            "index --cross`; slow, and chooses among the best three.",
         ),
     ] = False,
     host: Annotated[

@@ -45,10 +45,10 @@ class CrossSettings:
     n_layers: int = 2
     epochs: int = 1
     seed: int = 0
-    window: int = 12
-    most: int = 5
+    window: int = 8
+    most: int = 3
     most_trained: int = 3
-    most_pieces: int = 64
+    most_pieces: int = 48
     mentions_per_step: int = 16
     learning_rate: float = 2e-4
     head_learning_rate: float = 2e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from kept.batches import Visibility
 from kept.cli import app
 from kept.hosts import attention_mask, layers, load_host, word_table
 from kept.linking.first_layers import FirstPosition
-from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked
+from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked, pairs_of
 from kept.linking.matching.cross_training import CrossSettings, examples_of, train_cross
 from kg_loaders import KnowledgeGraph
 
@@ -127,6 +128,17 @@ def test_examples_put_the_right_one_first(graph: KnowledgeGraph) -> None:
         said = "river" if str(text.links[0].entity).startswith("R") else "singer"
         assert said in own[0][1]
         assert own[0][0].startswith(PLACES[0]) or own[0][0].split(" | ")[0] in PLACES
+
+
+def test_training_and_linking_read_the_same_pairs(
+    trained: CrossScorer, graph: KnowledgeGraph
+) -> None:
+    texts, known = ambiguous_texts(graph, 8), Cards(graph, CardOptions())
+    record = trained.record
+    teaches = examples_of(texts, known, record.window, record.most)
+    pairs, limits = pairs_of(texts, known, record)
+    read = [pairs[a:b] for a, b in pairwise(limits)]
+    assert [sorted(own) for own in read] == [sorted(own) for own in teaches]
 
 
 def test_saved_and_opened_it_says_nearly_the_same(

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.dense.cards import CardOptions
+from entity_linking.dense.context import ContextScorer
+from entity_linking.dense.index import DenseIndex
 from entity_linking.errors import LinkIndexError, LinkingError
 from kept.cli import app
 from kept.linking.index import LinkIndex, load_encoder
@@ -78,6 +80,25 @@ def test_examples_put_the_gold_card_first(graph: KnowledgeGraph) -> None:
     alone = torch.cosine_similarity(own.windows[1], own.cards[own.places[1, 1]], dim=0)
     assert by_window[1, 1].item() == pytest.approx(alone.item() / 0.05, abs=1e-3)
     assert 0 <= accuracy(own, one) <= 1
+
+
+def test_training_and_linking_compare_the_same_vectors(
+    trained: MatchingEncoder, graph: KnowledgeGraph
+) -> None:
+    """What a candidate is ahead of the other by is the same, over the map that was trained."""
+    texts = ambiguous_texts(graph, 6)
+    host = HostSentenceEncoder(HOST)
+    own = examples_of(host, graph, texts, MatchingSettings(), CardOptions())
+    matrix = torch.from_numpy(trained._matrix)
+    index = DenseIndex.build(graph, trained, dtype="float32")
+    sides = zip(own.logits(matrix, torch.arange(6)), (0.5, 0.0), strict=True)
+    for by, share in sides:
+        linking = ContextScorer(index, trained, surface_share=share).scores(texts)
+        for text, logits, (scores,) in zip(texts, by, linking, strict=True):
+            names = [candidate.entity for candidate in text.links[0].candidates]
+            gold = names.index(str(text.links[0].entity))
+            lead = float(logits[0] - logits[1])
+            assert scores[gold] - scores[1 - gold] == pytest.approx(lead, abs=1e-3)
 
 
 def test_nothing_to_tell_apart(graph: KnowledgeGraph) -> None:
