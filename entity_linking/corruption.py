@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText
@@ -49,6 +50,7 @@ def corrupt(
     graph: KnowledgeGraph | None = None,
     source: CandidateSource | None = None,
     wrong: Literal["likely", "any"] = "likely",
+    spread: float | None = None,
 ) -> tuple[list[LinkedText], CorruptionReport]:
     """The texts with a share `drop` of all links removed and a share `swap` linked wrongly.
 
@@ -62,11 +64,17 @@ def corrupt(
     the best wrong one of `source`, then an entity of `graph`, drawn evenly from those of the same
     type, else of the same degree up to a factor of two, else from all. The two trade places
     among the candidates and keep the prior and score of the place, so that readers of candidates
-    are misled, too; an entity from outside replaces the right one. The confidence stays: a linker
-    that errs does not know it. With `wrong` "any" the wrong entity is drawn evenly from all of
-    `graph`, whatever the candidates. LinkingError: a rate that is none, or nothing to swap to.
+    are misled, too; an entity from outside replaces the right one. With `wrong` "any" the wrong
+    entity is drawn evenly from all of `graph`, whatever the candidates.
+
+    The confidence stays: a linker that errs does not know it. With a `spread` all links get that of
+    a linker that errs as often and knows how sure it may be: of those with confidence c a share c
+    is right. Confidences are then drawn from Beta(spread (1 - swap), spread swap), right ones as
+    they are among the right, which tells the less of right and wrong the larger the spread.
+
+    LinkingError: a rate or a spread that is none, or nothing to swap to.
     """
-    _check(drop, swap)
+    _check(drop, swap, spread)
     places = [
         (i, j) for i, text in enumerate(texts) for j, link in enumerate(text.links) if link.entity
     ]
@@ -86,6 +94,13 @@ def corrupt(
         )
         changed[i, j] = _swapped(texts[i].links[j], other)
         by[origin] += 1
+    if spread is not None:
+        sure = _Sure(spread, n_swapped / max(len(places) - n_dropped, 1))
+        for i, j in places[n_dropped:]:
+            link = changed.get((i, j), texts[i].links[j])
+            if link is not None:
+                is_right = (i, j) not in changed
+                changed[i, j] = replace(link, confidence=sure(draws[i][j, 2], is_right))
     corrupted = [
         replace(
             text,
@@ -100,7 +115,24 @@ def corrupt(
     return corrupted, CorruptionReport(len(places), n_dropped, n_swapped, by)
 
 
-def _check(drop: float, swap: float) -> None:
+@dataclass(frozen=True, slots=True)
+class _Sure:
+    """The confidences of a calibrated linker that errs in a share of its links."""
+
+    spread: float
+    share: float
+
+    def __call__(self, draw: float, is_right: bool) -> float:
+        """By Bayes: Beta(a, b) times c is Beta(a + 1, b), times 1 - c it is Beta(a, b + 1)."""
+        if self.share in (0.0, 1.0):
+            return 1.0 - self.share
+        a, b = self.spread * (1 - self.share), self.spread * self.share
+        return float(betaincinv(a + is_right, b + (not is_right), draw))
+
+
+def _check(drop: float, swap: float, spread: float | None) -> None:
+    if spread is not None and not 0.0 < spread < np.inf:
+        raise LinkingError(f"spread is {spread}; give a number above 0, 1 for most links sure")
     for name, rate in (("drop", drop), ("swap", swap)):
         if not 0.0 <= rate <= 1.0:
             raise LinkingError(f"{name} is {rate}; give a share of the links, 0 to 1")
@@ -122,9 +154,11 @@ def _occurrences(texts: Sequence[LinkedText]) -> Iterator[int]:
 
 
 def _draws(text: LinkedText, seed: int, occurrence: int) -> NDArray[np.float64]:
-    """Two numbers a link `[link 2]`: its turn to be corrupted, and its place in a draw."""
-    key = ("corrupt links", text.id, text.text, occurrence)
-    return generator(seed, *key).random((len(text.links), 2))
+    """Three numbers a link `[link 3]`: its turn, its place in a draw, and how sure it is."""
+    key = (text.id, text.text, occurrence)
+    turns = generator(seed, "corrupt links", *key).random((len(text.links), 2))
+    sure = generator(seed, "sure links", *key).random((len(text.links), 1))
+    return np.concatenate([turns, sure], axis=1)
 
 
 def _proposed(

@@ -1,8 +1,8 @@
 """English descriptions ("the town"), and which name of the text each of them stands for.
 
-A text often says of what it names what kind of thing that is: "Elsby is a market town in ...". From
-there on "the town" and "this town" mean it, until something else is said to be one. A rule, fitted
-to no data; kinds are taken from the text, not from a graph, of which many entities have none.
+A text often says of what it names what kind of thing that is: "Elsby is a market town in ..."
+(`detection.kinds`). From there on "the town" and "this town" mean it, until something else is said
+to be one.
 """
 
 from __future__ import annotations
@@ -10,17 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from entity_linking.detection.pronouns import Anaphor, Named, name_again
+from entity_linking.detection.kinds import kinds_said, said_until
+from entity_linking.detection.pronouns import Anaphor, Named, is_pronoun, name_again
 
-_WORD = r"[^\W\d_][\w'’-]*"
-_KIND = re.compile(
-    r"[\"”’']?(?:\s*\([^()\n]{0,200}\))*,?\s+(?:is|was|are|were)\s+(?:an?|the|one\s+of\s+the)\s+"
-    rf"(?P<kind>(?:{_WORD}\s+){{0,5}}?{_WORD})"
-    r"(?=\s+(?:about|and|at|based|by|composed|directed|for|found|from|in|located|near|of|on|"
-    r"performed|published|recorded|released|situated|that|to|which|who|with|written)\b"
-    r"|\s*[,.;:()\n]|\s*$)",
-    re.IGNORECASE,
-)
 _DESCRIPTION = re.compile(r"\b(?:the|this)\s+(?P<kind>[^\W\d_][\w-]*)", re.IGNORECASE)
 
 
@@ -41,8 +33,8 @@ def descriptions(
         while at < len(names) and names[at][1] <= match.start():
             start, end = names[at]
             named = name_again(known, at, text[start:end], are_persons[at])
-            if said := _KIND.match(text, end):
-                kinds[said["kind"].split()[-1].lower()] = named, said.end()
+            for kind in kinds_said(text, start, end, is_person=are_persons[at]):
+                kinds[kind] = named, said_until(text, end)
             at += 1
         if any(start < match.end() and match.start() < end for start, end in names[at:]):
             continue  # part of a name
@@ -50,6 +42,12 @@ def descriptions(
         if meant is not None and match.start() >= since and _ends_here(text, match.end()):
             found.append(Anaphor(match.start(), match.end(), tuple(meant.places)))
     return found
+
+
+def is_anaphor(surface: str) -> bool:
+    """Whether the surface is a pronoun or a description, and no name."""
+    said = _DESCRIPTION.fullmatch(surface)
+    return is_pronoun(surface) or (said is not None and said["kind"].islower())
 
 
 def _ends_here(text: str, end: int) -> bool:
@@ -78,6 +76,8 @@ _GOES_ON = frozenset(
         "by",
         "came",
         "can",
+        "consists",
+        "contains",
         "could",
         "did",
         "during",
@@ -91,10 +91,12 @@ _GOES_ON = frozenset(
         "he",
         "if",
         "in",
+        "includes",
         "into",
         "is",
         "it",
         "its",
+        "lies",
         "made",
         "may",
         "more",
@@ -102,11 +104,15 @@ _GOES_ON = frozenset(
         "on",
         "or",
         "over",
+        "provides",
         "received",
         "reached",
+        "remains",
+        "runs",
         "she",
         "since",
         "so",
+        "stands",
         "than",
         "that",
         "the",
@@ -115,6 +121,7 @@ _GOES_ON = frozenset(
         "they",
         "through",
         "to",
+        "took",
         "under",
         "until",
         "was",
@@ -125,6 +132,7 @@ _GOES_ON = frozenset(
         "while",
         "who",
         "will",
+        "won",
         "with",
         "would",
     ]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain
 
 from entity_linking.decision import Decision
-from entity_linking.detection.descriptions import descriptions
+from entity_linking.detection.descriptions import descriptions, is_anaphor
 from entity_linking.detection.found import Detector, Found
 from entity_linking.detection.pronouns import PERSONS, SHARE, pronouns
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -113,18 +113,24 @@ def _rank(link: Link) -> tuple[float, int, int]:
 
 
 def _with_pronouns(found: Found, linked: LinkedText) -> LinkedText:
-    """Given mentions that are pronouns take over the link of their name."""
-    meant = {link.mention: link for link in _of_names(found, linked, linked.links)}
+    """Given mentions that are pronouns take over the link of their name, given or found."""
+    names = [
+        k for k in linked.links if not is_anaphor(linked.text[k.mention.start : k.mention.end])
+    ]
+    meant = {link.mention: link for link in _of_names(found, linked, names)}
     return replace(linked, links=tuple(meant.get(link.mention, link) for link in linked.links))
 
 
-def _of_names(found: Found, linked: LinkedText, kept: Sequence[Link]) -> list[Link]:
-    """The pronouns of the text with the surest link of `kept` of the name that they stand for."""
+def _of_names(found: Found, linked: LinkedText, named: Sequence[Link]) -> list[Link]:
+    """The pronouns of the text with the surest link of `named` of the name that they stand for.
+
+    What is named but was not found ("woman") is nobody's name, so that "she" is somebody else.
+    """
     kinds = {k.mention: kind for k, kind in zip(found.linked.links, found.kinds, strict=True)}
-    named = [link for link in kept if link.mention in kinds]
     spans = [(link.mention.start, link.mention.end) for link in named]
     links = []
-    are_persons = [kinds[k.mention] in PERSONS if kinds[k.mention] else None for k in named]
+    said_kinds = [kinds.get(link.mention) for link in named]
+    are_persons = [None if kind == "" else kind in PERSONS for kind in said_kinds]
     said = [how(linked.text, spans, are_persons) for how in (pronouns, descriptions)]
     for start, end, places in sorted(chain.from_iterable(said)):
         surest = max(

@@ -4,8 +4,9 @@ Rules, fitted to no data. "He" and "she" mean the person named most often before
 one named first; who was called "he" is not "she". "It" means what is named most often of all, and
 nothing where that is a person. A name of unknown kind may be either, until a pronoun says. A
 shorter name whose words are among those of a longer one names the same ("David Beckham",
-"Beckham"). Wikipedia and news speak of their subject so; stories with several persons do not. "It
-is known that", "they" and "this" are left alone.
+"Beckham"). "They" means what is named most often of what is said to be several, a band or a team
+(`detection.kinds.is_several`). Wikipedia and news speak of their subject so; stories with several
+persons do not. "It is known that" and "this" are left alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from entity_linking.detection.kinds import is_several
 from entity_linking.names.rules.variants import name_words
 
 PERSONS = frozenset({"PER", "PERSON"})
@@ -28,6 +30,7 @@ _GENDERS = {
         ("m", "he him his himself"),
         ("f", "she her hers herself"),
         ("n", "it its itself"),
+        ("p", "they them their themselves"),
     )
     for word in words.split()
 }
@@ -52,6 +55,7 @@ class Named:
     is_person: bool | None
     places: list[int]
     gender: str = ""
+    is_several: bool = False
 
 
 def pronouns(
@@ -70,7 +74,9 @@ def pronouns(
     at = 0
     for match in _PRONOUN.finditer(text):
         while at < len(names) and names[at][1] <= match.start():
-            name_again(known, at, text[slice(*names[at])], are_persons[at])
+            start, end = names[at]
+            named = name_again(known, at, text[start:end], are_persons[at])
+            named.is_several |= is_several(text, start, end, is_person=named.is_person)
             at += 1
         if any(start < match.end() and match.start() < end for start, end in names[at:]):
             continue  # part of a name
@@ -83,8 +89,16 @@ def pronouns(
     return found
 
 
+def is_pronoun(surface: str) -> bool:
+    """Whether the surface is one of the pronouns that are looked for."""
+    return surface.lower() in _GENDERS
+
+
 def _meant(known: Sequence[Named], gender: str) -> Named | None:
-    """What a pronoun means, which has its gender from then on."""
+    """What a pronoun means, which has its gender from then on; what is several has none."""
+    if gender == "p":
+        several = [k for k in known if k.is_several and not k.is_person]
+        return max(several, key=_salience, default=None)
     if gender == "n":
         named = max(known, key=_salience, default=None)
         if named is None or named.is_person or named.gender not in ("", "n"):

@@ -26,6 +26,9 @@ class RerankSettings:
     because hidden units fit the entities of the training texts: trained on T-REx, 16 of them nearly
     halve the held-out loss, are no more accurate on entities that training had not seen, and less
     on Wiki80 (`benchmarks/linking/linking_rerankers.py`).
+
+    `networks` that begin elsewhere answer together by the mean of their shares (`rerank_logits`);
+    without `hidden` they are alike.
     """
 
     seed: int = 0
@@ -36,9 +39,10 @@ class RerankSettings:
     weight_decay: float = 1e-4
     mentions_per_step: int = 256
     absent: Literal["nil", "skip"] = "nil"
+    networks: int = 1
 
     def __post_init__(self) -> None:
-        counts = (self.epochs, self.patience, self.mentions_per_step)
+        counts = (self.epochs, self.patience, self.mentions_per_step, self.networks)
         if min(counts) < 1 or self.hidden < 0 or self.learning_rate <= 0 or self.weight_decay < 0:
             raise LinkingError(
                 f"{self} has a count below 1, a negative size or a rate that is not above 0"

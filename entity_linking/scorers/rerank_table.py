@@ -100,6 +100,16 @@ def _features(rows: CandidateRows, values: Scores) -> tuple[Scores, Scores]:
     return np.stack([values, lead, rank], axis=1), np.stack([rows.best(values), gap], axis=1)
 
 
+def together(tables: Sequence[RerankTable]) -> RerankTable:
+    """The texts of several tables in one, in order."""
+    return RerankTable(
+        CandidateRows.of([text for table in tables for text in table.rows.texts]),
+        tables[0].scorers,
+        np.concatenate([table.candidates for table in tables]),
+        np.concatenate([table.mentions for table in tables]),
+    )
+
+
 def targets(rows: CandidateRows, *, absent: str) -> Ints:
     """The place of each mention's gold entity among its candidates `[mention]`.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from entity_linking.errors import LinkingError
 from entity_linking.parts import Scores
 from entity_linking.scorers.candidate_rows import Ints
+from entity_linking.scorers.rerank_logits import joined, log_shares, relative_logits
 from entity_linking.scorers.rerank_parts import RerankRecord, RerankSettings, Weights, standard
 from entity_linking.scorers.rerank_table import RerankTable, targets
 
@@ -18,26 +20,23 @@ from entity_linking.scorers.rerank_table import RerankTable, targets
 def train_weights(
     train: RerankTable, held_out: RerankTable, settings: RerankSettings
 ) -> tuple[Weights, RerankRecord]:
-    """The weights of the epoch with the lowest held-out loss; no global random state is touched."""
+    """The weights of the epochs with the lowest held-out loss; no global random state is touched.
+
+    Of several networks the record has the first one's epoch and the losses of all together.
+    """
     moments = {**_moments(train.candidates, "candidate"), **_moments(train.mentions, "mention")}
     sides = [_Side(table, moments, settings.absent) for table in (train, held_out)]
     for name, side in zip(("training", "held-out"), sides, strict=True):
         if not len(side.mentions):
             raise LinkingError(f"the {name} texts hold no mention with a candidate to learn from")
-    rng = np.random.default_rng(settings.seed)
-    ranker = _Ranker(train.candidates.shape[1], train.mentions.shape[1], settings.hidden, rng)
-    optimiser = torch.optim.AdamW(
-        ranker.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-    )
-    best, best_epoch, best_loss, train_loss = ranker.arrays(), 0, np.inf, np.inf
-    for epoch in range(1, settings.epochs + 1):
-        loss = _epoch(ranker, optimiser, sides[0], settings.mentions_per_step, rng)
-        held_out_loss = _loss(ranker, sides[1], settings.mentions_per_step)
-        if held_out_loss < best_loss:
-            best, best_epoch = ranker.arrays(), epoch
-            best_loss, train_loss = held_out_loss, loss
-        elif epoch - best_epoch >= settings.patience:
-            break
+    fitted = [_train(sides, settings, number) for number in range(settings.networks)]
+    weights = joined(moments, [own.weights for own in fitted])
+    _, best_epoch, loss, held_out_loss = fitted[0]
+    if settings.networks > 1:
+        loss, held_out_loss = (
+            _mean_loss(side, log_shares(relative_logits(weights, table), table.rows))
+            for side, table in zip(sides, (train, held_out), strict=True)
+        )
     record = RerankRecord(
         settings=settings,
         graph_hash="",
@@ -46,10 +45,43 @@ def train_weights(
         n_nil=int((sides[0].gold[sides[0].mentions] == -1).sum()),
         n_held_out=len(sides[1].mentions),
         best_epoch=best_epoch,
-        train_loss=train_loss,
-        held_out_loss=best_loss,
+        train_loss=loss,
+        held_out_loss=held_out_loss,
     )
-    return {**moments, **best}, record
+    return weights, record
+
+
+class _Fitted(NamedTuple):
+    weights: Weights
+    best_epoch: int
+    train_loss: float
+    held_out_loss: float
+
+
+def _train(sides: Sequence[_Side], settings: RerankSettings, number: int) -> _Fitted:
+    """A network that begins where its number says; the first as one alone does."""
+    rng = np.random.default_rng([settings.seed, number] if number else settings.seed)
+    ranker = _Ranker(*sides[0].widths, settings.hidden, rng)
+    optimiser = torch.optim.AdamW(
+        ranker.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    best = _Fitted(ranker.arrays(), 0, np.inf, np.inf)
+    for epoch in range(1, settings.epochs + 1):
+        loss = _epoch(ranker, optimiser, sides[0], settings.mentions_per_step, rng)
+        held_out_loss = _loss(ranker, sides[1], settings.mentions_per_step)
+        if held_out_loss < best.held_out_loss:
+            best = _Fitted(ranker.arrays(), epoch, loss, held_out_loss)
+        elif epoch - best.best_epoch >= settings.patience:
+            break
+    return best
+
+
+def _mean_loss(side: _Side, shares: tuple[Scores, Scores]) -> float:
+    """The mean cross-entropy of the gold of a side by logarithms of shares."""
+    candidates, nil = shares
+    gold = side.gold[side.mentions]
+    rows = side.offsets[side.mentions] + np.maximum(gold, 0)
+    return float(-np.where(gold < 0, nil[side.mentions], candidates[rows]).mean())
 
 
 class _Side:
@@ -58,7 +90,8 @@ class _Side:
     def __init__(self, table: RerankTable, moments: Weights, absent: str) -> None:
         self.gold = targets(table.rows, absent=absent)
         self.mentions = np.flatnonzero(self.gold >= -1)
-        self._offsets, self._sizes = table.rows.offsets, table.rows.sizes
+        self.offsets, self._sizes = table.rows.offsets, table.rows.sizes
+        self.widths = table.candidates.shape[1], table.mentions.shape[1]
         self._candidates = _tensor(standard(table.candidates, moments, "candidate"))
         self._of_mention = _tensor(standard(table.mentions, moments, "mention"))
 
@@ -67,7 +100,7 @@ class _Side:
         sizes = self._sizes[mentions]
         place = np.arange(int(sizes.max()))
         mask = place < sizes[:, None]
-        rows = np.where(mask, self._offsets[mentions][:, None] + place, 0)
+        rows = np.where(mask, self.offsets[mentions][:, None] + place, 0)
         g = self._of_mention[torch.from_numpy(mentions)]
         x = self._candidates[torch.from_numpy(rows)]
         x = torch.cat([x, g[:, None].expand(-1, x.shape[1], -1)], dim=-1)

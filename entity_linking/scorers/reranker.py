@@ -7,7 +7,8 @@
 It is a listwise ranker: the loss is the cross-entropy of a mention's whole list (as ListNet's, Cao
 et al. 2007, with all weight on the gold entity), so candidates are compared with one another and
 not judged alone. `hidden` 0 drops the tanh terms and leaves a log-linear model. Features are
-brought to mean 0 and deviation 1 with the statistics of the training set.
+brought to mean 0 and deviation 1 with the statistics of the training set. Several such networks may
+answer together, or teach one (`RerankSettings`).
 
 Train on annotated texts, with candidates from the source that the linker will use:
 
@@ -48,13 +49,8 @@ from entity_linking.scorers.asking import (
     fitted,
     sureness,
 )
-from entity_linking.scorers.rerank_parts import (
-    DEFAULTS,
-    RerankRecord,
-    RerankSettings,
-    Weights,
-    standard,
-)
+from entity_linking.scorers.rerank_logits import of_network, relative_logits
+from entity_linking.scorers.rerank_parts import DEFAULTS, RerankRecord, RerankSettings, Weights
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
@@ -100,7 +96,8 @@ class Reranker:
         dear = () if asking is None else asking.dear
         self._cheap = {name: each for name, each in scorers.items() if name not in dear}
         self._dear = {name: scorers[name] for name in dear}
-        self._first = _of_first(weights)
+        self._first = {n.removeprefix(FIRST): w for n, w in weights.items() if n.startswith(FIRST)}
+        self._full = {n: w for n, w in weights.items() if not n.startswith(FIRST)}
 
     def __repr__(self) -> str:
         names = ", ".join([*self._cheap, *self._dear])
@@ -182,13 +179,13 @@ class Reranker:
         """The cheap scorers' table, and logits less that of NIL `[candidate]`."""
         table = tabulate(self._cheap, texts)
         if self.asking is None:
-            return table, relative_logits(self._weights, table)
+            return table, relative_logits(self._full, table)
         logits = relative_logits(self._first, table)
         asked = self.asking.is_asked(sureness(table.rows, logits), table.rows)
         if asked.any():
             mine = asked[table.rows.mention_of]
             unsure = table.of(asked).beside(self._dear)
-            logits[mine] = relative_logits(self._weights, unsure)
+            logits[mine] = relative_logits(self._full, unsure)
         return table, logits
 
     # ---- disk --------------------------------------------------------------
@@ -301,26 +298,6 @@ def fit_tables(
     return train_weights(train, held_out, settings)
 
 
-def relative_logits(weights: Mapping[str, Scores], table: RerankTable) -> Scores:
-    """The logit of each candidate less that of NIL `[candidate]`.
-
-    Sums run row by row (no matrix library), so rows do not depend on how many stand beside them.
-    """
-    mentions = standard(table.mentions, weights, "mention")
-    candidates = standard(table.candidates, weights, "candidate")
-    candidates = np.concatenate([candidates, mentions[table.rows.mention_of]], axis=1)
-    nil = _logits(mentions, weights, "nil") + weights["nil.bias"]
-    logits: Scores = _logits(candidates, weights, "candidate") - nil[table.rows.mention_of]
-    return logits
-
-
-def _logits(x: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
-    inner = np.einsum("if,fh->ih", x, weights[f"{kind}.inner"]) + weights[f"{kind}.inner_bias"]
-    logits: Scores = np.einsum("if,f->i", x, weights[f"{kind}.linear"])
-    logits += np.einsum("ih,h->i", np.tanh(inner), weights[f"{kind}.outer"])
-    return logits
-
-
 def is_reranker(folder: Path) -> bool:
     """Whether `folder` looks like one that `Reranker.save` wrote."""
     return is_of(folder, RERANKER)
@@ -340,13 +317,8 @@ def _read_manifest(folder: Path) -> _Manifest:
     return manifest
 
 
-def _of_first(weights: Mapping[str, Scores]) -> Weights:
-    """The first stage's own, by the names that all weights have."""
-    return {n.removeprefix(FIRST): each for n, each in weights.items() if n.startswith(FIRST)}
-
-
 def _require_fitting(weights: Mapping[str, Scores], manifest: _Manifest, folder: Path) -> None:
-    """Raise `LinkIndexError` unless there is a weight for every feature of every stage."""
+    """Raise `LinkIndexError` unless every network of every stage weighs every feature."""
     stages = {"": manifest.scorers}
     if manifest.asking is not None:
         dear = manifest.asking.dear
@@ -359,10 +331,13 @@ def _require_fitting(weights: Mapping[str, Scores], manifest: _Manifest, folder:
         stages[FIRST] = cheap
     for prefix, names in stages.items():
         n_own, n_shared = map(len, feature_names(names))
-        for name, width in (("candidate", n_own + n_shared), ("nil", n_shared)):
-            held = weights.get(f"{prefix}{name}.linear")
-            if held is None or held.shape != (width,):
-                raise LinkIndexError(
-                    f"{folder / WEIGHTS} does not hold {width} weights {prefix}{name}.linear; "
-                    f"{RERANKER.remedy}"
-                )
+        widths = (("candidate", n_own + n_shared), ("nil", n_shared))
+        for i in range(manifest.record.settings.networks):
+            for name, width in widths:
+                wanted = f"{prefix}{of_network(i, f'{name}.linear')}"
+                held = weights.get(wanted)
+                if held is None or held.shape != (width,):
+                    raise LinkIndexError(
+                        f"{folder / WEIGHTS} does not hold {width} weights {wanted}; "
+                        f"{RERANKER.remedy}"
+                    )

@@ -22,12 +22,15 @@ class LinkErrors(BaseModel):
     "swap": to what a linker might confuse it with, the best wrong candidate, else an entity of the
     same type, else of about the same degree. "random": to any entity of the graph. `sets`: those
     evaluated on ("asked": a linker worse at work than on the training data), trained on, or all.
+    `spread`: confidences of a linker that errs as often and knows how sure it may be
+    (`entity_linking.corruption`); without it they stay, as those of one that does not.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Kind = "drop"
     share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    spread: Annotated[float, Field(gt=0)] | None = None
     sets: Literal["asked", "train", "all"] = "asked"
 
     def touches(self, name: str) -> bool:
@@ -50,6 +53,7 @@ def corrupt_links(
         wrong="any" if errors.kind == "random" else "likely",
         seed=seed,
         graph=graph,
+        spread=errors.spread,
     )
     pairs = zip(examples, texts, strict=True)
     return [dataclasses.replace(example, linked=text) for example, text in pairs], report

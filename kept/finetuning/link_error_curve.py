@@ -67,9 +67,11 @@ def link_error_curve(
     name: Set = "dev",
     kinds: Sequence[Kind] = KINDS,
     shares: Sequence[float] = SHARES,
+    spread: float | None = None,
 ) -> list[CurvePoint]:
     """Return the curve of a trained run on its split `name`, by kind and share; nothing is trained.
 
+    With a `spread` links have the confidences of a calibrated linker (`LinkErrors`).
     Link errors of `run` itself are left out: the curve starts at clean links.
     Raises `ConfigError` for a run without links: nothing could be corrupted.
     """
@@ -85,7 +87,9 @@ def link_error_curve(
     points = []
     for kind in kinds:
         for share in shares:
-            data, report = run.with_link_errors(name, LinkErrors(kind=kind, share=share))
+            data, report = run.with_link_errors(
+                name, LinkErrors(kind=kind, share=share, spread=spread)
+            )
             answers, scores = run.score(name, data)
             corrupted = right_shares(answers, data.examples, data.problem_type)
             lost = _lost(right, corrupted, data.examples, run, kind, share)

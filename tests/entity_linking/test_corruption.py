@@ -8,12 +8,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking import Candidate, Link, LinkedText, LinkingError, Mention, gold_link
 from entity_linking.annotations import to_json
+from entity_linking.calibration.reliability import calibration_score
 from entity_linking.corruption import CorruptionReport, corrupt
 from entity_linking.parts import Candidates
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
@@ -75,6 +77,27 @@ def test_shares_are_exact_and_nested(
     assert spoiled(texts, fewer)[1] <= swapped_other
     n_nil = [[link.entity for link in t.links].count(None) for t in made]
     assert n_nil == list(sizes)
+
+
+@pytest.mark.parametrize(("swap", "spread"), [(0.25, 1.0), (0.5, 2.0), (0.5, 20.0), (0.75, 0.5)])
+def test_a_calibrated_linker_knows_how_sure_it_may_be(swap: float, spread: float) -> None:
+    texts = some_texts([12] * 400)
+    made, _ = corrupt(texts, swap=swap, seed=1, spread=spread)
+    plain, _ = corrupt(texts, swap=swap, seed=1)
+    links = [k for text in made for k in text.links if k.entity]
+    assert [k.entity for k in links] == [k.entity for t in plain for k in t.links if k.entity]
+    sure = np.array([k.confidence for k in links])
+    right = np.array([k.entity == "Q1" for k in links])
+    assert calibration_score(sure, right).ece_width < 0.025
+    assert sure.var() == pytest.approx(swap * (1 - swap) / (spread + 1), rel=0.06)  # of the Beta
+
+
+def test_at_the_ends_all_is_known() -> None:
+    for swap in (0.0, 1.0):
+        made, _ = corrupt(some_texts([5]), swap=swap, seed=1, spread=1.0)
+        assert {k.confidence for k in made[0].links if k.entity} == {1.0 - swap}
+    with pytest.raises(LinkingError, match="spread is 0.0"):
+        corrupt(some_texts([5]), swap=0.5, seed=1, spread=0.0)
 
 
 def test_a_swap_trades_places_among_the_candidates() -> None:

@@ -70,7 +70,7 @@ NUMBERS = {
 
 DEMONYM_ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ian", ("", "ia", "y", "e", "a", "o", "ium", "an")),
-    ("ean", ("e", "ea", "", "us")),
+    ("ean", ("e", "ea", "", "us", "es", "ees")),
     ("an", ("a", "", "o", "e", "i", "y", "as", "any", "us")),
     ("ese", ("", "a", "o", "e", "ia")),
     ("ish", ("", "land", "and", "ey", "en", "ain", "eland")),
@@ -88,9 +88,10 @@ DERIVED_ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ian", ("ianity", "s", "")),
     ("er", ("ing",)),
     ("ete", ("etics", "on")),
-    ("an", ("a", "ism")),
+    ("an", ("a", "ism", "anism")),
     ("ical", ("y", "ics", "ism")),
     ("al", ("ism", "e", "", "y")),
+    ("atic", ("a", "atics", "y")),
     ("ic", ("icism", "ics", "ism", "y")),
 )
 """Ending of a noun or adjective and that of the field, faith or activity it belongs to."""

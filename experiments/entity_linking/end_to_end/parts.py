@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
+from entity_linking.calibration.answers import Answer
+from entity_linking.calibration.other_kinds import Kind, answers_on_other_kinds
 from entity_linking.dense.index import DenseIndex
 from entity_linking.detection import Detector, Found, NamesAndTagger, SpanTagger
 from entity_linking.mentions import LinkedText, Linker
@@ -76,6 +78,8 @@ class Plan(BaseModel):
     """Every so manieth of them trains the cross-encoder too, which is slower."""
     stated: float = 0.0
     """Share of what training and tuning texts state that the graph beside them does not know."""
+    networks: PositiveInt = 1
+    """That a re-ranker asks together."""
     bare: float = 0.0
     """Share of the entities of which that graph knows nothing but names, and no text a count."""
 
@@ -119,6 +123,7 @@ class Parts:
         self.folder = laboratory.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
         self._scorers: dict[str, Scorer] = {}
         self._detectors: dict[str, Detector] = {}
+        self._other_kinds: dict[str, list[Answer]] = {}
 
     @cached_property
     def texts(self) -> TaggerTexts:
@@ -276,18 +281,12 @@ class Parts:
         place = self.place_of(name)
         if not place.exists():
             self.laboratory.announce(f"re-ranker, {name}")
-            parts = []
-            for part in ("train", HELD_OUT):
-                gold = self.laboratory.gold(part)
-                proposed = as_candidates(gold, self.source_of_training.candidates(gold))
-                parts.append(self.laboratory.answered(part, proposed))
-            hidden = max(self.laboratory.study.hidden_tried)
-            scorers = self.scorers(name, training=True)
+            scorers, teaching = self.scorers(name, training=True), self.teaching
             model = Reranker.fit(
                 scorers,
-                parts[0],
-                parts[1][::2],
-                settings=RerankSettings(**self.laboratory.study.reranker, hidden=hidden),
+                teaching.train,
+                teaching.held_out,
+                settings=self.rerank_settings,
                 graph_hash=self.laboratory.world.graph.content_hash,
                 dear=[each for each in scorers if each in DEAR],
             )
@@ -296,10 +295,44 @@ class Parts:
                 self.laboratory.announce(f"re-ranker, {name}: {model.asking}")
         return Reranker.open(place, self.scorers(name, training=training))
 
+    @cached_property
+    def teaching(self) -> Kind:
+        """What re-rankers learn from and what they stop by, with candidates."""
+        parts = []
+        for part in ("train", HELD_OUT):
+            gold = self.laboratory.gold(part)
+            proposed = as_candidates(gold, self.source_of_training.candidates(gold))
+            parts.append(self.laboratory.answered(part, proposed))
+        return Kind(parts[0], parts[1][::2])
+
+    @property
+    def rerank_settings(self) -> RerankSettings:
+        """How re-rankers are trained."""
+        study = self.laboratory.study
+        hidden = max(study.hidden_tried)
+        return RerankSettings(**study.reranker, hidden=hidden, networks=self.plan.networks)
+
     def place_of(self, name: str) -> Path:
         """The folder of a re-ranker."""
-        settings = f"{self.plan.stated:g}-{self.plan.bare:g}"
+        plan = self.plan
+        settings = f"{plan.stated:g}-{plan.bare:g}-{plan.networks}"
         return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}{asking(name)}"
+
+    def other_kinds(self, name: str) -> list[Answer]:
+        """What re-rankers say of facts' sentences and of articles when taught by the others alone.
+
+        Sentences that were chosen for a fact, and ERNIE's sample of articles in lower case, whose
+        links are Wikipedia's own; Open Entity's hundred are in neither.
+        """
+        if name not in self._other_kinds:
+            kinds = {
+                kind: Kind(*([t for t in part if kind_of(t.id) == kind] for part in self.teaching))
+                for kind in ("facts", "articles")
+            }
+            read = self.scorers(name, training=True)
+            answers = answers_on_other_kinds(read, kinds, self.rerank_settings)
+            self._other_kinds[name] = answers
+        return self._other_kinds[name]
 
     def scorer(self, name: str, *, tuning: bool = False) -> Scorer:
         """What a row chooses by; on tuning text over the graph of training."""
@@ -324,6 +357,14 @@ class Parts:
                 inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
             self._detectors[name] = OnceDetector(inner)
         return self._detectors[name]
+
+
+def kind_of(document: str) -> str:
+    """The kind of text that a training document is."""
+    for start, kind in (("ernie-", "articles"), ("open-entity-", "another linker's")):
+        if document.startswith(start):
+            return kind
+    return "facts"
 
 
 def plain_scorers(

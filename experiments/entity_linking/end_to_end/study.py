@@ -12,7 +12,8 @@ from entity_linking.annotations import Excerpt
 from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
 from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, f1_of, fit
-from entity_linking.decision import LIKELIEST, Decision
+from entity_linking.calibration.other_kinds import decision_for_other_kinds
+from entity_linking.decision import Decision
 from entity_linking.detection import EndToEnd
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names import Gates, NameLinker
@@ -150,7 +151,7 @@ class Bench(Parts):
         linker = self.linker(row, start, tuning=True)
         seen, n_missed = self._answers(linker, hidden=0.0)
         if not row.is_fitted:
-            likeliest = fit(seen, replace(start, nil_from=LIKELIEST), steps=("curve",))
+            likeliest = decision_for_other_kinds(self.other_kinds(row.scorer))
             f1 = f1_of(seen, likeliest, n_missed=n_missed)
             return Fitted(dict.fromkeys(FAVOURS, likeliest), f1, len(seen))
         steps = EVERY_STEP if row.says_nil else STEPS

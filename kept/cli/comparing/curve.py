@@ -25,6 +25,19 @@ def curve(
         str, typer.Option(help="drop, swap (to a likely error), random (to any entity).")
     ] = "drop,swap,random",
     name: Annotated[str, typer.Option("--set", help="dev or test.")] = "dev",
+    spread: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-3,
+            max=1e3,
+            help="Give links the confidences of a calibrated linker: 1 tells right from wrong well,"
+            " 10 hardly.",
+        ),
+    ] = None,
+    weigh_links: Annotated[
+        bool | None,
+        typer.Option(help="Whether a link weighs as much as it is sure; default: as trained."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Evaluate a trained model with growing shares of dropped or wrong links; nothing is trained.
@@ -56,11 +69,15 @@ def curve(
     for file in FILES:
         refuse_file(output / file, force=force)
     assembled = assemble(FinetuneConfig.read(written, {}), trained=run)
+    if weigh_links is not None:
+        view = {**(assembled.config.view or {}), "weigh_links": weigh_links}
+        assembled = assemble(FinetuneConfig.read(written, {"view": view}), trained=run)
     points = link_error_curve(
         assembled,
         name="dev" if name == "dev" else "test",
         kinds=[kind for kind in KINDS if kind in chosen_kinds],
         shares=_shares(shares),
+        spread=spread,
     )
     output.mkdir(parents=True, exist_ok=True)
     table = as_markdown(points)

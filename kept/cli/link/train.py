@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +36,19 @@ def train(
     hidden: Annotated[
         int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
     ] = 0,
+    networks: Annotated[
+        int, typer.Option(min=1, max=100, help="Networks that answer together, with --hidden.")
+    ] = 1,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Annotated texts of another kind (news beside articles); repeatable."),
+    ] = None,
+    decision: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --also: file to write, for `kept link --decision` on text of no such kind."
+        ),
+    ] = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,30 +77,50 @@ def train(
 
     Example: kept link train gold.jsonl --kg kg/ --add coherence -o reranker/
     """
+    from entity_linking.calibration.answers import confidences
+    from entity_linking.calibration.fitting import FittedDecision, save_decision
+    from entity_linking.calibration.other_kinds import (
+        Kind,
+        answers_on_other_kinds,
+        decision_for_other_kinds,
+    )
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.rerank_parts import RerankSettings
     from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
     from kept.linking.bare import drawn_entities
     from kept.linking.linkers import DEAR, LinkerSettings, open_for_training, open_graph
-    from kg_loaders.disk.writing import refuse_folder
+    from kg_loaders.disk.writing import refuse_file, refuse_folder
 
     if absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
-    refuse_folder(output, kind=KIND, is_kind=is_reranker, force=force, inputs=[gold, kg])
+    files = _files(gold, also or [], held_out, decision)
+    refuse_folder(output, kind=KIND, is_kind=is_reranker, force=force, inputs=[*files, kg])
+    if decision is not None:
+        refuse_file(decision, force=force, inputs=files)
     settings = RerankSettings(
-        seed=seed, epochs=epochs, hidden=hidden, absent="skip" if absent == "skip" else "nil"
+        seed=seed,
+        epochs=epochs,
+        hidden=hidden,
+        absent="skip" if absent == "skip" else "nil",
+        networks=networks,
     )
     where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
     graph = open_graph(where)
-    texts, stop = texts_of(gold, held_out, seed)
+    split = {path.name: texts_of(path, held_out, seed) for path in files}
     unknown = drawn_entities(graph, bare, seed) if bare else None
     linker, scorers = open_for_training(where, graph, add or (), bare=unknown)
-    texts, stop = (with_gold(linker.propose(part), part) for part in (texts, stop))
+    kinds = {
+        name: Kind(*(with_gold(linker.propose(part), part) for part in parts))
+        for name, parts in split.items()
+    }
+    texts = [text for kind in kinds.values() for text in kind.train]
+    stop = [text for kind in kinds.values() for text in kind.held_out]
     began = time.perf_counter()
-    dear = [] if everywhere else [name for name in scorers if name in DEAR]
+    name = ", ".join(kinds)
+    dear = [] if everywhere else [each for each in scorers if each in DEAR]
     model = Reranker.fit(
-        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash,
-        trained_on=gold.name, dear=dear,
+        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
+        dear=dear,
     )  # fmt: skip
     model.save(output, force=force)
     record = model.record
@@ -101,6 +135,35 @@ def train(
         f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
         f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"
     )
+    if decision is not None:
+        seen = answers_on_other_kinds(scorers, kinds, settings)
+        told = decision_for_other_kinds(seen)
+        fitted = FittedDecision(told, graph.content_hash, repr(model), name, len(seen))
+        save_decision(fitted, decision, force=force, inputs=files)
+        raw, right = confidences(seen, replace(told, curve=()))
+        echo(
+            f"on a kind that was left out {len(seen)} links are {raw.mean():.3f} sure and "
+            f"{right.mean():.3f} right; confidence for text of no such kind in {decision}"
+        )
+
+
+def _files(gold: Path, also: list[Path], held_out: str, decision: Path | None) -> list[Path]:
+    """The annotated files, each of a kind of its own."""
+    from entity_linking.errors import LinkingError
+
+    files = [gold, *also]
+    if len({path.name for path in files}) < len(files):
+        raise LinkingError("--also names a file twice, or two files alike; rename one")
+    if also and Path(held_out).is_file():
+        raise LinkingError(
+            f"--held-out {held_out} is one file, and every kind of text needs some; give a share"
+        )
+    if decision is not None and not also:
+        raise LinkingError(
+            "--decision is for text of another kind, and what to expect there shows where one "
+            "kind is left out; give --also FILE, or fit a decision by kept link calibrate"
+        )
+    return files
 
 
 def texts_of(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:

@@ -18,8 +18,9 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.parts import Scorer
 from entity_linking.scorers.features import NeighbourScorer, PriorScorer
 from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.rerank_logits import networks
 from entity_linking.scorers.rerank_parts import RerankSettings
-from entity_linking.scorers.rerank_table import feature_names, tabulate, targets
+from entity_linking.scorers.rerank_table import feature_names, tabulate, targets, together
 from entity_linking.scorers.reranker import (
     Reranker,
     ablation,
@@ -307,3 +308,36 @@ def test_default_scorers_train(small_graph: KnowledgeGraph) -> None:
     texts: list[LinkedText] = toy_world(50, 0)
     model = Reranker.fit(default_scorers(small_graph), texts, texts, settings=QUICK)
     assert np.isfinite(np.concatenate([s[0] for s in model.scores(texts)])).all()
+
+
+def test_networks_answer_by_the_mean_of_their_shares(tmp_path: Path) -> None:
+    train, held_out = (tabulate(SCORERS, toy_world(n, n)) for n in (120, 60))
+    weights, record = fit_tables(train, held_out, replace(QUICK, networks=3, epochs=3))
+    moments = {name: weights[name] for name in weights if name.endswith((".mean", ".deviation"))}
+    alone = [relative_logits({**moments, **own}, held_out) for own in networks(weights)]
+    first, _ = fit_tables(train, held_out, replace(QUICK, epochs=3))
+    assert np.array_equal(alone[0], relative_logits(first, held_out))
+    assert len(alone) == 3
+    assert not np.allclose(alone[0], alone[1])
+    shares = []
+    for start, stop in pairwise(held_out.rows.offsets):
+        each = np.exp([np.concatenate([[0.0], logits[start:stop]]) for logits in alone])
+        shares.append((each / each.sum(axis=1, keepdims=True)).mean(axis=0))
+    logits = np.concatenate([np.log(own[1:] / own[0]) for own in shares])
+    assert relative_logits(weights, held_out) == pytest.approx(logits, abs=1e-9)
+    gold = targets(held_out.rows, absent="nil")
+    losses = [-np.log(own[place + 1]) for own, place in zip(shares, gold, strict=True)]
+    assert record.held_out_loss == pytest.approx(np.mean(losses), abs=1e-6)
+    Reranker(SCORERS, weights, record).save(tmp_path / "several")
+    again = Reranker.open(tmp_path / "several", SCORERS).scores(held_out.rows.texts)
+    own = np.concatenate([scores for row in again for scores in row])
+    assert np.array_equal(own, relative_logits(weights, held_out))
+
+
+def test_tables_stand_together() -> None:
+    parts = [toy_world(20, 0), toy_world(30, 1)]
+    one = tabulate(SCORERS, [text for part in parts for text in part])
+    both = together([tabulate(SCORERS, part) for part in parts])
+    assert np.array_equal(one.candidates, both.candidates)
+    assert np.array_equal(one.mentions, both.mentions)
+    assert np.array_equal(one.rows.offsets, both.rows.offsets)

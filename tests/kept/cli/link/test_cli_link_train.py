@@ -7,10 +7,12 @@ import typer
 from typer.testing import CliRunner
 
 from entity_linking import DictionaryLinker, LinkedText, gold_link, write_jsonl
+from entity_linking.calibration.fitting import load_decision
 from entity_linking.errors import LinkingError
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.reranker import Reranker
 from kept.cli.link.train import train
+from kept.linking.linkers import LinkerSettings, open_linker
 from kg_loaders import KnowledgeGraph
 
 app = typer.Typer()
@@ -52,12 +54,39 @@ def test_train_and_use(small_graph: KnowledgeGraph, gold: Path) -> None:
     assert "120 held out" in again.output
 
 
+def test_kinds_of_text_and_a_decision_for_others(small_graph: KnowledgeGraph, gold: Path) -> None:
+    folder = gold.parent
+    other = folder / "other.jsonl"
+    other.write_text(gold.read_text().replace("Paris, France", "Paris of France"))
+    arguments = ["--kg", str(folder / "kg"), "-o", str(folder / "model"), "--held-out", "0.2"]
+    more = ["--also", str(other), "--decision", str(folder / "decision.json")]
+    result = CliRunner().invoke(app, [str(gold), *arguments, *more])
+    assert result.exit_code == 0, result.output
+    assert "on a kind that was left out" in result.output
+    model = Reranker.open(folder / "model", default_scorers(small_graph))
+    assert model.record.trained_on == "gold.jsonl, other.jsonl"
+    fitted = load_decision(folder / "decision.json", small_graph)
+    assert (fitted.scorer, fitted.fitted_on) == (repr(model), "gold.jsonl, other.jsonl")
+    assert fitted.decision.curve
+    settings = LinkerSettings(
+        kg=str(folder / "kg"),
+        method="trained",
+        model=str(folder / "model"),
+        decision=str(folder / "decision.json"),
+    )
+    linked = open_linker(settings, small_graph).link(["Paris, France"])
+    assert linked[0].links[0].entity == "Q90"
+    assert linked[0].links[0].confidence < 1.0
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--held-out", "gold.txt"], "'gold.txt' is neither a file nor a share"),
         (["--held-out", "1.5"], "share is 1.5"),
         (["--absent", "maybe"], "--absent is 'maybe'"),
+        (["--decision", "made.json"], "--decision is for text of another kind"),
+        (["--also", "gold.jsonl"], "--also names a file twice"),
     ],
 )
 def test_wrong_options_are_told(more: list[str], message: str, gold: Path) -> None:
