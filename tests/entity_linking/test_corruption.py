@@ -96,7 +96,7 @@ def test_at_the_ends_all_is_known() -> None:
     for swap in (0.0, 1.0):
         made, _ = corrupt(some_texts([5]), swap=swap, seed=1, spread=1.0)
         assert {k.confidence for k in made[0].links if k.entity} == {1.0 - swap}
-    with pytest.raises(LinkingError, match="spread is 0.0"):
+    with pytest.raises(LinkingError, match=r"spread is 0\.0"):
         corrupt(some_texts([5]), swap=0.5, seed=1, spread=0.0)
 
 

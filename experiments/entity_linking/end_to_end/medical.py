@@ -24,7 +24,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,11 +36,12 @@ from entity_linking.detection.misspelt import Mended, Slips, WithMisspelt
 from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.mentions import LinkedText, Linker, Mention
 from entity_linking.names import NameCandidates, NameIndex, NameLinker, count_links
-from entity_linking.parts import CandidateSource
+from entity_linking.parts import CandidateSource, Scorer
 from entity_linking.pipeline import Pipeline
-from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.mix import default_mix, default_scorers
 from entity_linking.scorers.reranker import Reranker, split_by_text, with_gold
 from entity_linking.sources import FirstFound
+from experiments.entity_linking.end_to_end.homonyms import HOMONYM, conflated
 from experiments.entity_linking.end_to_end.tables import table
 from experiments.entity_linking.inputs.texts import drawn
 from kept.linking.tagging.marked import MarkedText
@@ -107,18 +108,19 @@ def drugs(root: Path) -> dict[str, tuple[str, str]]:
     return {row["drugbank_id"]: (row["name"], row["description"]) for row in rows}
 
 
-def graph_of(root: Path) -> KnowledgeGraph:
-    """The private graph: one name an entity."""
+def graph_of(root: Path, renamed: Mapping[str, str] | None = None) -> KnowledgeGraph:
+    """The private graph: one name an entity, of those `renamed` the other one."""
+    other = renamed or {}
 
     def records() -> Iterator[Record]:
         known = diseases(root)
         for term in known.values():
-            yield Text(term.id, TextKind.LABEL, term.name)
+            yield Text(term.id, TextKind.LABEL, other.get(term.id, term.name))
             for parent in term.parents:
                 if parent in known:
                     yield Triple(term.id, "is_a", parent)
         for drug, (name, _) in drugs(root).items():
-            yield Text(drug, TextKind.LABEL, name)
+            yield Text(drug, TextKind.LABEL, other.get(drug, name))
         with (root / "medical/indications/indications.tsv").open(encoding="utf-8") as lines:
             for row in csv.DictReader(lines, delimiter="\t"):
                 if row["doid_id"] in known and row["category"] != "NOT":
@@ -182,7 +184,11 @@ def _misspelt(
 
 
 def linker(
-    graph: KnowledgeGraph, corrected: Sequence[LinkedText] = (), *, misspelt: bool = False
+    graph: KnowledgeGraph,
+    corrected: Sequence[LinkedText] = (),
+    *,
+    misspelt: bool = False,
+    scorer: Scorer | None = None,
 ) -> Pipeline:
     """The linker without training, or with what a person corrected: counts and a re-ranker."""
     names = NameIndex.build(graph, counts=count_links(corrected))
@@ -194,7 +200,7 @@ def linker(
         slips = Slips(names)
         mentions, by_name = WithMisspelt(finder, slips), Mended(by_name, slips)
     source = FirstFound([by_name, SpeltAlike(graph, None)])
-    plain = Pipeline(mentions, source, scorers["prior"])
+    plain = Pipeline(mentions, source, scorer or scorers["prior"])
     if not corrected:
         return plain
     train, held_out = split_by_text(
@@ -243,10 +249,11 @@ def scores(
     linked_texts: Sequence[LinkedText],
     gold: Sequence[LinkedText],
     kinds: dict[tuple[str, Mention], str],
+    shown: Sequence[str] = (*KINDS, ELSEWHERE),
 ) -> dict[str, dict[str, float]]:
     """By kind of mention what became of it, and how sure links were; and what nobody marked."""
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, ELSEWHERE)}
-    sure: dict[str, list[float]] = {kind: [] for kind in (*KINDS, ELSEWHERE)}
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in {*shown, *KINDS, ELSEWHERE}}
+    sure: dict[str, list[float]] = {kind: [] for kind in counts}
     for expected, linked in zip(gold, linked_texts, strict=True):
         answers = {link.mention: link for link in linked.links}
         marked = [link.mention for link in expected.links]
@@ -269,12 +276,44 @@ def scores(
             **{name: own[name] for name in ("right", "wrong", "refused", "not found")},
             "mean confidence": sum(sure[kind]) / max(len(sure[kind]), 1),
         }
-        for kind, own in counts.items()
+        for kind, own in ((kind, counts[kind]) for kind in shown)
+    }
+
+
+def among_homonyms(
+    root: Path, gold: Sequence[LinkedText], kinds: dict[tuple[str, Mention], str]
+) -> tuple[int, dict[str, dict[str, dict[str, float]]]]:
+    """How many pairs of names became one, and what becomes of their mentions."""
+    renamed, texts, of_kind = conflated(gold, kinds, seed=0)
+    graph = graph_of(root, renamed)
+    corrected = [text for text in texts if drawn(0, f"half {text.id}") < 0.5]
+    others = [text for text in texts if drawn(0, f"half {text.id}") >= 0.5]
+    trained = linker(graph, corrected)
+    n = sum(len(text.links) for text in corrected)
+    rows = {
+        "names + prior": linker(graph),
+        "the mix that needs no training": linker(graph, scorer=default_mix(graph)),
+        f"after {n:,} corrections": trained,
+    }
+    words = [text.text for text in others]
+    return len(renamed), {
+        row: scores(own.link(words), others, of_kind, (HOMONYM, "label"))
+        for row, own in rows.items()
     }
 
 
 def _overlap(one: Mention, other: Mention) -> bool:
     return one.start < other.end and other.start < one.end
+
+
+def _by_kind(told: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    counted = ("right", "wrong", "refused", "not found")
+    rows = [
+        [row, kind, *(str(own[name]) for name in counted), f"{own['mean confidence']:.2f}"]
+        for row, by_kind in told.items()
+        for kind, own in by_kind.items()
+    ]
+    return table(["linker", "mention", *counted, "mean confidence"], rows)
 
 
 def main() -> None:
@@ -323,16 +362,13 @@ def main() -> None:
         whole = EndToEnd(NamesAndTagger(base.mentions, finder), base)
         row = f"{name}, a tagger trained on {len(some):,} documents in {spent:.0f} s"
         told[row] = scores(whole.link(words), others, kinds)
-    rows = [
-        [row, kind, *(str(own[name]) for name in ("right", "wrong", "refused", "not found")),
-         f"{own['mean confidence']:.2f}"]
-        for row, by_kind in told.items() for kind, own in by_kind.items()
-    ]  # fmt: skip
-    heads = ["linker", "mention", "right", "wrong", "refused", "not found", "mean confidence"]
+    n_pairs, homonyms = among_homonyms(root, gold, kinds)
     page = (
         f"# A private graph\n\n{graph.n_entities:,} entities, one name each, {graph.n_triples:,} "
         f"triples; {len(others):,} documents are judged, none of which was corrected.\n\n"
-        + table(heads, rows)
+        + _by_kind(told)
+        + f"\nHomonyms: {n_pairs} pairs of names that the texts often use made one:\n\n"
+        + _by_kind(homonyms)
         + f"\n{len(paragraphs):,} paragraphs of COVID-QA, where nothing is marked:\n\n"
         + table(
             ["linker", *unmarked["before"]],
@@ -344,7 +380,7 @@ def main() -> None:
     write_text(out / "medical.md", page, force=True)
     write_text(
         out / "medical.json",
-        json.dumps({"marked": told, "COVID-QA": unmarked}, indent=1) + "\n",
+        json.dumps({"marked": told, "homonyms": homonyms, "COVID-QA": unmarked}, indent=1) + "\n",
         force=True,
     )
     print(page)
