@@ -6,6 +6,7 @@ Stages are kept in the run folder, beside the world of `experiments.entity_linki
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -16,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 from entity_linking.calibration.answers import Answer
 from entity_linking.calibration.other_kinds import Kind, answers_on_other_kinds
 from entity_linking.dense.index import DenseIndex
-from entity_linking.detection import Detector, Found, NamesAndTagger, SpanTagger
-from entity_linking.mentions import LinkedText, Linker
+from entity_linking.detection import Detector, NamesAndTagger
+from entity_linking.mentions import LinkedText
 from entity_linking.names import NameCandidates, NameIndex, NameLinker
 from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.scorers.coherence import CoherenceScorer
@@ -25,6 +26,7 @@ from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeS
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
+from experiments.entity_linking.end_to_end.detectors import Sure, SureWithKinds
 from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
 from experiments.entity_linking.end_to_end.tagging import (
     TaggerTexts,
@@ -82,37 +84,6 @@ class Plan(BaseModel):
     """That a re-ranker asks together."""
     bare: float = 0.0
     """Share of the entities of which that graph knows nothing but names, and no text a count."""
-
-
-class Sure:
-    """A `Detector`: the mentions of a linker, each with probability 1."""
-
-    def __init__(self, linker: Linker) -> None:
-        self._linker = linker
-
-    def detect(self, texts: Sequence[str]) -> list[Found]:
-        """As `Detector`."""
-        return [
-            Found(linked, (1.0,) * len(linked.links), ("",) * len(linked.links))
-            for linked in self._linker.link(texts)
-        ]
-
-
-class SureWithKinds:
-    """A `Detector`: the mentions of a linker, each with probability 1 and the kind of a tagger."""
-
-    def __init__(self, linker: Linker, tagger: SpanTagger) -> None:
-        self._linker, self._tagger = linker, tagger
-
-    def detect(self, texts: Sequence[str]) -> list[Found]:
-        """As `Detector`."""
-        found = []
-        for linked, tagged in zip(self._linker.link(texts), self._tagger.tag(texts), strict=True):
-            kinds = {(span.start, span.end): span.kind for span in tagged.spans}
-            places = ((link.mention.start, link.mention.end) for link in linked.links)
-            own = tuple(kinds.get(place, "") for place in places)
-            found.append(Found(linked, (1.0,) * len(own), own))
-        return found
 
 
 class Parts:
@@ -276,17 +247,17 @@ class Parts:
             DenseIndex.build(graph, encoder, cards=laboratory.cards, kind="flat").save(place)
         return DenseIndex.open(place)
 
-    def reranker(self, name: str, *, training: bool) -> Reranker:
+    def reranker(self, name: str, *, training: bool, seed: int = 0) -> Reranker:
         """The re-ranker called `name`, of `RERANKERS`, over either graph; trained over its own."""
-        place = self.place_of(name)
+        place = self.place_of(name, seed)
         if not place.exists():
-            self.laboratory.announce(f"re-ranker, {name}")
+            self.laboratory.announce(f"re-ranker, {place.name}")
             scorers, teaching = self.scorers(name, training=True), self.teaching
             model = Reranker.fit(
                 scorers,
                 teaching.train,
                 teaching.held_out,
-                settings=self.rerank_settings,
+                settings=replace(self.rerank_settings, seed=seed),
                 graph_hash=self.laboratory.world.graph.content_hash,
                 dear=[each for each in scorers if each in DEAR],
             )
@@ -312,10 +283,10 @@ class Parts:
         hidden = max(study.hidden_tried)
         return RerankSettings(**study.reranker, hidden=hidden, networks=self.plan.networks)
 
-    def place_of(self, name: str) -> Path:
+    def place_of(self, name: str, seed: int = 0) -> Path:
         """The folder of a re-ranker."""
         plan = self.plan
-        settings = f"{plan.stated:g}-{plan.bare:g}-{plan.networks}"
+        settings = f"{plan.stated:g}-{plan.bare:g}-{plan.networks}" + f"-seed-{seed}" * bool(seed)
         return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}{asking(name)}"
 
     def other_kinds(self, name: str) -> list[Answer]:
@@ -340,6 +311,10 @@ class Parts:
         if key not in self._scorers:
             self._scorers[key] = OnceScorer(self._scorer(name, tuning))
         return self._scorers[key]
+
+    def use(self, name: str, scorer: Scorer) -> None:
+        """Let rows choose by a scorer under a name of its own."""
+        self._scorers[name] = scorer
 
     def _scorer(self, name: str, tuning: bool) -> Scorer:
         if name == PRIOR:

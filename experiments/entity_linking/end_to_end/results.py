@@ -23,6 +23,7 @@ from experiments.entity_linking.causes import link_causes
 from experiments.entity_linking.end_to_end.crowded import among_namesakes
 from experiments.entity_linking.end_to_end.parts import ENCODER_TOO, PRIOR, RERANKERS
 from experiments.entity_linking.end_to_end.scores import Told, counted
+from experiments.entity_linking.end_to_end.seeds import over_seeds
 from experiments.entity_linking.end_to_end.speed import sentences_a_second
 from experiments.entity_linking.end_to_end.study import (
     BEST,
@@ -50,6 +51,7 @@ def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
         "detection": lambda: detection_scores(bench),
         **{name: partial(of_benchmark, bench, name) for name in FILES},
         **{f"{name}, best": partial(of_best, bench, name) for name in FILES},
+        "seeds": lambda: over_seeds(bench),
         "speed": lambda: sentences_a_second(bench),
         "namesakes": lambda: among_namesakes(bench),
     }

@@ -39,6 +39,8 @@ def to_markdown(results: Told, published: Mapping[str, Mapping[str, float]]) -> 
         _calibration(results),
         "## Entities taken out of the graph (the best row)\n",
         _open_world({b: own["open world"] for b, own in _best(results).items()}),
+        "## Other seeds of the re-ranker's networks: required F1, mean ± deviation over three\n",
+        _seeds(results.get("seeds", {})),
         "## Speed: sentences of T-REx a processor second, read for the first time\n",
         table(["row", "sentences"], [[k, f"{v:.0f}"] for k, v in results.get("speed", {}).items()]),
         "## Ten times the distractors: F1 → with nine namesakes of every candidate\n",
@@ -116,6 +118,14 @@ def _rows(results: Told, published: Mapping[str, Mapping[str, float]], count: st
         rows.append(["gold spans, the best row's choice", *(given.get(b, "not run") for b in ran)])
         rows += [[name, *(f"{scores[b]:.3f}" for b in ran)] for name, scores in published.items()]
     return table([count, *ran], rows)
+
+
+def _seeds(scores: Told) -> str:
+    rows = [
+        [row, *(f"{np.mean(own):.3f} ± {np.std(own, ddof=1):.3f}" for own in by_benchmark.values())]
+        for row, by_benchmark in scores.items()
+    ]
+    return table(["row", *FILES], rows)
 
 
 def _interval(score: Told) -> str:

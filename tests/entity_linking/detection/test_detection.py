@@ -14,7 +14,7 @@ from entity_linking.calibration.answers import Answer
 from entity_linking.calibration.fitting import EVERY_STEP, fit
 from entity_linking.decision import Decision
 from entity_linking.detection import EndToEnd, Found, NamesAndTagger, Span
-from entity_linking.detection.descriptions import descriptions
+from entity_linking.detection.descriptions import descriptions, is_anaphor
 from entity_linking.detection.end_to_end import apart
 from entity_linking.detection.pronouns import SHARE, pronouns
 from entity_linking.errors import LinkingError
@@ -148,6 +148,14 @@ def test_given_pronouns_take_it_too(index: NameIndex) -> None:
         ("Ann left ULM. It slept.", ["Ann", "ULM"], []),
         ("ULM burned. It is said that all of it fell.", ["ULM"], [["ULM"]]),
         ("ULM burned. It is near.", ["ULM"], [["ULM"]]),
+        ("The band ULM sang; they slept.", ["ULM"], [["ULM"]]),
+        ("ULM (old Olma) are a duo. Ann met their rival.", ["ULM", "Ann"], [["ULM"]]),
+        (
+            "Ulm Brothers sang in Ulm. They slept.",
+            ["Ulm Brothers", "Ulm"],
+            [["Ulm Brothers", "Ulm"]],
+        ),
+        ("Ann met Bob; they slept in ULM.", ["Ann", "Bob"], []),
     ],
 )
 def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]]) -> None:
@@ -156,7 +164,7 @@ def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]
         at = text.index(name, at)
         spans.append((at, at + len(name)))
         at += len(name)
-    found = pronouns(text, spans, [name not in ("ULM", "Ulm") for name in names])
+    found = pronouns(text, spans, [name[:3].lower() != "ulm" for name in names])
     assert [[text[slice(*spans[i])] for i in each.names] for each in found] == meant
 
 
@@ -171,6 +179,9 @@ def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]
         ("ULM is a town. The city burned.", []),
         ("The town burned. ULM is a town.", []),
         ("ULM is a town. Arden is a town. The town burned", ["The town"]),
+        ("ULM, a market town in Arden, fell. The town burned.", ["The town"]),
+        ("He saw the old town “ULM”. The town burned.", ["The town"]),
+        ("ULM (a ruin) fell. The ruin burned.", []),
     ],
 )
 def test_what_a_description_means(text: str, meant: list[str]) -> None:
@@ -180,6 +191,32 @@ def test_what_a_description_means(text: str, meant: list[str]) -> None:
     assert [text[each.start : each.end] for each in found] == meant
     last = "Arden" if text.count("is a town") == 2 else "ULM"
     assert all({text[slice(*spans[i])] for i in each.names} == {last} for each in found)
+
+
+def test_a_name_may_say_its_kind() -> None:
+    text = "Elsby Park and Tara Park met the River Elsby. The river flowed to this park and Elsby."
+    names = ["Elsby Park", "Tara Park", "River Elsby"]
+    spans = [(text.index(name), text.index(name) + len(name)) for name in names]
+    found = descriptions(text, spans, [None, True, None])  # Tara Park is a person
+    meant = {text[each.start : each.end]: each.names for each in found}
+    assert meant == {"The river": (2,), "this park": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("surface", "is_one"),
+    [("they", True), ("the town", True), ("This species", True), ("The Band", False), ("It", True),
+     ("Their Eyes", False), ("the old town", False)],
+)  # fmt: skip
+def test_what_is_no_name(surface: str, is_one: bool) -> None:
+    assert is_anaphor(surface) == is_one
+
+
+def test_given_names_that_were_not_found_are_meant_too(index: NameIndex) -> None:
+    text = "old New York is a town. The town burned. He fell."
+    places = [(0, 12), (24, 32), (41, 43)]
+    given = LinkedText(text, tuple(gold_link(a, b, None) for a, b in places))
+    linked = linker(index, Fake(()), Decision(), he=True).disambiguate([given])[0]
+    assert [link.entity for link in linked.links] == ["Q2", "Q2", None]  # "he" is nobody's name
 
 
 def test_it_takes_the_link_of_what_is_no_person(index: NameIndex) -> None:
