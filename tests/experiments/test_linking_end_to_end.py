@@ -38,6 +38,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "dev_revised.json.gz").write_bytes(gzip.compress(json.dumps(documents).encode()))
     posts = "in O\nCalder B-location\n\nElsby B-location\nis O\n\n"
     (folder / "typing/wnut17/wnut17train.conll.gz").write_bytes(gzip.compress(posts.encode()))
+    names = [6, 9, 11, 14, 15, 16, 18]  # pieces of the host: "lies", "flows", "capital", ...
+    articles = [(i % 7, f"{5 + i % 5}\t{7 + i % 6}") for i in range(35)]
+    for name, lines in {
+        "wiki_token": [f"1\t3\t{names[k]}\t{words}\n" for k, words in articles],
+        "wiki_entity": [f"1\t3\tQ{1 + k}\t#UNK#\t#UNK#\n" for k, _ in articles],
+    }.items():
+        place = folder / "text/ernie_pretrain_sample" / f"{name}.gz"
+        place.write_bytes(gzip.compress("".join(lines).encode()))
     return folder
 
 
