@@ -21,7 +21,7 @@ from entity_linking.pipeline import Pipeline
 from entity_linking.scoring import score_links
 from experiments.entity_linking.causes import link_causes
 from experiments.entity_linking.end_to_end.crowded import among_namesakes
-from experiments.entity_linking.end_to_end.parts import ENCODER_TOO, PRIOR, RERANKERS
+from experiments.entity_linking.end_to_end.parts import PRIOR, RERANKERS
 from experiments.entity_linking.end_to_end.scores import Told, counted
 from experiments.entity_linking.end_to_end.seeds import over_seeds
 from experiments.entity_linking.end_to_end.speed import sentences_a_second
@@ -234,9 +234,10 @@ def on_gold_spans(bench: Bench, name: str) -> Told:
     rows = {
         "names + prior": Row("both", PRIOR, says_nil=False),
         **{scorer: Row("both", scorer, says_nil=False) for scorer in RERANKERS},
-        f"{ENCODER_TOO}, pronouns": Row(
-            "both", ENCODER_TOO, says_nil=False, pronouns="where marked"
-        ),
+        **{
+            f"{scorer}, pronouns": Row("both", scorer, says_nil=False, pronouns="where marked")
+            for scorer in RERANKERS
+        },
     }
     for label, row in rows.items():
         own, pronouns = row.on(name)
