@@ -38,9 +38,10 @@ from entity_linking import LinkedText, read_trex, read_wiki80
 from entity_linking.parts import Scores
 from entity_linking.scorers.features import TypeScorer
 from entity_linking.scorers.mix import DEFAULT_WEIGHTS, Normalisation, default_scorers, normalised
+from entity_linking.scorers.rerank_logits import relative_logits
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import RerankTable, tabulate, targets
-from entity_linking.scorers.reranker import fit_tables, relative_logits, split_by_text, with_gold
+from entity_linking.scorers.reranker import fit_tables, split_by_text, with_gold
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 

@@ -21,9 +21,10 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scorer, Scores
 from entity_linking.randomness import generator
+from entity_linking.scorers.rerank_logits import relative_logits
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import RerankTable, tabulate, targets, together
-from entity_linking.scorers.reranker import fit_tables, relative_logits
+from entity_linking.scorers.reranker import fit_tables
 
 
 class Kind(NamedTuple):

@@ -30,8 +30,8 @@ def relative_logits(weights: Mapping[str, Scores], table: RerankTable) -> Scores
     nil = (
         _logits(mentions, own, "nil", slice(None)) + np.array([each["nil.bias"] for each in own]).T
     )
-    shared = _sums(mentions, own, "candidate", slice(n_own, None))
-    logits = _logits(candidates, own, "candidate", slice(n_own), tuple(part[of] for part in shared))
+    linear, inner = _sums(mentions, own, "candidate", slice(n_own, None))
+    logits = _logits(candidates, own, "candidate", slice(n_own), (linear[of], inner[of]))
     logits -= nil[of]
     return logits[:, 0] if len(own) == 1 else mean_logits(logits, table.rows)
 
@@ -40,7 +40,8 @@ def mean_logits(logits: Scores, rows: CandidateRows) -> Scores:
     """The relative logits whose shares are the mean of those of `logits` `[candidate network]`."""
     candidates, nil = zip(*(log_shares(own, rows) for own in logits.T), strict=True)
     together: Scores = np.logaddexp.reduce(candidates, axis=0)
-    return together - np.logaddexp.reduce(nil, axis=0)[rows.mention_of]
+    together -= np.logaddexp.reduce(nil, axis=0)[rows.mention_of]
+    return together
 
 
 def log_shares(logits: Scores, rows: CandidateRows) -> tuple[Scores, Scores]:

@@ -18,14 +18,13 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.parts import Scorer
 from entity_linking.scorers.features import NeighbourScorer, PriorScorer
 from entity_linking.scorers.mix import default_scorers
-from entity_linking.scorers.rerank_logits import networks
+from entity_linking.scorers.rerank_logits import networks, relative_logits
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import feature_names, tabulate, targets, together
 from entity_linking.scorers.reranker import (
     Reranker,
     ablation,
     fit_tables,
-    relative_logits,
     split_by_text,
     with_gold,
 )
