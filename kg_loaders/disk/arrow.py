@@ -47,14 +47,20 @@ def strings_array(values: Iterable[str], type: pa.DataType | None = None) -> Any
     ['a', 'é']
     """
     type = pa.large_string() if type is None else type
-    rows = [value.encode() for value in values]
+    rows: list[Any] = list(values)
+    joined: Any = "".join(rows)
+    if joined.isascii():  # then characters are bytes
+        joined = joined.encode()
+    else:
+        rows = [value.encode() for value in rows]
+        joined = b"".join(rows)
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=offsets[1:])
     if type == pa.string():
         if offsets[-1] > LONGEST:
             raise OverflowError(f"{offsets[-1]} bytes of text do not fit one array of {type}")
         offsets = offsets.astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(rows))]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
     return pa.Array.from_buffers(type, len(rows), buffers)
 
 

@@ -14,8 +14,9 @@ is what the options leave out: other languages, other properties.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kg_loaders.damage import DamageReport
-from kg_loaders.formats.wikidata.entities import decoder
+from kg_loaders.formats.wikidata.entities import NumberedError, decoder
 from kg_loaders.formats.wikidata.members import only_members
 from kg_loaders.formats.wikidata.selection import EntityColumns, Selection
 from kg_loaders.rdf.records import Types
@@ -42,7 +43,7 @@ from kg_loaders.records import Record
 
 BLOCK_ROWS = 50_000
 """Triples and texts that are handed on at once."""
-_COMMA = ord(",")
+_COMMA, _CR = ord(","), ord("\r")
 _SHORT = 100
 """Bytes of a line that may be blank, white space included."""
 
@@ -150,13 +151,11 @@ def _read_from(
     """Blocks, notes and the byte up to which they reach; from the end of `parts` on."""
     start = 0 if parts is None else parts.offset
     columns = EntityColumns(report, selection)
-    decode = decoder(
-        selection.languages,
-        qualifiers=selection.qualifiers,
-        sitelinks=selection.sitelinks is not None,
-    )
+    take = _taking(columns, selection)
     end = start
-    for block in read_blocks(path, report, max_line_bytes=longest, block_bytes=0):
+    for block in read_blocks(
+        path, report, max_line_bytes=longest, block_bytes=0, lines_are_long=True
+    ):
         if parts is not None and block.offset < start:  # read before the cut
             parts.restore()
             continue
@@ -165,9 +164,9 @@ def _read_from(
                 report.n_blank += 1
                 continue
             try:
-                columns.add(decode(line[:-1] if line[-1] == _COMMA else line))
+                take(line[:-1] if line[-1] == _COMMA else line)
             except JSON_FAULTS as error:
-                reason = f"not an entity in JSON: {error}"[:200]
+                reason = fault_of(bytes(line)) or f"not an entity in JSON: {error}"[:200]
                 report.reject(str(path), line_no, offset, reason, bytes(line))
         end = block.offset + len(block.data)
         if columns.n_rows >= BLOCK_ROWS:
@@ -175,22 +174,39 @@ def _read_from(
     yield *columns.blocks(), end
 
 
+def _taking(columns: EntityColumns, selection: Selection) -> Callable[[Any], None]:
+    """Return a function that decodes a line and adds the entity."""
+    make = partial(
+        decoder,
+        selection.languages,
+        qualifiers=selection.qualifiers,
+        sitelinks=selection.sitelinks is not None,
+    )
+    decode, decode_numbered = make(), cache(partial(make, with_numbers=True))
+
+    def take(line: Any) -> None:
+        try:
+            columns.add(decode(line))
+        except NumberedError:
+            columns.add(decode_numbered()(line))
+
+    return take
+
+
 def _lines(
     file: str, block: LineBlock, report: DamageReport, longest: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """As `checked_lines`; those of a sound block are not copied."""
-    data, n_bytes = block.data, len(block.data)
-    if fault_of(data) or b"\r" in data or n_bytes > longest:
+    """As `checked_lines`; those of a sound block are not copied, and may hold NUL bytes."""
+    data, ends = block.data, block.ends
+    if ends is None or len(data) > longest or fault_of(data, nul_is_text=True):
         yield from checked_lines(file, block, report, max_line_bytes=longest)
         return
-    view, start, line_no, find = memoryview(data), 0, block.first_line, data.find
-    while start < n_bytes:
-        end = find(b"\n", start)
-        if end < 0:
-            end = n_bytes
+    view, start, last = memoryview(data), 0, len(data)
+    for line_no, end in enumerate(ends, block.first_line):
         report.n_lines += 1
-        yield line_no, block.offset + start, view[start:end]
-        start, line_no = end + 1, line_no + 1
+        has_cr = start < end < last and data[end - 1] == _CR
+        yield line_no, block.offset + start, view[start : end - has_cr]
+        start = end + 1
 
 
 def _with_names(blocks: Iterable[Block], report: DamageReport) -> Iterator[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Annotated, Any
 
 import msgspec
@@ -20,58 +21,73 @@ class Term(msgspec.Struct, gc=False):
 
 
 class EntityId(msgspec.Struct, gc=False):
-    """An entity as a value; other objects (a time, a place) have none of its fields."""
+    """An entity as a value; other objects (a time, a place) have no `id`."""
+
+    id: str = ""
+
+
+class NumberedId(msgspec.Struct, gc=False):
+    """An entity as a value as dumps before 2017 write it, which may have a number alone."""
 
     id: str = ""
     entity_type: str = msgspec.field(name="entity-type", default="")
     numeric_id: int = msgspec.field(name="numeric-id", default=0)
 
 
-class DataValue(msgspec.Struct, gc=False):
-    """A value and its type."""
+class ValueType(Enum):
+    """What a value is: looked up, not made anew for each, and so compared at once."""
 
-    type: str = ""
-    value: EntityId | str | int | float | list[Any] | None = None
+    ITEM = "wikibase-entityid"
+    STRING = "string"
+    TIME = "time"
+    QUANTITY = "quantity"
+    MONOLINGUAL_TEXT = "monolingualtext"
+    GLOBE_COORDINATE = "globecoordinate"
+    BAD = "bad"
+    UNKNOWN = "unknown"
 
-
-class Snak(msgspec.Struct, gc=False):
-    """A property's value, or that there is some or none."""
-
-    snaktype: str = "value"
-    datavalue: DataValue | None = None
-
-
-class Statement(msgspec.Struct, gc=False):
-    """A claim about an entity."""
-
-    mainsnak: Snak | None = None
-    rank: str = "normal"
+    @classmethod
+    def _missing_(cls, value: object) -> ValueType:
+        return cls.UNKNOWN
 
 
-class QualifiedStatement(msgspec.Struct, gc=False):
-    """A claim with its own identifier and what qualifies it."""
+class NumberedError(Exception):
+    """A value has no `id`; what stands for it is known with `NumberedId` in its place."""
 
-    mainsnak: Snak | None = None
-    rank: str = "normal"
-    id: str = ""
-    qualifiers: dict[str, list[Snak]] | Nothing = {}
+
+def _statement(entity_id: Any, *, qualifiers: bool) -> Any:
+    """The type of a claim; where `qualifiers` are asked for with its own identifier and these."""
+    value = entity_id | str | int | float | list[Any] | None
+    fields: list[Any] = [("value", value, None), ("type", ValueType, ValueType.UNKNOWN)]
+    datavalue: Any = msgspec.defstruct("DataValue", fields, gc=False)
+    fields = [("snaktype", str, "value"), ("datavalue", datavalue | None, None)]
+    snak: Any = msgspec.defstruct("Snak", fields, gc=False)
+    fields = [("mainsnak", snak | None, None), ("rank", str, "normal")]
+    if qualifiers:
+        fields += [("id", str, ""), ("qualifiers", dict[str, list[snak]] | Nothing, {})]
+    return msgspec.defstruct("Statement", fields, gc=False)
 
 
 def decoder(
-    languages: Sequence[str] | None, *, qualifiers: bool, sitelinks: bool
+    languages: Sequence[str] | None,
+    *,
+    qualifiers: bool,
+    sitelinks: bool,
+    with_numbers: bool = False,
 ) -> Callable[[Any], Any]:
     """Return a function from a line (bytes or a view of them) to an entity.
 
     It has no more fields than are asked for. Its `labels`, `descriptions` and `aliases` are a map
     from language, or, where `languages` are named, an object whose fields `f0`, `f1`, ... are the
-    texts in these. Raises `msgspec.DecodeError` for what is no entity.
+    texts in these. Entities as values are `EntityId`s, `NumberedId`s if `with_numbers`. Raises
+    `msgspec.DecodeError` for what is no entity.
     """
     term: Any = dict[str, Term]
     aliases: Any = dict[str, list[Term]]
     if languages is not None:
         term = _of_languages("Terms", Term | None, languages)
         aliases = _of_languages("Aliases", list[Term] | None, languages)
-    statement: Any = QualifiedStatement if qualifiers else Statement
+    statement: Any = _statement(NumberedId if with_numbers else EntityId, qualifiers=qualifiers)
     raw = msgspec.Raw | msgspec.UnsetType
     fields: list[Any] = [
         ("id", str, ""),

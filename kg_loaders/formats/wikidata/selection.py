@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
-import pyarrow as pa
+from msgspec.structs import astuple
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import KgError
-from kg_loaders.formats.wikidata.entities import ANY_LANGUAGE, EntityId
+from kg_loaders.formats.wikidata.entities import (
+    ANY_LANGUAGE,
+    EntityId,
+    NumberedError,
+    NumberedId,
+    ValueType,
+)
+from kg_loaders.formats.wikidata.rows import TextRows, TripleRows
 from kg_loaders.rdf.records import Types
-from kg_loaders.reading.blocks import Block, TextBlock, TripleBlock, numbers_behind
+from kg_loaders.reading.blocks import Block, TripleBlock
 from kg_loaders.records import TextKind
 
 INSTANCE_OF, SUBCLASS_OF, CHOSEN = "P31", "P279", "chosen"
@@ -24,15 +31,12 @@ Ranks = Literal["truthy", "all", "deprecated"]
 RANKS = ("truthy", "all", "deprecated")
 """The best rank of each property; preferred and normal; deprecated ones, too."""
 _KINDS = {"Q": "item", "P": "property", "L": "lexeme", "M": "media file", "E": "entity schema"}
-_OF_TYPE = {
-    name: f"value of type {name}"
-    for name in ("string", "time", "quantity", "monolingualtext", "globecoordinate", "bad")
-}
 _LABEL, _ALIAS, _DESCRIPTION, _TYPE = (int(kind) for kind in TextKind)
-_UNKNOWN_TYPE = "value of type unknown"
-_ITEM = "wikibase-entityid"
-_N_ROWS = 5
-"""Of the lists of `EntityColumns`, those that stand for what a dump says, one each."""
+_ITEM = ValueType.ITEM
+_EMPTY = "empty text"
+_NOTHING = "entity of which nothing is asked for"
+_TEXTS, _SKIPPED, _NOTES = 2, 4, 6
+"""Places in the lists of `EntityColumns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,59 +87,15 @@ def _is_id(id: str, letter: str = "Q") -> bool:
     return id[:1] == letter and _IDENTIFIER.fullmatch(id) is not None
 
 
-class _Triples:
-    """Triples as they come: names of heads by place in `nodes`, of tails by themselves."""
-
-    def __init__(self) -> None:
-        self.nodes: list[str] = []
-        self.heads: list[int] = []
-        self.relations: list[str] = []
-        self.tails: list[str] = []
-
-    def add(self, head: str, relation: str, tail: str) -> None:
-        self.heads.append(len(self.nodes))
-        self.nodes.append(head)
-        self.relations.append(relation)
-        self.tails.append(tail)
-
-    def cut(self, n_nodes: int, n: int) -> None:
-        del self.nodes[n_nodes:], self.heads[n:], self.relations[n:], self.tails[n:]
-
-    def block(self) -> TripleBlock:
-        relations = pa.array(self.relations, pa.string()).dictionary_encode()
-        nodes, tails = pa.array(self.nodes, pa.string()), pa.array(self.tails, pa.string())
-        heads = np.array(self.heads, np.int32)
-        relation_ids = relations.indices.to_numpy()
-        head_numbers, tail_numbers = numbers_behind("Q", nodes)[heads], numbers_behind("Q", tails)
-        if (head_numbers >= 0).all() and (tail_numbers >= 0).all():
-            ends = np.stack([head_numbers, tail_numbers], axis=1)
-            return TripleBlock(ends, relation_ids, "Q", relations.dictionary)
-        ends = np.stack([heads, np.arange(len(nodes), len(nodes) + len(tails))], axis=1)
-        names = pa.concat_arrays([nodes, tails])
-        return TripleBlock(ends.astype(np.int32), relation_ids, names, relations.dictionary)
+def _numbered(value: EntityId | NumberedId) -> NumberedId:
+    if isinstance(value, EntityId):
+        raise NumberedError
+    return value
 
 
-class _TextRows:
-    """Texts as they come, of entities or of relations."""
-
-    def __init__(self, is_relation: bool) -> None:
-        self.is_relation = is_relation
-        self.nodes: list[str] = []
-        self.kinds: list[int] = []
-        self.languages: list[str] = []
-        self.values: list[str] = []
-
-    def cut(self, n: int) -> None:
-        del self.nodes[n:], self.kinds[n:], self.languages[n:], self.values[n:]
-
-    def block(self) -> TextBlock:
-        nodes = pa.array(self.nodes, pa.string()).dictionary_encode()
-        languages = pa.array(self.languages, pa.string()).dictionary_encode()
-        return TextBlock(
-            nodes.dictionary, nodes.indices.to_numpy(), np.array(self.kinds, np.uint8),
-            pa.array(self.values, pa.string()), languages.indices.to_numpy(),
-            tuple(languages.dictionary.to_pylist()), self.is_relation,
-        )  # fmt: skip
+def _by_place(terms: Any) -> Iterable[tuple[int, Any]]:
+    """What an object of languages has in each."""
+    return enumerate(astuple(terms))
 
 
 class EntityColumns:
@@ -143,37 +103,42 @@ class EntityColumns:
 
     def __init__(self, report: DamageReport, selection: Selection) -> None:
         self._report, self._selection = report, selection
-        self._languages: list[tuple[str, str]] = []
-        """Names of languages and of their fields in an entity; none if all are read."""
-        if selection.languages is not None:
-            self._languages = [(name, f"f{i}") for i, name in enumerate(selection.languages)]
         self._properties = selection.properties and frozenset(selection.properties)
         self._sitelinks = selection.sitelinks and frozenset(selection.sitelinks)
-        self._truthy = selection.ranks == "truthy"
+        self._is_plain = selection.types == "triple" and not selection.qualifiers
+        """Whether a statement is a triple and nothing else."""
+        self._takes_any = not (selection.sitelinks or selection.instances_of or selection.inner)
+        """Whether every item is taken, and no more is to be known of it."""
         self._start()
 
     def _start(self) -> None:
-        self._triples, self._qualified, self._notes = _Triples(), _Triples(), _Triples()
-        self._texts = (_TextRows(False), _TextRows(True))
+        """Begin with nothing."""
+        languages = self._selection.languages or ()
+        self._triples, self._qualified, self._notes = TripleRows(), TripleRows(), TripleRows()
+        self._texts = (TextRows(False, languages), TextRows(True, languages))
         self._skipped: list[str] = []
         """A reason for each that was passed over; they are counted when blocks are asked for."""
+        self._of_types: list[ValueType] = []
+        """The types of values that were passed over."""
         self._n_entities = 0
         self._lists: tuple[list[Any], ...] = (
-            self._triples.tails, self._qualified.tails, *(rows.nodes for rows in self._texts),
-            self._skipped, self._notes.tails, self._triples.nodes, self._qualified.nodes,
+            self._triples.ends, self._qualified.ends, *(rows.values for rows in self._texts),
+            self._skipped, self._of_types, self._notes.ends,
         )  # fmt: skip
-        self._whole = [0] * len(self._lists)
-        """How many of each of `_lists` are of whole entities."""
 
     @property
     def n_rows(self) -> int:
         """Triples, texts and what was passed over that wait for `blocks`."""
-        return sum(self._whole[:_N_ROWS])
+        tails = self._triples.tails, self._qualified.tails
+        return sum(map(len, (*tails, *self._lists[_TEXTS:_NOTES])))
 
     def blocks(self) -> tuple[list[Block], list[TripleBlock]]:
         """What has been added since the last call, and notes: (item, P31 or P279, class) of all
         items if classes are asked for, (item, `CHOSEN`, item) of those that may be members.
         """
+        for type in ValueType:
+            if n := self._of_types.count(type):
+                self._report.skip(f"value of type {type.value}", n)
         for reason, n in Counter(self._skipped).items():
             self._report.skip(reason, n)
         self._report.n_further += self.n_rows - self._n_entities
@@ -185,30 +150,43 @@ class EntityColumns:
 
     def add(self, entity: Any) -> None:
         """Take all of an entity, or nothing of it: `msgspec.ValidationError` for a wrong value."""
-        try:
-            self._add(entity)
-        except msgspec.ValidationError:
-            self._cut(self._whole)
-            raise
-        whole = [*map(len, self._lists)]
-        if whole[:_N_ROWS] == self._whole[:_N_ROWS]:
-            self._skipped.append("entity of which nothing is asked for")
-            whole[_N_ROWS - 1] += 1
-        self._whole = whole
+        id, claims = entity.id, entity.claims
+        if (
+            claims
+            and self._takes_any
+            and not self._properties
+            and id[:1] == "Q"
+            and entity.missing is entity.redirect is entity.redirects is msgspec.UNSET
+        ):  # as nearly all are
+            self._add_facts(id, claims)
+            self._add_texts(id, entity, self._texts[0])
+        else:
+            before = [*map(len, self._lists)]
+            with self._all_or_nothing():
+                self._add(id, entity, {} if type(claims) is list else claims)
+            if [*map(len, self._lists[:_NOTES])] == before[:_NOTES]:
+                self._skip("entity of which nothing is asked for")
         self._n_entities += 1
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Forget what was added before a value proved wrong."""
+        before = [*map(len, self._lists)]
+        try:
+            yield
+        except (msgspec.ValidationError, NumberedError):
+            self._cut(before)
+            raise
 
     def _cut(self, lengths: Sequence[int]) -> None:
         """Forget what came after `_lists` were so long."""
-        n, n_qualified, n_texts, n_about, n_skipped, n_notes, n_nodes, n_statements = lengths
-        self._triples.cut(n_nodes, n)
-        self._qualified.cut(n_statements, n_qualified)
-        self._notes.cut(n_notes, n_notes)
-        self._texts[0].cut(n_texts)
-        self._texts[1].cut(n_about)
-        del self._skipped[n_skipped:]
+        rows: tuple[TripleRows | TextRows, ...] = (self._triples, self._qualified, *self._texts)
+        for each, n in zip(rows, lengths, strict=False):
+            each.cut(n)
+        del self._skipped[lengths[_SKIPPED] :], self._of_types[lengths[_SKIPPED + 1] :]
+        self._notes.cut(lengths[_NOTES])
 
-    def _add(self, entity: Any) -> None:
-        id: str = entity.id
+    def _add(self, id: str, entity: Any, claims: dict[str, list[Any]]) -> None:
         kind = _KINDS.get(id[:1], "")
         if not id:
             self._skip("entity without an id")
@@ -217,93 +195,115 @@ class EntityColumns:
         elif entity.redirect is not msgspec.UNSET or entity.redirects is not msgspec.UNSET:
             self._skip("redirect")
         elif kind == "property":
-            self._add_texts(entity, self._texts[1])
-            n = 0 if type(entity.claims) is list else sum(map(len, entity.claims.values()))
-            self._skip("statement about a property", n)
+            self._add_texts(id, entity, self._texts[1])
+            self._skip("statement about a property", sum(map(len, claims.values())))
         elif kind != "item":
             self._skip(kind or "entity of an unknown kind")
-        else:
-            self._add_item(id, entity)
+        elif self._is_chosen(id, entity, claims):
+            self._add_facts(id, claims)
+            self._add_texts(id, entity, self._texts[0])
 
-    def _add_item(self, id: str, entity: Any) -> None:
+    def _is_chosen(self, id: str, entity: Any, claims: dict[str, list[Any]]) -> bool:
+        """Whether texts and statements of an item are taken; what `members` asks is noted."""
         selection = self._selection
-        claims = {} if type(entity.claims) is list else entity.claims
         if selection.instances_of:
             self._note_classes(id, claims)
         if self._sitelinks and self._sitelinks.isdisjoint(entity.sitelinks):
             self._skip("item without the sitelink")
-            return
+            return False
         if selection.inner or selection.instances_of:
             self._note(id, CHOSEN, id)
-        self._add_texts(entity, self._texts[0])
-        self._add_facts(id, claims)
+        return True
 
-    def _add_texts(self, entity: Any, rows: _TextRows) -> None:
-        node, languages = entity.id, self._languages
-        for kind, terms in (
-            (_LABEL, entity.labels), (_ALIAS, entity.aliases), (_DESCRIPTION, entity.descriptions),
-        ):  # fmt: skip
-            if not terms:
-                continue
-            for language, field in languages or zip(terms, terms, strict=True):
-                found = getattr(terms, field) if languages else terms[field]
-                if found is None:
+    def _add_texts(self, id: str, entity: Any, rows: TextRows) -> None:
+        kinds, languages, values = rows.kinds, rows.language_ids, rows.values
+        by_place = rows.by_place if self._selection.languages is None else _by_place
+        n_before = len(values)
+        for kind, terms in ((_LABEL, entity.labels), (_DESCRIPTION, entity.descriptions)):
+            for place, term in by_place(terms) if terms else ():
+                if term is None:
                     continue
-                for term in found if kind == _ALIAS else (found,):
-                    if term.value:
-                        rows.nodes.append(node)
-                        rows.kinds.append(kind)
-                        rows.languages.append(language)
-                        rows.values.append(term.value)
-                    else:
-                        self._skip("empty text")
+                if value := term.value:
+                    kinds.append(kind)
+                    languages.append(place)
+                    values.append(value)
+                else:
+                    self._skip(_EMPTY)
+        for place, aliases in by_place(entity.aliases) if entity.aliases else ():
+            for term in aliases or ():
+                if value := term.value:
+                    kinds.append(_ALIAS)
+                    languages.append(place)
+                    values.append(value)
+                else:
+                    self._skip(_EMPTY)
+        if len(values) > n_before:
+            rows.nodes.append(id)
+            rows.ends.append(len(values))
 
     def _add_facts(self, id: str, claims: dict[str, list[Any]]) -> None:
-        selection, triples = self._selection, self._triples
-        wanted, types, qualifiers = self._properties, selection.types, selection.qualifiers
-        head, skip = len(triples.nodes), self._skipped.append
-        triples.nodes.append(id)
-        add_head, add_relation, add_tail = (
-            triples.heads.append, triples.relations.append, triples.tails.append,
-        )  # fmt: skip
+        triples, types, skipped = self._triples, self._of_types, self._skipped
+        n_runs, n_types, n_skipped = len(triples.ends), len(types), len(skipped)
+        if self._is_plain:
+            try:
+                self._add_usual_facts(id, claims)
+                return
+            except (AttributeError, IndexError):  # something is missing: see what
+                triples.cut(n_runs)
+                del types[n_types:], skipped[n_skipped:]
+        with self._all_or_nothing():
+            for relation, statements in claims.items():
+                if not self._properties or relation in self._properties:
+                    self._add_statements(id, relation, self._of_rank(statements))
+                    triples.end_run(relation)
+        triples.end_node(id)
+        self._texts[0].end_run(id)
+
+    def _add_usual_facts(self, id: str, claims: dict[str, list[Any]]) -> None:
+        """Add plain statements; `AttributeError` or `IndexError` where a snak or value is none.
+
+        This is what most of the time of a dump goes into: `_item`, written out for nearly all.
+        """
+        triples, types, wanted = self._triples, self._of_types, self._properties
+        tails, relations, ends = triples.tails, triples.relations, triples.ends
+        n_before = n = len(tails)
         for relation, statements in claims.items():
             if wanted and relation not in wanted:
                 continue
-            as_text = types != "triple" and relation == INSTANCE_OF
-            if len(statements) != 1 or statements[0].rank == "deprecated":
-                statements = self._of_rank(statements)
+            for statement in statements:
+                if statement.rank != "normal":
+                    statements = self._of_rank(statements)
+                    break
             for statement in statements:
                 snak = statement.mainsnak
-                if (  # what `_item` says, most often
-                    snak is not None
-                    and (found := snak.datavalue) is not None
-                    and snak.snaktype == "value"
-                ):
-                    if found.type != _ITEM:
-                        skip(_OF_TYPE.get(found.type, _UNKNOWN_TYPE))
-                        continue
-                    if type(value := found.value) is EntityId and value.id[:1] == "Q":
-                        tail = value.id
-                    elif not (tail := self._item(snak)):
-                        continue
-                elif not (tail := self._item(snak)):
-                    continue
-                if as_text:
-                    self._add_type(id, tail)
-                    if types == "text":
-                        continue
-                add_head(head)
-                add_relation(relation)
-                add_tail(tail)
-                if qualifiers and statement.qualifiers:
-                    self._add_qualifiers(id, relation, tail, statement)
+                found = snak.datavalue
+                if found is None or snak.snaktype != "value":
+                    self._item(snak)
+                elif found.type is not _ITEM:
+                    types.append(found.type)
+                elif (tail := found.value.id)[0] == "Q":
+                    tails.append(tail)
+                else:
+                    self._item(snak)
+            if len(tails) > n:
+                n = len(tails)
+                relations.append(relation)
+                ends.append(n)
+        if n > n_before:
+            triples.nodes.append(id)
+            triples.runs_behind.append(len(ends))
 
-    def _add_type(self, id: str, tail: str) -> None:
-        rows = self._texts[0]
-        rows.nodes.append(id)
-        rows.kinds.append(_TYPE)
-        rows.languages.append("")
-        rows.values.append(tail)
+    def _add_statements(self, id: str, relation: str, statements: list[Any]) -> None:
+        """Add what they say, to the tails of a run that its caller ends, and beside it."""
+        types = self._selection.types if relation == INSTANCE_OF else "triple"
+        for statement in statements:
+            tail = self._item(statement.mainsnak)
+            if tail and types != "triple":
+                self._texts[0].add(_TYPE, "", tail)
+            if tail and types != "text":
+                self._triples.tails.append(tail)
+                if self._selection.qualifiers and statement.qualifiers:
+                    self._add_qualifiers(id, relation, tail, statement)
 
     def _add_qualifiers(self, id: str, relation: str, tail: str, statement: Any) -> None:
         """The statement as a node, in the form of Wikidata's RDF, if any qualifier is an item."""
@@ -317,26 +317,36 @@ class EntityColumns:
             return
         if not statement.id:
             raise msgspec.ValidationError("a statement with qualifiers has no id")
-        triples, node = self._qualified, len(self._qualified.nodes)
-        triples.nodes += (id, statement.id)
-        triples.heads += (node, *(node + 1 for _ in range(len(found) + 1)))
-        triples.relations += (f"p:{relation}", f"ps:{relation}", *(name for name, _ in found))
-        triples.tails += (statement.id, tail, *(item for _, item in found))
+        self._qualified.add(id, f"p:{relation}", statement.id)
+        for name, item in ((f"ps:{relation}", tail), *found):
+            self._qualified.tails.append(item)
+            self._qualified.end_run(name)
+        self._qualified.end_node(statement.id)
 
     def _of_rank(self, statements: list[Any]) -> list[Any]:
         """The statements of the ranks that are asked for."""
-        ranks = [statement.rank for statement in statements]
-        if ranks.count("normal") == len(ranks):
+        ranks = self._selection.ranks
+        if ranks == "deprecated":
             return statements
-        best = "preferred" if "preferred" in ranks else "normal"
-        found = []
-        for statement, rank in zip(statements, ranks, strict=True):
-            if rank == "deprecated" and self._selection.ranks != "deprecated":
-                self._skip("deprecated statement")
-            elif self._truthy and rank != best:
-                self._skip("statement below the best rank")
+        if len(statements) == 1 and statements[0].rank != "deprecated":
+            return statements
+        preferred, others, n_deprecated = [], [], 0
+        for statement in statements:
+            rank = statement.rank
+            if rank == "preferred":
+                preferred.append(statement)
+            elif rank != "deprecated":
+                others.append(statement)
             else:
-                found.append(statement)
+                n_deprecated += 1
+        if n_deprecated:
+            self._skip("deprecated statement", n_deprecated)
+        if ranks == "all":
+            return preferred + others
+        found = preferred or [each for each in others if each.rank == "normal"]
+        n_below = len(preferred) + len(others) - len(found)
+        if n_below:
+            self._skip("statement below the best rank", n_below)
         return found
 
     def _item(self, snak: Any, what: str = "") -> str:
@@ -345,17 +355,19 @@ class EntityColumns:
             known = snak is not None and snak.snaktype in ("somevalue", "novalue")
             self._skip(what + (snak.snaktype if known else "statement without a value"))
             return ""
-        if found.type != _ITEM:
-            self._skip(what + _OF_TYPE.get(found.type, _UNKNOWN_TYPE))
+        if found.type is not _ITEM:
+            self._skip(f"{what}value of type {found.type.value}")
             return ""
         value = found.value
-        if type(value) is not EntityId:
+        if not isinstance(value, EntityId | NumberedId):
             raise msgspec.ValidationError(f"Expected an entity as value, got {value!r:.60}")
         id: str = value.id
         if id[:1] == "Q":
             return id
-        if not id and value.entity_type == "item" and value.numeric_id > 0:
-            return f"Q{value.numeric_id}"  # as in dumps before 2017
+        if not id:
+            numbered = _numbered(value)
+            if numbered.entity_type == "item" and numbered.numeric_id > 0:
+                return f"Q{numbered.numeric_id}"
         self._skip(f"{what}{_KINDS.get(id[:1], 'entity of an unknown kind')} as value")
         return ""
 
@@ -366,8 +378,8 @@ class EntityColumns:
             best = "preferred" if any(s.rank == "preferred" for s in statements) else "normal"
             for statement in statements:
                 value = getattr(getattr(statement.mainsnak, "datavalue", None), "value", None)
-                if statement.rank == best and type(value) is EntityId:
-                    self._note(id, relation, value.id or f"Q{value.numeric_id}")
+                if statement.rank == best and isinstance(value, EntityId | NumberedId):
+                    self._note(id, relation, value.id or f"Q{_numbered(value).numeric_id}")
 
     def _note(self, item: str, relation: str, other: str) -> None:
         if _is_id(item) and _is_id(other):

@@ -13,7 +13,7 @@ import zstandard
 
 from kg_loaders import DamageError, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamagePolicy, DamageReport
-from kg_loaders.formats.wikidata import read
+from kg_loaders.formats.wikidata import read, read_in_blocks
 
 Json = dict[str, Any]
 
@@ -184,6 +184,63 @@ def test_a_statement_without_a_snak_and_ids_of_old_dumps(tmp_path: Path) -> None
     line = entity("Q1", claims(None, other("wikibase-entityid", OLD)))
     assert load(dump(tmp_path, line), report) == [Triple("Q1", "P1", "Q7")]
     assert report.skipped == {"statement without a value": 1}
+
+
+@pytest.mark.parametrize("options", [{}, {"qualifiers": True}, {"types": "both"}])
+def test_a_wrong_value_undoes_all_of_its_entity(options: Json, tmp_path: Path) -> None:
+    bad = claims(value("Q2"), other("time", {}), value("P5"), other("wikibase-entityid", 7))
+    qualified = {**statement(value("Q8")), "qualifiers": {"P9": [value("Q9")]}}
+    line = entity(
+        "Q1", {"P31": [qualified], **bad}, labels=terms(en="one"), descriptions=terms(en="")
+    )
+    report = DamageReport(DamagePolicy.SKIP)
+    records = load(dump(tmp_path, line, PARIS), report, **options)
+    assert {record[0] for record in records} == {"Q90"}
+    assert report.skipped == {
+        "deprecated statement": 1, "statement below the best rank": 1, "somevalue": 1
+    }  # fmt: skip
+    assert "got 7" in str(report.rejections[0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"instances_of": ["Q7"]}, {"instances_of": ["Q7"], "properties": ["P2"]}, {"types": "both"}],
+)
+def test_numbers_stand_for_ids_of_old_dumps(options: Json, tmp_path: Path) -> None:
+    old = other("wikibase-entityid", OLD)
+    line = entity("Q1", {"P31": [statement(old)], "P2": [statement(value("Q3")), statement(old)]})
+    every = {("P31", "Q7"), ("P2", "Q3"), ("P2", "Q7")}
+    found = load(dump(tmp_path, line), **options)
+    wanted = options.get("properties", ["P2", "P31"])
+    assert {tuple(t[1:]) for t in found if isinstance(t, Triple)} == {
+        each for each in every if each[0] in wanted
+    }
+
+
+def test_an_item_of_which_nothing_is_said_is_no_entity_whatever_else_is_read(
+    tmp_path: Path,
+) -> None:
+    """The names of a block are numbers behind Q, or else strings: both hold the same."""
+    silent = entity("Q5", claims({"snaktype": "novalue"}))
+    for other_item in ("Q6", "Qodd"):
+        records = load(dump(tmp_path, silent, entity(other_item, claims(value("Q7")))))
+        graph = graph_from_records(records)
+        blocks = list(read_in_blocks(tmp_path / "dump.json", DamageReport()))
+        assert list(graph_from_records(blocks).entities) == list(graph.entities)
+        assert "Q5" not in graph.entities
+
+
+def test_line_ends_and_bytes_that_no_line_may_hold(tmp_path: Path) -> None:
+    lines = ["[", json.dumps(PARIS) + ",", json.dumps(COUNTRY), "]"]
+    path = tmp_path / "dump.json"
+    for end in ("\n", "\r\n"):
+        path.write_bytes(end.join(lines).encode())
+        assert load(path) == EXPECTED
+    for raw, reason in ((b'{"id": "Q1\0"}', "NUL byte"), (b'{"id": "\xff"}', "not UTF-8")):
+        path.write_bytes(b"\r\n".join([*map(str.encode, lines[:2]), raw, lines[2].encode()]))
+        report = DamageReport(DamagePolicy.SKIP)
+        assert load(path, report) == EXPECTED
+        assert [(each.line, each.reason) for each in report.rejections] == [(3, reason)]
 
 
 DAMAGE = {
