@@ -14,7 +14,7 @@ is what the options leave out: other languages, other properties.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -151,7 +151,13 @@ def _read_from(
     """Blocks, notes and the byte up to which they reach; from the end of `parts` on."""
     start = 0 if parts is None else parts.offset
     columns = EntityColumns(report, selection)
-    take = _taking(columns, selection)
+    make = partial(
+        decoder,
+        selection.languages,
+        qualifiers=selection.qualifiers,
+        sitelinks=selection.sitelinks is not None,
+    )
+    decode, decode_numbered = make(), cache(partial(make, with_numbers=True))
     end = start
     for block in read_blocks(
         path, report, max_line_bytes=longest, block_bytes=0, lines_are_long=True
@@ -164,7 +170,11 @@ def _read_from(
                 report.n_blank += 1
                 continue
             try:
-                take(line[:-1] if line[-1] == _COMMA else line)
+                content = line[:-1] if line[-1] == _COMMA else line
+                try:
+                    columns.add(decode(content))
+                except NumberedError:
+                    columns.add(decode_numbered()(content))
             except JSON_FAULTS as error:
                 reason = fault_of(bytes(line)) or f"not an entity in JSON: {error}"[:200]
                 report.reject(str(path), line_no, offset, reason, bytes(line))
@@ -172,25 +182,6 @@ def _read_from(
         if columns.n_rows >= BLOCK_ROWS:
             yield *columns.blocks(), end
     yield *columns.blocks(), end
-
-
-def _taking(columns: EntityColumns, selection: Selection) -> Callable[[Any], None]:
-    """Return a function that decodes a line and adds the entity."""
-    make = partial(
-        decoder,
-        selection.languages,
-        qualifiers=selection.qualifiers,
-        sitelinks=selection.sitelinks is not None,
-    )
-    decode, decode_numbered = make(), cache(partial(make, with_numbers=True))
-
-    def take(line: Any) -> None:
-        try:
-            columns.add(decode(line))
-        except NumberedError:
-            columns.add(decode_numbered()(line))
-
-    return take
 
 
 def _lines(

@@ -27,6 +27,11 @@ class TripleRows:
         self.ends: list[int] = []
         self.tails: list[str] = []
 
+    @property
+    def n_whole(self) -> int:
+        """Runs of nodes that have ended."""
+        return self.runs_behind[-1] if self.runs_behind else 0
+
     def end_run(self, relation: str) -> None:
         """The tails since the last run, if any, are of this relation."""
         n = len(self.tails)
@@ -37,7 +42,7 @@ class TripleRows:
     def end_node(self, node: str) -> None:
         """The runs since the last node, if any, are of this one."""
         n = len(self.ends)
-        if n > (self.runs_behind[-1] if self.runs_behind else 0):
+        if n > self.n_whole:
             self.nodes.append(node)
             self.runs_behind.append(n)
 

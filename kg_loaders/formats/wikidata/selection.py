@@ -242,21 +242,20 @@ class EntityColumns:
             rows.ends.append(len(values))
 
     def _add_facts(self, id: str, claims: dict[str, list[Any]]) -> None:
-        triples, types, skipped = self._triples, self._of_types, self._skipped
-        n_runs, n_types, n_skipped = len(triples.ends), len(types), len(skipped)
         if self._is_plain:
+            n_types, n_skipped = len(self._of_types), len(self._skipped)
             try:
                 self._add_usual_facts(id, claims)
                 return
             except (AttributeError, IndexError):  # something is missing: see what
-                triples.cut(n_runs)
-                del types[n_types:], skipped[n_skipped:]
+                self._triples.cut(self._triples.n_whole)
+                del self._of_types[n_types:], self._skipped[n_skipped:]
         with self._all_or_nothing():
             for relation, statements in claims.items():
                 if not self._properties or relation in self._properties:
                     self._add_statements(id, relation, self._of_rank(statements))
-                    triples.end_run(relation)
-        triples.end_node(id)
+                    self._triples.end_run(relation)
+        self._triples.end_node(id)
         self._texts[0].end_run(id)
 
     def _add_usual_facts(self, id: str, claims: dict[str, list[Any]]) -> None:
@@ -270,6 +269,17 @@ class EntityColumns:
         for relation, statements in claims.items():
             if wanted and relation not in wanted:
                 continue
+            if len(statements) == 1 and (statement := statements[0]).rank == "normal":
+                snak = statement.mainsnak
+                if (found := snak.datavalue) is not None and snak.snaktype == "value":
+                    if found.type is not _ITEM:
+                        types.append(found.type)
+                        continue
+                    if (tail := found.value.id)[0] == "Q":
+                        tails.append(tail)
+                        relations.append(relation)
+                        ends.append(n := n + 1)
+                        continue
             for statement in statements:
                 if statement.rank != "normal":
                     statements = self._of_rank(statements)
