@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.lines import read_lines
+from kg_loaders.reading.lines import read_blocks, read_lines
 from kg_loaders.reading.unpacking import BLOCK_BYTES, COMPRESSED
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -243,3 +243,22 @@ def test_a_member_that_an_archive_lacks_is_named(tmp_path: Path) -> None:
     assert read(tmp_path / "a.zip/in/x.tsv")[0] == [b"a", b"b"]
     with pytest.raises(SourceError, match=r"a\.zip has no member 'x\.tsv'; give one that it holds"):
         read(tmp_path / "a.zip/x.tsv")
+
+
+@given(
+    data=st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"\xc3\xa9"]), max_size=30).map(b"".join)
+)
+def test_ends_of_long_lines_are_those_of_their_blocks(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("ends") / "x.txt"
+    path.write_bytes(data)
+    plain = list(read_blocks(path, DamageReport()))
+    for block, other in zip(
+        read_blocks(path, DamageReport(), lines_are_long=True), plain, strict=True
+    ):
+        assert block.ends is not None
+        assert block.n_lines == other.n_lines
+        starts = [0, *(end + 1 for end in block.ends[:-1])]
+        lines = [block.data[start:end] for start, end in zip(starts, block.ends, strict=True)]
+        assert lines == [line for _, _, line in other.lines()]
