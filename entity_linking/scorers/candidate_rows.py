@@ -93,9 +93,16 @@ class CandidateRows:
         np.maximum.at(best, self.mention_of, values)
         return np.where(self.sizes > 0, best, empty)
 
-    def others_best(self, values: Scores) -> Scores:
-        """For each row the highest value among the other rows of its mention; its own if alone."""
-        order = np.lexsort((np.arange(len(self)), -values, self.mention_of))
+    def order(self, values: Scores) -> Ints:
+        """The rows of each mention by falling value, equal ones as they stand, `[candidate]`."""
+        return np.lexsort((-values, self.mention_of))
+
+    def others_best(self, values: Scores, order: Ints | None = None) -> Scores:
+        """For each row the highest value among the other rows of its mention; its own if alone.
+
+        `order` is that of `values`, where it is known.
+        """
+        order = self.order(values) if order is None else order
         first = self.offsets[:-1][self.mention_of]
         second = np.minimum(first + 1, self.offsets[1:][self.mention_of] - 1)
         is_first = np.zeros(len(self), np.bool_)
@@ -103,9 +110,9 @@ class CandidateRows:
         ranked = values[order]
         return np.where(is_first, ranked[second], ranked[first])
 
-    def n_better(self, values: Scores) -> Ints:
-        """For each row the rows of its mention with a higher value."""
-        order = np.lexsort((-values, self.mention_of))
+    def n_better(self, values: Scores, order: Ints | None = None) -> Ints:
+        """For each row the rows of its mention with a higher value; `order` as there."""
+        order = self.order(values) if order is None else order
         ranked, mention = values[order], self.mention_of[order]
         new = np.ones(len(self), np.bool_)
         new[1:] = (ranked[1:] != ranked[:-1]) | (mention[1:] != mention[:-1])

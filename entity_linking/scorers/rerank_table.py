@@ -94,8 +94,9 @@ def tabulate(scorers: Mapping[str, Scorer], texts: Sequence[LinkedText]) -> Rera
 
 def _features(rows: CandidateRows, values: Scores) -> tuple[Scores, Scores]:
     """Of one scorer: `OF_CANDIDATES` `[candidate 3]` and `OF_MENTIONS` `[mention 2]`."""
-    lead = values - rows.others_best(values)
-    rank = (1.0 / (1.0 + rows.n_better(values))).astype(np.float64)
+    order = rows.order(values)
+    lead = values - rows.others_best(values, order)
+    rank = (1.0 / (1.0 + rows.n_better(values, order))).astype(np.float64)
     gap = np.where(rows.sizes > 1, rows.best(lead), 0.0)
     return np.stack([values, lead, rank], axis=1), np.stack([rows.best(values), gap], axis=1)
 
