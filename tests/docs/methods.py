@@ -44,7 +44,9 @@ much as the link is sure: attention to its nodes (K-BERT, CoLAKE, E-BERT) and th
 the stream (ERNIE) are multiplied by the confidence, KnowBERT's priors sum to it, a pair of
 K-Adapter's `relation_pairs` counts by both, a mention of WKLM's by its link. 1 is the method as
 published, 0 is as if there were no link ([test](../tests/kept/encoders/test_soft_links.py)); with
-E-BERT the words behind it have moved."""
+E-BERT the words behind it have moved. On one task it [helps where many
+links are wrong](../experiments/relation_extraction/wiki80-types.link-errors.md) and the linker
+knows which may be."""
 RELEASED = """\
 Released checkpoints: `kept convert METHOD FILE -o DIR`; `kept convert METHOD --options` tells the
 options. *Not here* are objectives of the paper that are off unless they are asked for by name: see
