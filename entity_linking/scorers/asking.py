@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from entity_linking.errors import LinkingError
 from entity_linking.parts import Scores
 from entity_linking.scorers.candidate_rows import CandidateRows, Ints
+from entity_linking.scorers.rerank_logits import log_shares
 
 MOST_MISSED = 0.001
 """Share of the held-out answers that may differ from those of asking about every mention."""
@@ -71,7 +72,7 @@ class Asked(NamedTuple):
 def answers(rows: CandidateRows, logits: Scores) -> Ints:
     """The place of each mention's likeliest candidate, -1 where that is NIL, `[mention]`."""
     chosen = np.full(rows.n_mentions, -1, np.int64)
-    ordered = np.lexsort((-logits, rows.mention_of))
+    ordered = rows.order(logits)
     firsts = rows.offsets[:-1]
     links = rows.best(logits) > 0
     chosen[links] = ordered[firsts[links]] - firsts[links]
@@ -80,10 +81,8 @@ def answers(rows: CandidateRows, logits: Scores) -> Ints:
 
 def sureness(rows: CandidateRows, logits: Scores) -> Scores:
     """The share of each mention's likeliest answer, NIL among them, `[mention]`."""
-    best = np.maximum(rows.best(logits), 0.0)
-    shares = np.exp(logits - best[rows.mention_of])
-    total = np.bincount(rows.mention_of, shares, minlength=rows.n_mentions) + np.exp(-best)
-    sure: Scores = 1.0 / total
+    candidates, nil = log_shares(logits, rows)
+    sure: Scores = np.exp(np.maximum(rows.best(candidates, empty=-np.inf), nil))
     return sure
 
 

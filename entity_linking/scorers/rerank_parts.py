@@ -28,7 +28,7 @@ class RerankSettings:
     on Wiki80 (`benchmarks/linking/linking_rerankers.py`).
 
     `networks` that begin elsewhere answer together by the mean of their shares (`rerank_logits`);
-    without `hidden` they are alike.
+    without `hidden` there is one best network, so that several are refused.
     """
 
     seed: int = 0
@@ -49,6 +49,10 @@ class RerankSettings:
             )
         if self.absent not in ("nil", "skip"):
             raise LinkingError(f"absent is {self.absent!r}; choose nil or skip")
+        if self.networks > 1 and not self.hidden:
+            raise LinkingError(
+                f"{self.networks} networks without hidden units are one; give hidden units too"
+            )
 
 
 DEFAULTS = RerankSettings()

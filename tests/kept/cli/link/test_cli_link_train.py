@@ -87,6 +87,7 @@ def test_kinds_of_text_and_a_decision_for_others(small_graph: KnowledgeGraph, go
         (["--absent", "maybe"], "--absent is 'maybe'"),
         (["--decision", "made.json"], "--decision is for text of another kind"),
         (["--also", "gold.jsonl"], "--also names a file twice"),
+        (["--networks", "3"], "3 networks without hidden units are one"),
     ],
 )
 def test_wrong_options_are_told(more: list[str], message: str, gold: Path) -> None:
