@@ -74,12 +74,9 @@ docs: venv
 	$(BIN)/python .ci/site.py build/docs
 	$(BIN)/zensical build --strict --config-file build/docs/zensical.toml
 
-# Every benchmark, the largest at a tenth of its size; benchmarks/README.md tells what they printed.
+# Every benchmark, and benchmarks/results/table.md; goes on where it ended. BENCH="--only linking/linking.py --again"
 bench: venv
-	for file in $$(grep -l __main__ benchmarks/*/*.py); do \
-		case $$file in *link_scale*) size="--entities 100000" ;; *) size= ;; esac; \
-		$(BIN)/python $$file $$size || exit 1; \
-	done
+	$(BIN)/python -m benchmarks $(BENCH)
 
 # The tests against the built wheel, in a folder and an environment without the sources.
 wheel-test: venv

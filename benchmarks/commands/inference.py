@@ -7,15 +7,14 @@ encoder over batches of 16 that are made already, `encode` the whole call (linki
 Ours and float32 in turn, the best of five; agreement is the cosine of each sentence's vector with
 float32's, its mean and its least; `first_call_s` has the compiler's time, for sizes that may
 change (without a C++ compiler, g++ or what CXX names, `compiled` is left out, with the reason).
-JSON lines; the last is the start of `kept link` from nothing (`benchmarks/commands/startup.py` has
-all commands).
+JSON lines, with the exponents of `encode` by texts; the last is the start of `kept link` from
+nothing (`benchmarks/commands/startup.py` has all commands).
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
 import os
 import shutil
 import sys
@@ -34,6 +33,9 @@ from startup import link
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, in_turn, tell, three_sizes
 from kept import atlas
 from kept.auto import AutoEncoder
 from kept.batches import KnowledgeBatch
@@ -88,21 +90,6 @@ def vectors(encoder: nn.Module, batches: list[KnowledgeBatch]) -> Tensor:
     return torch.cat(rows)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    begun = time.process_time()
-    call()
-    return time.process_time() - begun
-
-
-def in_turn(one: nn.Module, other: nn.Module, batches: list[KnowledgeBatch]) -> tuple[float, float]:
-    """The best processor seconds of each, taken in turn."""
-    both = [
-        (seconds(lambda: vectors(one, batches)), seconds(lambda: vectors(other, batches)))
-        for _ in range(REPEATS)
-    ]
-    return min(first for first, _ in both), min(second for _, second in both)
-
-
 def measure(method: str, n_texts: int, names: Sequence[str]) -> None:
     graph = atlas.graph()
     plain = [sentence.text for sentence in atlas.sentences()][:n_texts]
@@ -113,26 +100,31 @@ def measure(method: str, n_texts: int, names: Sequence[str]) -> None:
     truth = vectors(encoder, batches)
     for name in names:
         if name == "compiled" and shutil.which(COMPILER) is None:
-            tell(method=method, variant=name, skipped=f"there is no C++ compiler {COMPILER}")
+            tell(
+                row="variant of encode",
+                method=method,
+                variant=name,
+                skipped=f"there is no C++ compiler {COMPILER}",
+            )
             continue
         begun = time.perf_counter()
         changed = VARIANTS[name](encoder)
         found = vectors(changed, batches)
         ready = time.perf_counter() - begun
-        ours, peer = in_turn(changed, encoder, batches)
+        runs = [lambda model=model: vectors(model, batches) for model in (changed, encoder)]
+        ours, peer = (spent.processor for spent in in_turn(runs, REPEATS))
         cosine = F.cosine_similarity(found, truth)
         tell(
-            method=method, variant=name, texts=len(linked), first_call_s=round(ready, 1),
-            float32_s=round(peer, 3), ours_s=round(ours, 3), ratio=round(peer / ours, 2),
-            cosine=round(float(cosine.mean()), 5), least_cosine=round(float(cosine.min()), 5),
+            row="variant of encode", method=method, variant=name, texts=len(linked),
+            first_call_s=round(ready, 1), peer_s=round(peer, 3), kept_s=round(ours, 3),
+            times_as_fast=round(peer / ours, 2), cosine=round(float(cosine.mean()), 5), least_cosine=round(float(cosine.min()), 5),
         )  # fmt: skip
-    whole = min(seconds(lambda: made.encode(plain, graph)) for _ in range(2))
-    alone = min(seconds(lambda: vectors(encoder, batches)) for _ in range(2))
-    tell(method=method, variant="float32", encode_s=round(whole, 3), pass_s=round(alone, 3))
-
-
-def tell(**row: Any) -> None:
-    print(json.dumps(row), flush=True)
+    sizes = three_sizes(len(plain))
+    runs = [lambda n=n: made.encode(plain[:n], graph) for n in sizes]
+    *parts, whole, alone = in_turn([*runs, lambda: vectors(encoder, batches)], 2)
+    tell(row="encode", method=method, variant="float32", encode_s=round(whole.processor, 3),
+         pass_s=round(alone.processor, 3))  # fmt: skip
+    growth("encode", "texts", sizes, [spent.processor for spent in (*parts, whole)], method=method)
 
 
 def main() -> None:
@@ -145,7 +137,10 @@ def main() -> None:
     for method in options.methods.split(","):
         measure(method, options.texts, options.variants.split(","))
     with tempfile.TemporaryDirectory() as folder:
-        tell(work="kept link of two sentences, from nothing", s=best_of_start(link(Path(folder))))
+        tell(
+            work="kept link of two sentences, from nothing",
+            s=round(best_of_start(link(Path(folder))), 2),
+        )
 
 
 if __name__ == "__main__":

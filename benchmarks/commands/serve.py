@@ -3,7 +3,8 @@
 The same service over the atlas with MiniLM is asked by clients that each wait for their answer;
 then it is restarted under load, the new process beside the old one on the same socket. Prints
 requests a second, latencies in milliseconds, and how many requests were answered, refused (503)
-and lost (no answer at all). The peer of the ratio is the service with batches of one text.
+and lost (no answer at all). The peer of the ratio is the service with batches of one text. Before,
+one client asks for 8, 16 and 32 texts at once: the exponents are of the median time of an answer.
 
     python benchmarks/commands/serve.py [--seconds 8] [--clients 16]
 """
@@ -27,11 +28,15 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, tell
 from kept import atlas
 
 TOKEN = "0123456789abcdef"
 TEXT = "Marie Curie moved from Warsaw to Paris, the capital of France, and worked at the Sorbonne."
-QUESTIONS = {"/link": {"texts": [TEXT]}, "/encode": {"texts": [TEXT]}}
+PATHS = ("/link", "/encode")
+AT_ONCE, N_ASKED = (8, 16, 32), 7
 
 
 def start(kg: Path, listening: socket.socket, batch_texts: int) -> subprocess.Popen[str]:
@@ -49,12 +54,12 @@ def start(kg: Path, listening: socket.socket, batch_texts: int) -> subprocess.Po
     return process
 
 
-def ask(port: int, path: str) -> int:
+def ask(port: int, path: str, n_texts: int = 1) -> int:
     """The status of one request over a connection of its own; 0 where it was lost."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     try:
-        connection.request("POST", path, json.dumps(QUESTIONS[path]), headers)
+        connection.request("POST", path, json.dumps({"texts": [TEXT] * n_texts}), headers)
         reply = connection.getresponse()
         reply.read()
     except (OSError, http.client.HTTPException):
@@ -63,6 +68,16 @@ def ask(port: int, path: str) -> int:
         return reply.status
     finally:
         connection.close()
+
+
+def seconds_of_answer(port: int, path: str, n_texts: int) -> float:
+    """The median by the clock."""
+    spent = []
+    for _ in range(N_ASKED):
+        begun = time.perf_counter()
+        assert ask(port, path, n_texts) == 200
+        spent.append(time.perf_counter() - begun)
+    return float(np.median(spent))
 
 
 class Load:
@@ -119,20 +134,23 @@ def main() -> None:
         rates: dict[tuple[str, int], float] = {}
         for batch_texts in (1, 64):
             process = start(kg, listening, batch_texts)
-            for path in QUESTIONS:
+            for path in PATHS:
                 ask(port, path)
+                if batch_texts > 1:
+                    spent = [seconds_of_answer(port, path, n) for n in AT_ONCE]
+                    growth("one request", "texts", AT_ONCE, spent, kind=path)
                 load = Load(port, path, options.clients)
                 time.sleep(options.seconds)
                 found = load.end()
                 rates[path, batch_texts] = found["per_second"]
                 row = {"path": path, "batch_texts": batch_texts, "clients": options.clients}
-                print(json.dumps(row | found), flush=True)
+                tell(row="requests", **row, **found)
             process.send_signal(signal.SIGTERM)
             process.wait(60)
-        for path in QUESTIONS:
+        for path in PATHS:
             ratio = rates[path, 64] / max(rates[path, 1], 1e-9)
-            print(json.dumps({"path": path, "batched_to_one_by_one": round(ratio, 2)}))
-        print(json.dumps(restarted(kg, listening, options.clients, options.seconds)))
+            tell(row="batched beside one by one", path=path, ratio=round(ratio, 2))
+        tell(row="restarts", **restarted(kg, listening, options.clients, options.seconds))
 
 
 def restarted(kg: Path, listening: socket.socket, n_clients: int, seconds: float) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Processor time of `kept` before it has anything to do: help, what was mistyped, two sentences.
 
-    python benchmarks/commands/startup.py
+    python benchmarks/commands/startup.py [--entities 100000]
 
 The best of several runs of each line, beside an interpreter that imports nothing. Modules are
-compiled once, as those of an installed package are.
+compiled once, as those of an installed package are. At the end two sentences over graphs of three
+sizes, the first time and the best of the later ones.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -15,10 +17,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, tell, three_sizes
+
 N_RUNS = 5
-AIM_SECONDS = 0.3
-LINK_SECONDS = 1.0
-"""For `kept link` of two sentences on a graph of two entities."""
 LINES = (
     ["--help"],
     ["kg", "--help"],
@@ -41,10 +44,14 @@ def best(command: list[str]) -> float:
     return min(processor_seconds(command) for _ in range(N_RUNS))
 
 
-def link(folder: Path) -> list[str]:
-    """The command that links two sentences, with all it reads."""
-    (folder / "triples.tsv").write_text("Q90\tP17\tQ142\n")
-    (folder / "labels.tsv").write_text("Q90\tParis\nQ142\tFrance\n")
+def link(folder: Path, n_entities: int = 2) -> list[str]:
+    """The command that links two sentences, with all it reads: Paris, France and more entities."""
+    folder.mkdir(exist_ok=True)
+    more = range(1000, 1000 + n_entities - 2)
+    triples = ["Q90\tP17\tQ142", *(f"Q{i}\tP17\tQ142" for i in more)]
+    labels = ["Q90\tParis", "Q142\tFrance", *(f"Q{i}\tplace {i}" for i in more)]
+    for name, lines in (("triples.tsv", triples), ("labels.tsv", labels)):
+        (folder / name).write_text("\n".join(lines) + "\n")
     (folder / "text.txt").write_text("Paris is in France.\nI like Paris.\n")
     kept, graph = [sys.executable, "-m", "kept"], str(folder / "kg")
     files = [str(folder / "triples.tsv"), "--labels", str(folder / "labels.tsv")]
@@ -53,21 +60,29 @@ def link(folder: Path) -> list[str]:
     return [*kept, "link", str(folder / "text.txt"), "--kg", graph, *out]
 
 
-def report(what: str, seconds: float, bare: float, aim: float) -> None:
-    told = "" if seconds < aim else f"  above the aim of {aim} s"
-    print(f"{what:44}{seconds:6.2f} s, {seconds / bare:4.1f} times{told}")
-
-
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entities", type=int, default=100_000, help="of the largest graph")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = f"{name}/compiled"
         bare = best([sys.executable, "-c", "pass"])
-        print(f"{'python -c pass':44}{bare:6.2f} s")
-        for line in LINES:
-            seconds = best([sys.executable, "-m", "kept", *line])
-            report(f"kept {' '.join(line)}", seconds, bare, AIM_SECONDS)
-        report("kept link, two sentences", best(link(Path(name))), bare, LINK_SECONDS)
+        commands = {
+            f"kept {' '.join(line)}": [sys.executable, "-m", "kept", *line] for line in LINES
+        }
+        commands["kept link, two sentences"] = link(Path(name) / "2")
+        for row, command in commands.items():
+            seconds = best(command)
+            tell(row=row, kept_s=round(seconds, 2), bare_python_s=round(bare, 3))
+        sizes, spent = three_sizes(options.entities), []
+        for n in sizes:
+            command = link(Path(name) / str(n), n)
+            spent.append((processor_seconds(command), best(command)))
+            first, later = (round(each, 2) for each in spent[-1])
+            tell(row="kept link, larger graphs", entities=n, first_s=first, kept_s=later)
+        for row, seconds in zip(("first time", "later"), zip(*spent, strict=True), strict=True):
+            growth(f"kept link, larger graphs, {row}", "entities", sizes, seconds)
 
 
 if __name__ == "__main__":

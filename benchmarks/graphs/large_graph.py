@@ -6,15 +6,14 @@ Wikidata5M has 20.6 million triples of 822 relations between 4.8 million entitie
 (seeded) has that share of them, two names an entity in the mean and a description each, in
 Wikidata5M's own files. Every stage is a process of its own: processor seconds with and wall seconds
 without imports, peak memory. `build` also prints by how much `kg_loaders.large.forecast` was off.
-One JSON line a stage and share; with several shares the exponents at the end: time grows as the
-number of triples to that power. `--beyond-memory 2G` builds by DuckDB.
+One JSON line a stage and share; with several shares at the end the exponents, and a line through
+them carried to the full size. `--beyond-memory 2G` builds by DuckDB.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import resource
 import subprocess
 import sys
@@ -25,6 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, tell
 
 N_TRIPLES, N_ENTITIES, N_RELATIONS = 20_600_000, 4_800_000, 822
 GAP = 23
@@ -285,7 +288,7 @@ def stage(name: str, folder: Path, beyond: str | None) -> None:
     wall = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     line = {"stage": name, "wall_s": round(wall, 2), "cpu_s": round(time.process_time(), 2)}
-    print(json.dumps({**line, "peak_mb": round(peak), **told}))
+    tell(**line, peak_mb=round(peak), peak_gb=round(peak * 2**20 / 1e9, 3), **told)
 
 
 def main() -> None:
@@ -300,7 +303,7 @@ def main() -> None:
     if asked.stage:
         stage(asked.stage, asked.folder, asked.beyond)
         return
-    seconds: dict[str, list[tuple[float, float]]] = {}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in asked.only}
     with tempfile.TemporaryDirectory() as made:
         for share in map(float, asked.shares.split(",")):
             folder = (asked.folder or Path(made)) / f"share-{share}"
@@ -311,14 +314,26 @@ def main() -> None:
                 command = [sys.executable, __file__, "--stage", name, "--folder", str(folder)]
                 command += ["--beyond-memory", asked.beyond] if asked.beyond else []
                 said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                line = json.loads(said.splitlines()[-1])
-                print(json.dumps({"share": share, **line}), flush=True)
-                seconds.setdefault(name, []).append((share, line["cpu_s"]))
-    for name, points in seconds.items():
-        if len(points) > 1:
-            logs = [(math.log(share), math.log(max(cpu, 1e-3))) for share, cpu in points]
-            slope = float(np.polyfit(*zip(*logs, strict=True), 1)[0])
-            print(json.dumps({"stage": name, "cpu_grows_as_triples_to_the": round(slope, 2)}))
+                line = {"share": share, **json.loads(said.splitlines()[-1])}
+                tell(**line)
+                found[name].append(line)
+    for name, lines in found.items():
+        if len(lines) > 1:
+            carried(name, lines)
+
+
+def carried(name: str, lines: list[dict[str, Any]]) -> None:
+    """The exponents of a stage, and what a line through its sizes says of the full size."""
+    shares = [line["share"] for line in lines]
+    seconds, peaks = ([line[field] for line in lines] for field in ("cpu_s", "peak_gb"))
+    at_full = [float(np.polyval(np.polyfit(shares, each, 1), 1.0)) for each in (seconds, peaks)]
+    tell(
+        row=name, minutes_at_full_size=round(at_full[0] / 60, 1),
+        gb_at_full_size=round(at_full[1], 1),
+    )  # fmt: skip
+    triples = [round(share * N_TRIPLES) for share in shares]
+    growth(f"large graph, {name}", "triples", triples, seconds)
+    growth(f"large graph, {name}, memory", "triples", triples, peaks)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,18 @@ a hub of growing degree, with the fitted exponents: time grows as the degree to 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import time
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import compared, growth, in_turn, tell
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.neighbours import neighbours
 from kg_loaders.reading.blocks import TripleBlock
@@ -96,32 +99,10 @@ def by_dgl(graph: KnowledgeGraph, asked: Asked, size: int) -> Callable[[], int]:
     return run
 
 
-def in_turn(runs: list[Callable[[], int]], repeat: int) -> list[tuple[float, float, int]]:
-    """The best processor and wall seconds of each, and how many rows it found."""
-    found: list[list[tuple[float, float, int]]] = [[] for _ in runs]
-    for _ in range(repeat):
-        for place, run in enumerate(runs):
-            wall, cpu = time.perf_counter(), time.process_time()
-            n = run()
-            found[place].append((time.process_time() - cpu, time.perf_counter() - wall, n))
-    return [min(times) for times in found]
-
-
 def report(row: str, n: int, runs: list[Callable[[], int]], repeat: int) -> tuple[float, float]:
     ours, peer = in_turn(runs, repeat)
-    line = {
-        "row": row, "entities": n, "kept_ms": round(ours[0] * 1e3, 2),
-        "peer_ms": round(peer[0] * 1e3, 2), "times_as_fast": round(peer[0] / ours[0], 2),
-        "by_the_clock": round(peer[1] / ours[1], 2), "equal": ours[2] == peer[2],
-    }  # fmt: skip
-    print(json.dumps(line), flush=True)
-    return ours[0], peer[0]
-
-
-def exponents(row: str, sizes: tuple[int, ...], seconds: list[tuple[float, float]]) -> None:
-    fitted = [np.polyfit(np.log(sizes), np.log(each), 1)[0] for each in zip(*seconds, strict=True)]
-    line = {"row": row, "kept_exponent": round(fitted[0], 2), "peer_exponent": round(fitted[1], 2)}
-    print(json.dumps(line), flush=True)
+    compared(row, ours, peer, equal=ours.result == peer.result, entities=n)
+    return ours.processor, peer.processor
 
 
 def unrepeated(asked: Asked, size: int) -> Asked:
@@ -147,7 +128,7 @@ def main() -> None:
             asked = every[:n]
             runs = [kept(graph, asked, batch), dictionary(graph, asked)]
             seconds.append(report(f"dict, batch {batch}", n, runs, arguments.repeat))
-        exponents(f"dict, batch {batch}", SIZES, seconds)
+        growth(f"dict, batch {batch}", "entities", SIZES, *zip(*seconds, strict=True))
     try:
         for batch in (1024, N_ASKED):
             asked = np.unique(every) if batch == N_ASKED else every[:1024]
@@ -155,14 +136,14 @@ def main() -> None:
             runs = [kept(graph, asked, batch), by_dgl(graph, asked, batch)]
             report(f"dgl, batch {batch}", len(asked), runs, arguments.repeat)
     except ImportError as error:
-        print(json.dumps({"row": "dgl", "skipped": str(error)}))
+        tell(row="dgl", skipped=str(error))
     seconds = []
     for degree in DEGREES:
         graph = hub_graph(degree)
         asked = np.full(100, graph.entities.id("Q0"), np.int32)
         runs = [kept(graph, asked, 1), dictionary(graph, asked)]
         seconds.append(report(f"hub of degree {degree}, one at a time", 100, runs, 3))
-    exponents("hub", DEGREES, seconds)
+    growth("hub", "degree", DEGREES, *zip(*seconds, strict=True))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # as `kept` does
 
+from benchmarks.measuring import Spent, compared, growth, three_sizes
 from tests.kg_loaders.formats.wikidata_dump import read_with_json, write
 
 Result = tuple[Iterable[str], Iterable[str], int]
@@ -217,28 +218,18 @@ def best_of(row: str, path: Path, repeat: int) -> list[dict[str, Any]]:
     return [min(runs, key=lambda run: run["cpu"]) for runs in found]
 
 
-def exponent(sizes: list[int], seconds: list[float]) -> float:
-    """The power of the size that the seconds grow as, by least squares on logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
-
-
 def report(row: str, sizes: list[int], folders: dict[int, Path], repeat: int) -> None:
     seconds: list[list[float]] = [[], []]
     for n in sizes:
         ours, peer = best_of(row, folders[n] / ROWS[row][0], repeat)
         for side, run in enumerate((ours, peer)):
             seconds[side].append(run["cpu"])
-        line = {
-            "row": row, "peer": ROWS[row][2].__name__, "triples": n,
-            "kept_s": round(ours["cpu"], 3), "peer_s": round(peer["cpu"], 3),
-            "times_as_fast": round(peer["cpu"] / ours["cpu"], 2),
-            "by_the_clock": round(peer["wall"] / ours["wall"], 2),
-            "kept_mb": round(ours["mb"]), "peer_mb": round(peer["mb"]),
-            "equal": ours["digest"] == peer["digest"],
-        }  # fmt: skip
-        print(json.dumps(line), flush=True)
-    fitted = [round(exponent(sizes, each), 2) for each in seconds]
-    print(json.dumps({"row": row, "kept_exponent": fitted[0], "peer_exponent": fitted[1]}))
+        spent = [Spent(run["cpu"], run["wall"], None) for run in (ours, peer)]
+        compared(
+            row, *spent, equal=ours["digest"] == peer["digest"], peer=ROWS[row][2].__name__,
+            triples=n, kept_mb=round(ours["mb"]), peer_mb=round(peer["mb"]),
+        )  # fmt: skip
+    growth(row, "triples", sizes, *seconds)
 
 
 def main() -> None:
@@ -256,7 +247,7 @@ def main() -> None:
         folders: dict[int, Path] = {}
         for row in arguments.only:
             top = min(arguments.triples, SLOW) if row == "nt-graph" else arguments.triples
-            sizes = [math.ceil(top / part) for part in (4, 2, 1)]
+            sizes = three_sizes(top)
             for n in sizes:
                 folders[n] = Path(name) / str(n)
                 if not (folders[n] / ROWS[row][0]).exists():

@@ -12,11 +12,9 @@ fitted exponent over 64, 128 and 256 texts: time grows as the number of texts to
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import string
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,10 @@ from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "kept" / "graphs"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from graph_oracle import oracle, plain
+
+from benchmarks.measuring import growth, in_turn, once, tell, three_sizes
 
 N_ENTITIES, N_RELATIONS, N_TRIPLES, N_WORDS = 5_000, 200, 60_000, 62
 CONFIG = BuilderConfig(max_neighbours=8, max_nodes=256)
@@ -67,21 +68,14 @@ def make_texts(n: int, graph: KnowledgeGraph) -> list[LinkedText]:
     return texts
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
 def report(rows: list[tuple[str, int, Callable[[], object]]], repeats: int) -> None:
     """Each row a text, in turn; the first is what the others are compared with."""
-    times = np.array([[seconds(run) / n for _, n, run in rows] for _ in range(repeats)])
+    times = np.array([[once(run).processor / n for _, n, run in rows] for _ in range(repeats)])
     for place, (name, _, _) in enumerate(rows):
-        line = {
-            "row": name, "graphs_a_second": round(1 / float(np.median(times[:, place]))),
-            "times_as_fast": round(float(np.median(times[:, 0] / times[:, place])), 2),
-        }  # fmt: skip
-        print(json.dumps(line), flush=True)
+        tell(
+            row=name, graphs_a_second=round(1 / float(np.median(times[:, place]))),
+            times_as_fast=round(float(np.median(times[:, 0] / times[:, place])), 2), equal=True,
+        )  # fmt: skip
 
 
 def main() -> None:
@@ -132,10 +126,9 @@ def main() -> None:
         ("floor: copy matrices", len(texts), lambda: [v.visibility.mask.clone() for v in views]),
     ]  # fmt: skip
     report(rows, options.repeats)
-    counts = [len(texts) // 4, len(texts) // 2, len(texts)]
-    by_size = [min(seconds(lambda n=n: made(n)) for _ in range(options.repeats)) for n in counts]
-    exponent = float(np.polyfit(np.log(counts), np.log(by_size), 1)[0])
-    print(json.dumps({"row": "growth with texts", "exponent": round(exponent, 2)}))
+    counts = three_sizes(len(texts))
+    by_size = in_turn([lambda n=n: made(n) for n in counts], options.repeats)
+    growth("build, view, stack by 32", "texts", counts, [spent.processor for spent in by_size])
 
 
 if __name__ == "__main__":

@@ -10,14 +10,18 @@ vectors. JSON lines; at the end the exponents: build time grows as entities to t
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, tell
 from entity_linking.dense.folder import Kind
 from entity_linking.dense.index import DenseIndex
 from kg_loaders import Text, TextKind, graph_from_records
@@ -74,11 +78,11 @@ def main() -> None:
     for kind in get_args(Kind):
         rows = [measure(n, kind, encoder) for n in sizes]
         for row in rows:
-            print(json.dumps(row), flush=True)
-        if len(rows) > 1 and kind != "flat":
-            seconds = np.log([row["build_cpu_s"] for row in rows])
-            power = float(np.polyfit(np.log(sizes), seconds, 1)[0])
-            print(json.dumps({"kind": kind, "build_grows_as_entities_to_the": round(power, 2)}))
+            tell(row="vector index", **row)
+        for part in ("build_cpu_s", "ms_a_query"):
+            if kind != "flat" or part == "ms_a_query":
+                growth(f"vector index, {part}", "entities", sizes, [row[part] for row in rows],
+                       kind=kind)  # fmt: skip
 
 
 if __name__ == "__main__":

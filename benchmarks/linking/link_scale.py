@@ -6,9 +6,10 @@ A made graph (seeded): each entity has a label of one to four pseudo-words, in Z
 proportions, three aliases (another name, the label's last words, the label with its first word cut
 to a letter) and two triples. It is read through `kg_loaders` from TSV files, then indexed. Every
 stage is a process of its own: processor seconds with and wall seconds without imports, peak memory,
-what lies on the disk. Opening too: seconds to open and for the first query after that, milliseconds
-of processor time a query over two hundred more. Files that were just written are in memory; from a
-cold disk the first queries take longer.
+what lies on the disk. A quarter and half of the entities go before, for the fitted exponents.
+Opening too: seconds to open and for the first query after that, milliseconds of processor time a
+query over two hundred more. Files that were just written are in memory; from a cold disk the first
+queries take longer.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, tell, three_sizes
 
 ALIASES = 3
 TRIPLES = 2
@@ -163,8 +168,8 @@ def measure_build(name: str, folder: Path) -> dict[str, Any]:
     start = time.perf_counter()
     told = BUILDERS[name](folder)
     wall = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"told": told, "wall": wall, "cpu": time.process_time(), "peak": peak}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    return {"made": told, "wall_s": wall, "kept_s": time.process_time(), "peak_gb": peak}
 
 
 def measure_open(name: str, folder: Path) -> dict[str, Any]:
@@ -179,9 +184,12 @@ def measure_open(name: str, folder: Path) -> dict[str, Any]:
     start_cpu = time.process_time()
     n_answered = sum(ask(query) > 0 for query in others)
     each = (time.process_time() - start_cpu) / len(others)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     share = n_answered / len(others)
-    return {"open": opened, "first": answered, "each": each, "share": share, "peak": peak}
+    return {
+        "open_s": opened, "first_s": answered, "ms_a_query": each * 1e3, "answered": share,
+        "peak_gb": peak,
+    }  # fmt: skip
 
 
 def import_module_of(name: str) -> None:
@@ -202,27 +210,31 @@ def in_new_process(stage: str, name: str, folder: Path) -> dict[str, Any]:
 
 
 def report(folder: Path, n_entities: int, names: list[str]) -> None:
-    """Make the graph and print a row a stage."""
-    start = time.process_time()
-    make(folder, n_entities)
-    print(f"{n_entities:,} entities made in {time.process_time() - start:.0f} s\n")
-    print(f"{'build':10}{'CPU s':>8}{'wall s':>8}{'peak GiB':>10}{'disk MiB':>10}")
+    """Make the graphs and print a line a stage and size, and the exponents."""
+    sizes = three_sizes(n_entities)
+    found = {(stage, name): [] for name in names for stage in ("build", "open")}
+    for n in sizes:
+        inside = folder / str(n)
+        inside.mkdir(parents=True, exist_ok=True)
+        make(inside, n)
+        for name in names:
+            line = in_new_process("build", name, inside)
+            files = (file for file in (inside / name).rglob("*") if file.is_file())
+            size = sum(file.stat().st_size for file in files)
+            tell(row=f"build {name}", entities=n, **rounded(line), disk_mb=round(size / 1e6, 1))
+            found["build", name].append(line)
+        for name in names:
+            line = in_new_process("open", name, inside)
+            tell(row=f"open {name}", entities=n, **rounded(line))
+            found["open", name].append(line)
     for name in names:
-        row = in_new_process("build", name, folder)
-        size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.is_file())
-        print(
-            f"{name:10}{row['cpu']:8.1f}{row['wall']:8.1f}{row['peak']:10.2f}{size / 2**20:10.0f}"
-            f"  {row['told']}",
-            flush=True,
-        )
-    print(f"\n{'open':10}{'open s':>8}{'first s':>9}{'then ms':>9}{'answered':>10}{'peak GiB':>10}")
-    for name in names:
-        row = in_new_process("open", name, folder)
-        print(
-            f"{name:10}{row['open']:8.3f}{row['first']:9.3f}{row['each'] * 1e3:9.2f}"
-            f"{row['share']:10.1%}{row['peak']:10.2f}",
-            flush=True,
-        )
+        for stage, field in (("build", "kept_s"), ("open", "open_s"), ("open", "ms_a_query")):
+            costs = [line[field] for line in found[stage, name]]
+            growth(f"{stage} {name}, {field}", "entities", sizes, costs)
+
+
+def rounded(line: dict[str, Any]) -> dict[str, Any]:
+    return {k: round(v, 3) if isinstance(v, float) else v for k, v in line.items()}
 
 
 def main() -> None:

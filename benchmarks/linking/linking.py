@@ -15,9 +15,10 @@ peer hands out the character offsets of the leftmost-longest names, exact case, 
     not found alone       spaCy cuts the name otherwise when it stands alone; likewise the linker
 
 Pipeline: links with candidates and priors, one row a linker; linkers remember the surfaces they
-have met, so the first time is a column of its own. Fuzzy: names with one or two edits searched
-among all labels and aliases. Processor time of one thread, median of repeats; peers take turns, so
-that all meet the same noise.
+have met, so the first time is a field of its own. Fuzzy: names with one or two edits searched
+among all labels and aliases. Processor time of one thread, best of repeats; peers take turns, so
+that all meet the same noise. JSON lines; the exponents are over three sizes of the sentences and of
+the aliases.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ import argparse
 import gzip
 import importlib.util
 import os
-import statistics
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -36,6 +36,9 @@ from pathlib import Path
 import numpy as np
 from link_scale import make_names
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import Spent, compared, growth, in_turn, once, tell, three_sizes
 from entity_linking import DictionaryLinker, Linker, read_trex
 from entity_linking.detection import EndToEnd, NamesAndTagger
 from entity_linking.fuzzy.index import FuzzyIndex
@@ -150,12 +153,6 @@ PEERS: dict[str, tuple[str, Callable[[Sequence[str]], Finder]]] = {
 
 
 # ---- measuring -----------------------------------------------------------------------------------
-def timed(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def differences(sentences: Sequence[str], only: Finder, left: Spans, right: Spans) -> Counter[str]:
     """Why mentions stand in `left` alone; `only` is the finder that missed them."""
     reasons: Counter[str] = Counter()
@@ -183,49 +180,55 @@ def differences(sentences: Sequence[str], only: Finder, left: Spans, right: Span
 def compare_mentions(
     names: Sequence[str], sentences: Sequence[str], peers: Sequence[str], repeats: int
 ) -> None:
-    """A row a peer: sentences a second, how many times faster the linker is, agreement."""
-    start = time.process_time()
-    index = NameIndex.build(make_graph(names), case="sensitive", variants=False)
-    linker = NameLinker(index, Gates(min_length=1, stop_words=frozenset()))
-    finders: dict[str, tuple[Finder, float]] = {
-        "kept: mentions": (linker.spans, time.process_time() - start)
-    }
+    """A line a peer: seconds, how many times faster the linker is, agreement and why not."""
+    linker, built = mention_linker(names)
+    finders: dict[str, Finder] = {"kept": linker.spans}
+    build_s = {"kept": built}
     for name in peers:
         package, maker = PEERS[name]
         if importlib.util.find_spec(package) is None:
-            print(f"{name} is not measured: {package} is not installed")
+            tell(row="mentions", peer=name, skipped=f"{package} is not installed")
             continue
-        start = time.process_time()
-        finders[name] = maker(names), time.process_time() - start
-    seconds: dict[str, list[float]] = {name: [] for name in finders}
-    for _ in range(repeats):
-        for name, (finder, _) in finders.items():
-            seconds[name].append(timed(lambda finder=finder: finder(sentences)))  # type: ignore[misc]
-    rates = {name: len(sentences) / statistics.median(s) for name, s in seconds.items()}
-    expected = linker.spans(sentences)
-    print(f"{'':32}{'sentences/s':>12}{'mentions':>10}{'common':>8}{'linker':>9}{'build s':>9}")
-    for name, (finder, built) in finders.items():
-        found = finder(sentences)
-        pairs = zip(found, expected, strict=True)
-        n_common = sum(len(set(a) & set(b)) for a, b in pairs)
-        either = sum(map(len, found)) + sum(map(len, expected)) - n_common
-        print(
-            f"{name:32}{rates[name]:12,.0f}{sum(map(len, found)):10,}{n_common / either:8.2%}"
-            f"{rates['kept: mentions'] / rates[name]:8.2f}x{built:9.1f}"
-        )
-        for side, reasons in (
-            ("linker only", differences(sentences, finder, expected, found)),
-            ("peer only", differences(sentences, linker.spans, found, expected)),
-        ):
-            if reasons:
-                told = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
-                print(f"    {side}: {told}")
+        made = once(lambda maker=maker: maker(names))
+        finders[name], build_s[name] = made.result, made.processor
+    ours, *others = in_turn([lambda f=f: f(sentences) for f in finders.values()], repeats)
+    for name, spent in zip([*finders][1:], others, strict=True):
+        expected, found = ours.result, spent.result
+        n_common = sum(len(set(a) & set(b)) for a, b in zip(found, expected, strict=True))
+        n_found, n_expected = sum(map(len, found)), sum(map(len, expected))
+        compared(
+            "mentions", ours, spent, equal=None, peer=name, aliases=len(names),
+            sentences=len(sentences), kept_mentions=n_expected, peer_mentions=n_found,
+            common=round(n_common / (n_found + n_expected - n_common), 4),
+            kept_only=differences(sentences, finders[name], expected, found),
+            peer_only=differences(sentences, linker.spans, found, expected),
+            kept_build_s=round(build_s["kept"], 1), peer_build_s=round(build_s[name], 1),
+        )  # fmt: skip
+    grow_mentions(names, sentences, repeats)
+
+
+def mention_linker(names: Sequence[str]) -> tuple[NameLinker, float]:
+    """A linker that finds every name as it is written, and the seconds its index took."""
+    made = once(lambda: NameIndex.build(make_graph(names), case="sensitive", variants=False))
+    return NameLinker(made.result, Gates(min_length=1, stop_words=frozenset())), made.processor
+
+
+def grow_mentions(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
+    linkers = [mention_linker(names[::step]) for step in (4, 2, 1)]
+    sizes = three_sizes(len(sentences))
+    whole = linkers[-1][0].spans
+    by_sentences = in_turn([lambda n=n: whole(sentences[:n]) for n in sizes], repeats)
+    growth("mentions", "sentences", sizes, [spent.processor for spent in by_sentences])
+    aliases = [len(names[::step]) for step in (4, 2, 1)]
+    by_aliases = in_turn([lambda f=f: f.spans(sentences) for f, _ in linkers], repeats)
+    growth("mentions", "aliases", aliases, [spent.processor for spent in by_aliases])
+    growth("index for mentions", "aliases", aliases, [spent for _, spent in linkers])
 
 
 def measure_pipelines(
     names: Sequence[str], sentences: Sequence[str], repeats: int, tagger: str | None
 ) -> None:
-    """A row a linker: from sentences to links with candidates, priors, choice and confidence."""
+    """A line a linker: from sentences to links with candidates, priors, choice and confidence."""
     graph = make_graph(names)
     linkers: dict[str, Linker] = {
         "DictionaryLinker": DictionaryLinker(graph),
@@ -236,12 +239,19 @@ def measure_pipelines(
         named = NameLinker(NameIndex.build(graph), NAMED)
         both = NamesAndTagger(named, open_tagger(tagger))
         linkers["DictionaryLinker and a tagger"] = EndToEnd(both, DictionaryLinker(graph))
-    print(f"\n{'the whole way, case smart':32}{'sentences/s':>12}{'links':>10}{'first time':>12}")
+    sizes = three_sizes(len(sentences))
     for name, whole in linkers.items():
-        spent = [timed(lambda whole=whole: whole.link(sentences)) for _ in range(repeats + 1)]  # type: ignore[misc]
-        n_links = sum(len(text.links) for text in whole.link(sentences))
-        rate = len(sentences) / statistics.median(spent[1:])
-        print(f"{name:32}{rate:12,.0f}{n_links:10,}{len(sentences) / spent[0]:12,.0f}")
+        first = once(lambda whole=whole: whole.link(sentences))
+        runs = [lambda n=n, whole=whole: whole.link(sentences[:n]) for n in sizes]
+        parts: list[Spent] = in_turn(runs, repeats)
+        tell(
+            row="texts to links", linker=name, sentences=len(sentences),
+            links=sum(len(text.links) for text in first.result),
+            sentences_a_second=round(len(sentences) / parts[-1].processor),
+            first_time_a_second=round(len(sentences) / first.processor),
+        )  # fmt: skip
+        growth("texts to links", "sentences", sizes, [spent.processor for spent in parts],
+               kind=name)  # fmt: skip
 
 
 def make_graph(names: Sequence[str]) -> KnowledgeGraph:
@@ -250,34 +260,31 @@ def make_graph(names: Sequence[str]) -> KnowledgeGraph:
 
 def measure_fuzzy(names: Sequence[Name], generator: np.random.Generator) -> None:
     """Build and search time, and how often the name that was misspelled is found."""
-    start = time.process_time()
-    index = FuzzyIndex.build(names)
-    built = time.process_time() - start
+    built = once(lambda: FuzzyIndex.build(names))
+    index = built.result
+    tell(row="fuzzy index", names=len(names), kept_s=round(built.processor, 1))
     labels = [name.surface for name in names if name.weight > 1 and len(name.surface) >= 6]
     n_slips = min(N_SLIPS, len(labels))
     drawn = [labels[i] for i in generator.choice(len(labels), n_slips, replace=False)]
-    print(f"\n{index!r} of {len(names):,} labels and aliases, built in {built:.1f} s")
-    print(f"{n_slips} labels of six letters or more, misspelled")
     for n_edits in (1, 2):
         slips = drawn
         for _ in range(n_edits):
             slips = [slip(name, generator) for name in slips]
-        start = time.process_time()
-        found = index.search(slips, k=10)
-        spent = time.process_time() - start
+        found = once(lambda slips=slips: index.search(slips, k=10))
         ranks = [
             next((i for i, m in enumerate(matches) if form_of(m.surface) == form_of(name)), None)
-            for matches, name in zip(found, drawn, strict=True)
+            for matches, name in zip(found.result, drawn, strict=True)
         ]
-        first, ten = (sum(r is not None and r < n for r in ranks) / n_slips for n in (1, 10))
-        print(
-            f"    {n_edits} edit{'s' * (n_edits > 1):1}  recall@1 {first:.3f}  recall@10 {ten:.3f}"
-            f"  {spent / n_slips * 1e3:.2f} ms a query"
-        )
+        recall = {n: sum(r is not None and r < n for r in ranks) / n_slips for n in (1, 10)}
+        tell(
+            row="fuzzy search of misspelled labels", edits=n_edits, labels=n_slips,
+            ms_a_query=round(1e3 * found.processor / n_slips, 2),
+            **{f"recall_at_{n}": round(share, 3) for n, share in recall.items()},
+        )  # fmt: skip
 
 
 def main() -> None:
-    """Print three tables."""
+    """Print the lines of three topics."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

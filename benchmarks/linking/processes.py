@@ -3,6 +3,8 @@
     python benchmarks/linking/processes.py [--texts 20000] [--triples 4000000] [--repeats 3]
         [--only link|read|forecast]
 
+A quarter and half of the texts and triples go before, once, for the fitted exponent.
+
 `link`: `kept link` of made texts over a graph of made names with one worker and with two, in turn,
 by the clock, start of the processes included; the files are equal byte by byte. Two workers need
 two free cores, so the load of the machine is printed beside the ratio, and what two free cores
@@ -46,6 +48,9 @@ import numpy as np
 import torch
 from link_scale import make_names
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import growth, tell, three_sizes
 from entity_linking.annotations import to_json
 from kept import hosts
 from kept.batches import KnowledgeBatch
@@ -74,10 +79,6 @@ from kg_loaders.reading import names
 
 MACHINES = (1, 8, 64)
 BATCH = 32
-
-
-def tell(**row: Any) -> None:
-    print(json.dumps(row), flush=True)
 
 
 def seconds(run: Callable[[], object], repeats: int = 1) -> float:
@@ -167,12 +168,17 @@ def bytes_of(path: Path) -> dict[str, bytes]:
 
 
 def link(folder: Path, n_texts: int, repeats: int) -> None:
-    texts, kg = str(folder / "texts.txt"), str(folder / "kg")
-    out = {n: folder / f"{n}.jsonl" for n in "12"}
-    in_turn(
-        lambda n: ["link", texts, "--kg", kg, "-o", str(out[n])],
-        out, repeats, work="kept link", texts=n_texts,
-    )  # fmt: skip
+    lines = (folder / "texts.txt").read_text("utf-8").splitlines(keepends=True)
+    kg, out = str(folder / "kg"), {n: folder / f"{n}.jsonl" for n in "12"}
+    sizes, spent = three_sizes(n_texts), []
+    for size in sizes:
+        texts = folder / f"texts{size}.txt"
+        texts.write_text("".join(lines[:size]), "utf-8")
+        spent.append(in_turn(
+            lambda n, texts=texts: ["link", str(texts), "--kg", kg, "-o", str(out[n])],
+            out, repeats if size == n_texts else 1, work="kept link", texts=size,
+        ))  # fmt: skip
+    growth("kept link, one worker", "texts", sizes, spent)
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -201,15 +207,18 @@ def write_triples(path: Path, n_triples: int) -> None:
 
 
 def read(folder: Path, n_triples: int, repeats: int) -> None:
+    out, sizes = {n: folder / f"read{n}" for n in "12"}, three_sizes(n_triples)
     for path in (folder / "facts.nt", folder / "facts.tsv"):
-        write_triples(path, n_triples)
-        out = {n: folder / f"read{n}" for n in "12"}
-        one = in_turn(
-            lambda n, path=path, out=out: ["kg", "build", str(path), "-o", str(out[n])],
-            out, repeats, work=f"kept kg build {path.name}", triples=n_triples,
-            mb=round(path.stat().st_size / 1e6),
-        )  # fmt: skip
-        tell(work=f"parts of {path.name}", **read_parts(path, folder / "parts", one))
+        spent = []
+        for size in sizes:
+            write_triples(path, size)
+            spent.append(in_turn(
+                lambda n, path=path: ["kg", "build", str(path), "-o", str(out[n])],
+                out, repeats if size == n_triples else 1, work=f"kept kg build {path.name}",
+                triples=size, mb=round(path.stat().st_size / 1e6),
+            ))  # fmt: skip
+        growth(f"kept kg build {path.name}, one worker", "triples", sizes, spent)
+        tell(work=f"parts of {path.name}", **read_parts(path, folder / "parts", spent[-1]))
         path.unlink()
 
 

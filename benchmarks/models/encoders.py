@@ -14,7 +14,8 @@ Host: MiniLM. Sentences: T-REx with the CoDEx-S graph where KEPT_DATA is set, el
 Forward runs in evaluation mode; a step is forward and backward of the encoder with dropout off, or
 with the host's own dropout ("dropout"), where SDPA has no fused kernel on a CPU. Each figure is the
 median of `--repeats` rounds; a round runs every variant once, so that noise hits all alike. All
-variants are checked to give the same states.
+variants are checked to give the same states. JSON lines: `times_as_fast` is over eager, `of_host`
+what it costs beside the host. The exponents: a forward pass by length, and a step by sentences.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from torch import Tensor, nn
 from transformers.utils.logging import disable_progress_bar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.measuring import growth, tell, three_sizes
 from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
 from kept import hosts
@@ -185,15 +187,15 @@ def full_rows(
     options: argparse.Namespace,
 ) -> None:
     draws = np.random.default_rng(0)
-    pieces = [draws.integers(1, 9) for _ in range(400)]
+    pieces = [draws.integers(1, 9) for _ in range(max(options.nodes * 400 // 1024, 100))]
     long = [joined([texts[i] for i in draws.integers(len(texts), size=n)]) for n in pieces]
     samples = Samples(name, long, graph, ROOMY)
-    host = hosts.load_host("minilm")
+    host, of_length = hosts.load_host("minilm"), dict[int, tuple[float, float]]()
     for length in options.lengths:
         found = np.flatnonzero((samples.sizes <= length) & (samples.sizes >= 0.9 * length))
         chosen = found[: max(options.nodes // length, 1)].tolist()
         if not chosen:
-            print(f"{name:9} L={length}: no text has so many nodes")
+            tell(row="full rows", method=name, nodes=length, skipped="no text has so many nodes")
             continue
         batch = samples.stack(chosen).pad_to(length)
         words, full = samples.words_of(chosen), samples.words_of(chosen, length)
@@ -211,13 +213,26 @@ def full_rows(
                 },
                 options.repeats,
             )
-            rate = len(chosen) / seconds["ours"]
-            gain, cost = seconds["eager"] / seconds["ours"], seconds["ours"] / seconds["host"]
-            print(
-                f"{name:9} {length:4d} {len(chosen):4d} {share:6.2f}  {mode:14} {rate:9.1f} "
-                f"{gain:9.2f} {cost:11.2f} {seconds['ours'] / seconds['words']:11.2f}",
-                flush=True,
-            )
+            tell(
+                row="full rows", method=name, mode=mode, nodes=length, texts=len(chosen),
+                words_by_nodes=round(share, 2),
+                **beside(seconds, len(chosen)),
+                of_host_on_as_many=round(seconds["ours"] / seconds["host"], 2), equal=True,
+            )  # fmt: skip
+            if mode == "forward":
+                of_length[length] = seconds["ours"] / len(chosen), seconds["host"] / len(chosen)
+    growth("full rows, forward, beside the host", "nodes", list(of_length),
+           *zip(*of_length.values(), strict=True), method=name)  # fmt: skip
+
+
+def beside(seconds: dict[str, float], n_sentences: int) -> dict[str, float]:
+    """Seconds of ours and of padded eager, and what ours costs beside the host on its words."""
+    return {
+        "sentences_a_second": round(n_sentences / seconds["ours"], 1),
+        "kept_s": round(seconds["ours"], 3), "peer_s": round(seconds["eager"], 3),
+        "times_as_fast": round(seconds["eager"] / seconds["ours"], 2),
+        "of_host": round(seconds["ours"] / seconds["words"], 2),
+    }  # fmt: skip
 
 
 def length_mix(
@@ -251,14 +266,22 @@ def length_mix(
         if packed is not None:
             variants["packed"] = variant(ours, packed, mode)
         seconds = medians(variants, options.repeats)
-        rate = len(chosen) / seconds["ours"]
-        gains = [f"{seconds['eager'] / seconds[k]:9.2f}" if k in seconds else "        -"
-                 for k in ("sdpa", "ours", "packed")]  # fmt: skip
-        print(
-            f"{name:9} {real / len(chosen):6.1f} {real / places:6.2f}  {mode:14} {rate:9.1f} "
-            f"{' '.join(gains)} {seconds['ours'] / seconds['words']:11.2f}",
-            flush=True,
-        )
+        more = {
+            f"{k}_times_as_fast": round(seconds["eager"] / seconds[k], 2)
+            for k in ("sdpa", "packed")
+            if k in seconds
+        }
+        tell(
+            row="length mix", method=name, mode=mode, sentences=len(chosen),
+            nodes_a_sentence=round(real / len(chosen), 1), real_of_padded=round(real / places, 2),
+            **beside(seconds, len(chosen)), **more, equal=True,
+        )  # fmt: skip
+    counts, steps = three_sizes(len(chosen)), {}
+    for n in counts:
+        parts = [[i for i in group if i < n] for group in groups]
+        steps[str(n)] = variant(ours, [samples.stack(part) for part in parts if part], "step")
+    spent = medians(steps, options.repeats)
+    growth("length mix, step", "sentences", counts, list(spent.values()), method=name)
 
 
 def packed_rows(
@@ -294,21 +317,9 @@ def main() -> None:
     disable_progress_bar()
     graph, texts, source = read_texts()
     print(f"{source}: {len(texts)} sentences, {graph}; {options.threads} thread(s)\n")
-    pairs = {name: encoders(name, graph) for name in options.methods.split(",")}
-    print(
-        "1. Full rows                                            gain over    cost beside host,\n"
-        "method       L rows words/                 sentences/s     eager     "
-        "L words   its words\n"
-        "                   nodes"
-    )
-    for name, pair in pairs.items():
+    for name in options.methods.split(","):
+        pair = encoders(name, graph)
         full_rows(name, texts, graph, pair, options)
-    print(
-        f"\n2. Length mix of real sentences, batches of {BATCH}  gain over padded eager\n"
-        "method     nodes   real                sentences/s      sdpa      kept    packed   "
-        "cost beside host, its words"
-    )
-    for name, pair in pairs.items():
         length_mix(name, texts, graph, pair, options)
 
 

@@ -7,14 +7,14 @@ model, at three sizes, and the line through them carried to 4.8 million rows; of
 (`--rows 4800000 --case ...`) the peak alone; of two processes that share the table out those of
 both. `without_files` is the peak of memory that no file backs, which the system cannot take back.
 `update`: 4,096 and 20,000 touched rows of a table of 1,000,000 x 200 beside torch's fused AdamW
-over all. `softmax`: forward, backward of 512 golds over 1,000,000 entities beside the full softmax.
-One CPU, best of three, JSON lines.
+over all; ours alone with 4,096 rows of smaller tables (no more should be needed for a larger one)
+and with fewer rows of this one. `softmax`: forward, backward of 512 golds over three sizes up to
+1,000,000 entities beside the full softmax. One CPU, best of three, JSON lines.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import subprocess
@@ -26,7 +26,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -36,6 +35,9 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import AutoConfig, AutoModel
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import Spent, compared, growth, in_turn, tell, three_sizes
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.graphs.graph import NodeKind
@@ -179,42 +181,63 @@ def memory(sizes: Sequence[int], cases: Sequence[str]) -> None:
             slope, rest = np.polyfit(sizes, np.array(peaks) * 2**20, 1)
             row["bytes_a_row"] = round(slope)
             row["gb_at_4_800_000"] = round((slope * TARGET + rest) / 1e9, 1)
-        tell(work=f"CoLAKE with {case}", **row, load=round(os.getloadavg()[0], 1))
+        row["peak_gb"] = round(peaks[-1] * 2**20 / 1e9, 2)
+        tell(row="memory of CoLAKE", case=case, **row, load=round(os.getloadavg()[0], 1))
+        growth("memory of CoLAKE", "rows", sizes, peaks, case=case)
+        growth("two steps and files of CoLAKE, clock", "rows", sizes, taken, case=case)
 
 
 def update(n_rows: int = 1_000_000, width: int = 200) -> None:
     for n_touched in (4_096, 20_000):
-        update_of(n_touched, n_rows, width)
+        peer = stepped(lambda p, lr: torch.optim.AdamW(p, lr=lr, fused=True), n_touched, n_rows,
+                       width, is_sparse=False)  # fmt: skip
+        for name, made in ROW_OPTIMISERS.items():
+            compared(
+                "update of rows", stepped(made, n_touched, n_rows, width), peer, equal=None,
+                ours=name, touched=n_touched, rows=n_rows, width=width, peer="fused AdamW",
+            )  # fmt: skip
+    for name, made in ROW_OPTIMISERS.items():
+        rows, touched = three_sizes(n_rows), three_sizes(20_000)
+        of_rows = [stepped(made, 4_096, n, width).processor for n in rows]
+        growth("update of 4,096 rows", "rows", rows, of_rows, kind=name)
+        of_touched = [stepped(made, n, n_rows, width).processor for n in touched]
+        growth("update of rows", "touched", touched, of_touched, kind=name)
 
 
-def update_of(n_touched: int, n_rows: int, width: int) -> None:
+ROW_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "RowAdam": RowAdam, "RowAdagrad": RowAdagrad,
+}  # fmt: skip
+
+
+def stepped(
+    make: Callable[..., torch.optim.Optimizer], n_touched: int, n_rows: int, width: int,
+    *, is_sparse: bool = True,
+) -> Spent:  # fmt: skip
+    """The best of three steps after a first one."""
     draws = np.random.default_rng(0)
     rows = torch.from_numpy(np.sort(draws.choice(n_rows, n_touched, replace=False)))
-    values = torch.randn(n_touched, width)
-
-    def step_of(make: Callable[..., torch.optim.Optimizer], is_sparse: bool) -> float:
-        table = nn.Parameter(torch.randn(n_rows, width))
-        optimiser = make([table], lr=1e-3)
-        if is_sparse:
-            table.grad = torch.sparse_coo_tensor(
-                rows[None], values, table.shape, is_coalesced=True, check_invariants=False
-            )
-        else:
-            table.grad = torch.zeros_like(table).index_copy_(0, rows, values)
-        optimiser.step()
-        return best(optimiser.step)
-
-    peer = step_of(lambda p, lr: torch.optim.AdamW(p, lr=lr, fused=True), False)
-    for name, made in (("RowAdam", RowAdam), ("RowAdagrad", RowAdagrad)):
-        ours = step_of(made, True)
-        tell(
-            work=f"update of {n_touched:,} rows of {n_rows:,} x {width}", ours=name,
-            ms=round(ours * 1e3, 2), peer="fused AdamW", peer_ms=round(peer * 1e3, 1),
-            ratio=round(peer / ours, 1),
-        )  # fmt: skip
+    values, table = torch.randn(n_touched, width), nn.Parameter(torch.randn(n_rows, width))
+    optimiser = make([table], lr=1e-3)
+    if is_sparse:
+        table.grad = torch.sparse_coo_tensor(
+            rows[None], values, table.shape, is_coalesced=True, check_invariants=False
+        )
+    else:
+        table.grad = torch.zeros_like(table).index_copy_(0, rows, values)
+    optimiser.step()
+    return in_turn([optimiser.step], 3)[0]
 
 
-def softmax(n_rows: int = 1_000_000, width: int = 64, n_golds: int = 512) -> None:
+def softmax(n_rows: int = 1_000_000) -> None:
+    sizes = three_sizes(n_rows)
+    found = [softmax_of(n) for n in sizes]
+    for kind in found[0]:
+        growth("entity softmax", "rows", sizes, *zip(*(each[kind] for each in found), strict=True),
+               kind=kind)  # fmt: skip
+
+
+def softmax_of(n_rows: int, width: int = 64, n_golds: int = 512) -> dict[str, tuple[float, float]]:
+    """Seconds of ours and of the full softmax, by ours."""
     draws = np.random.default_rng(0)
     frequencies = np.r_[[0.0] * N_SPECIAL_ROWS, draws.zipf(1.3, n_rows).astype(float)]
     sampler = EntitySampler(frequencies)
@@ -240,30 +263,18 @@ def softmax(n_rows: int = 1_000_000, width: int = 64, n_golds: int = 512) -> Non
         table.weight.grad = None
         return float(loss.detach())
 
-    peer, truth = best(full, 2), full()
+    (peer,), spent = in_turn([full], 2), {}
     for kind, n in (("a gold", 10), ("shared", 1024)):
         losses = [sampled(kind, n) for _ in range(5)]
-        ours = best(lambda kind=kind, n=n: sampled(kind, n))
-        tell(
-            work=f"entity softmax, {n_golds} golds, {n_rows:,} rows", ours=f"{n} negatives {kind}",
-            ms=round(ours * 1e3, 2), peer="full softmax", peer_ms=round(peer * 1e3),
-            ratio=round(peer / ours), loss=round(float(np.mean(losses)), 3),
-            full_loss=round(truth, 3),
+        (ours,) = in_turn([lambda kind=kind, n=n: sampled(kind, n)], 3)
+        name = f"{n} negatives {kind}"
+        compared(
+            "entity softmax", ours, peer, equal=None, ours=name, peer="full softmax", rows=n_rows,
+            golds=n_golds, kept_loss=round(float(np.mean(losses)), 3),
+            peer_loss=round(peer.result, 3),
         )  # fmt: skip
-
-
-def best(call: Callable[[], Any], n: int = 3) -> float:
-    """Processor seconds of the fastest of `n` calls."""
-    seconds = []
-    for _ in range(n):
-        begun = time.process_time()
-        call()
-        seconds.append(time.process_time() - begun)
-    return min(seconds)
-
-
-def tell(**row: Any) -> None:
-    print(json.dumps(row), flush=True)
+        spent[name] = ours.processor, peer.processor
+    return spent
 
 
 def main() -> None:
@@ -287,5 +298,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
     main()

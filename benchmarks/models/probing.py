@@ -5,14 +5,17 @@ the listed words, sorts the best 10,000 of each sample and makes a record of eac
 pool of threads. Ours reads the masks alone and counts. Random weights; the ranks must be equal.
 
     python benchmarks/models/probing.py [--threads 1] [--repeat 3] [--samples 256] [--base]
+
+JSON lines; ours also over a quarter, half and all of the samples, with the fitted exponent.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,9 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import Spent, compared, growth, once, three_sizes
 from entity_linking.mentions import LinkedText, Mention
 from kept.probing.engine import probe
 from kept.probing.items.item import HOLE, ClozeItem
@@ -112,15 +118,13 @@ def old_shape(
     return ranks
 
 
-def clocked(run: Callable[[], Any], repeat: int) -> tuple[float, float, Any]:
-    """Median seconds by the clock and of the processor, and what came out."""
-    times = []
-    for _ in range(repeat):
-        wall, processor = time.perf_counter(), time.process_time()
-        result = run()
-        times.append((time.perf_counter() - wall, time.process_time() - processor))
-    wall, processor = (float(np.median(column)) for column in zip(*times, strict=True))
-    return wall, processor, result
+def medians(runs: Sequence[Callable[[], Any]], repeat: int) -> list[Spent]:
+    """Of each the median seconds, in turn, and what came out."""
+    rounds = [[once(run) for run in runs] for _ in range(repeat)]
+    return [
+        Spent(*np.median([spent[:2] for spent in each], axis=0).tolist(), each[-1].result)
+        for each in zip(*rounds, strict=True)
+    ]
 
 
 def compare(name: str, pieces: Any, items: list[ClozeItem], listed: list[str], repeat: int) -> None:
@@ -129,34 +133,27 @@ def compare(name: str, pieces: Any, items: list[ClozeItem], listed: list[str], r
     def old() -> list[int | None]:
         return old_shape(model, pieces, items, listed)
 
-    def new() -> list[int]:
-        answers = probe(asked, items, vocabulary=listed, objects=None).answers
+    def new(n: int | None = None) -> list[int]:
+        answers = probe(asked, items[:n], vocabulary=listed, objects=None).answers
         return [found.restricted.rank for found in answers if found.restricted is not None]
 
     model = masked_lm(*SIZES[name])
     asked = PlainMaskedLM(masked_lm(*SIZES[name]), pieces)  # takes the head of its model apart
-    timed = [clocked(run, repeat) for run in (old, new)]
-    for shape, (wall, processor, _) in zip(("2019 loop", "kept"), timed, strict=True):
-        print(
-            f"{name:24} {shape:10} {len(items) / wall:8.1f} samples/s   "
-            f"{1000 * processor / len(items):7.2f} ms of processor a sample"
-        )
-    walls, processors, ranks = zip(*timed, strict=True)
-    n_equal = sum(a == b for a, b in zip(*ranks, strict=True))
+    theirs, ours = medians([old, new], repeat)
+    n_equal = sum(a == b for a, b in zip(theirs.result, ours.result, strict=True))
+    sizes = three_sizes(len(items))
+    parts = medians([lambda n=n: new(n) for n in sizes], repeat)
     model, asked = model.double(), PlainMaskedLM(masked_lm(*SIZES[name]).double(), pieces)
     pairs = list(zip(new(), old(), strict=True))
     unequal = [(a, b) for a, b in pairs if a != (b or a)]
     assert not unequal, f"ranks differ (kept, loop): {unequal[:5]}"
     lost = [a for a, b in pairs if b is None]
     assert all(rank > DEPTH for rank in lost), "the loop lost a rank within its depth"
-    print(
-        f"{name:24} ratio      {walls[0] / walls[1]:8.1f} by the clock, "
-        f"{processors[0] / processors[1]:.1f} of the processor"
-    )
-    print(
-        f"{name:24} ranks      all {len(pairs) - len(lost)} equal in double precision "
-        f"({n_equal} in single), {len(lost)} beyond the loop's {DEPTH}"
-    )
+    compared(
+        "cloze", ours, theirs, equal=True, peer="2019 loop", model=name, samples=len(items),
+        equal_ranks_in_single=n_equal, beyond_depth=len(lost),
+    )  # fmt: skip
+    growth("cloze", "samples", sizes, [spent.processor for spent in parts], kind=name)
 
 
 def main() -> None:
@@ -171,7 +168,6 @@ def main() -> None:
     rows = len(SPECIAL) + draws.choice(N_WORDS - len(SPECIAL), N_LISTED, replace=False)
     listed = [NAMES[i] for i in np.sort(rows).tolist()]
     items = questions(arguments.samples, listed)
-    print(f"{len(items)} samples, {N_LISTED} listed words, {arguments.threads} thread(s)")
     for name in list(SIZES)[: 2 if arguments.base else 1]:
         compare(name, pieces, items, listed, arguments.repeat)
 

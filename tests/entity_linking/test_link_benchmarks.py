@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,22 +26,29 @@ def _run(file: str, *options: str) -> str:
     return done.stdout
 
 
+def _rows(told: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+
+
 def test_scale(tmp_path: Path) -> None:
-    told = _run("linking/link_scale.py", "--entities", "300", "--folder", str(tmp_path))
-    rows = [line.split() for line in told.splitlines()]
-    built, opened = (
-        {row[0]: row for row in rows[start : start + 3]}
-        for start in (i + 1 for i, row in enumerate(rows) if row and row[0] in ("build", "open"))
-    )
-    assert list(built) == list(opened) == ["graph", "names", "fuzzy"]
-    assert built["graph"][5:7] == ["300", "entities,"]
-    assert {row[4] for row in opened.values()} == {"100.0%"}
+    rows = _rows(_run("linking/link_scale.py", "--entities", "300", "--folder", str(tmp_path)))
+    of = {stage: [row for row in rows if row["row"].startswith(stage) and "entities" in row]
+          for stage in ("build", "open")}  # fmt: skip
+    for stage, found in of.items():
+        assert [(row["row"], row["entities"]) for row in found] == [
+            (f"{stage} {name}", n) for n in (75, 150, 300) for name in ("graph", "names", "fuzzy")
+        ]
+    assert of["build"][-3]["made"].startswith("300 entities,")
+    assert {row["answered"] for row in of["open"]} == {1.0}
+    assert sum("kept_exponent" in row for row in rows) == 9
 
 
 def test_linking() -> None:
     sizes = ("--names", "300", "--sentences", "40", "--repeats", "1")
     told = _run("linking/linking.py", *sizes, "--peers", "flashtext")
     assert "300 made names, 40 made sentences" in told
-    (flashtext,) = (line.split() for line in told.splitlines() if line.startswith("flashtext"))
-    assert flashtext[3] == "100.00%"  # made names are ASCII letters: the same mentions
-    assert told.count("recall@10") == 2
+    rows = _rows(told)
+    (flashtext,) = (row for row in rows if row.get("peer") == "flashtext")
+    assert flashtext["common"] == 1.0  # made names are ASCII letters: the same mentions
+    assert flashtext["kept_only"] == flashtext["peer_only"] == {}
+    assert sum("recall_at_10" in row for row in rows) == 2

@@ -1,0 +1,105 @@
+"""Run the benchmarks one after the other, and write what they printed beside what is asked.
+
+    python -m benchmarks -o benchmarks/results [--only linking/linking.py ...] [--large] [--again]
+
+Each script is a process of its own with the flags of `benchmarks/asked.py`. What it printed goes
+to FOLDER/TOPIC-SCRIPT.jsonl, whose first line says what the run took, and FOLDER/table.md has it
+all. A script that ended well with the same code and flags is not run again unless `--again`; one
+that fails, or takes longer than `--limit`, is named and the others go on. `--table` only writes the
+table anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.asked import FLAGS, LARGE
+from benchmarks.machine import described
+from benchmarks.running import ROOT, Job, code_of, is_there, results, run
+from benchmarks.table import page
+
+
+def scripts(root: Path = ROOT) -> list[str]:
+    """All that can be run, as `topic/script.py`."""
+    found = sorted((root / "benchmarks").glob("*/*.py"))
+    return [
+        f"{file.parent.name}/{file.name}" for file in found if "__main__" in file.read_text("utf-8")
+    ]
+
+
+def jobs(names: Sequence[str], *, large: bool, root: Path = ROOT) -> list[Job]:
+    flags = LARGE if large else FLAGS
+    return [
+        Job(f"benchmarks/{name}", flags.get(name, ""), large, root)
+        for name in names
+        if not large or name in LARGE
+    ]
+
+
+def on_this_machine(folder: Path) -> None:
+    """Describe the machine in the folder, or end if the folder is another machine's."""
+    path, machine = folder / "machine.json", described()
+    if path.is_file() and json.loads(path.read_text("utf-8")) != machine:
+        raise SystemExit(
+            f"{path} describes another machine or other packages; give another folder, or remove "
+            "this one's results, as a table is of one machine"
+        )
+    path.write_text(json.dumps(machine, indent=1) + "\n", encoding="utf-8")
+
+
+def write_table(folder: Path) -> Path:
+    path = folder / "table.md"
+    machine = json.loads((folder / "machine.json").read_text("utf-8"))
+    path.write_text(page(results(folder), machine), encoding="utf-8")
+    return path
+
+
+def run_all(jobs: Sequence[Job], folder: Path, *, again: bool, limit: float) -> list[str]:
+    """Run what is not there; returns the commands that failed."""
+    failed = []
+    for job in jobs:
+        if not again and is_there(job, folder, code_of(job)):
+            print(f"{job.command}: there already", flush=True)
+            continue
+        print(job.command, flush=True)
+        told = run(job, folder, limit)
+        print(f"    exit {told['exit_code']}, {told['seconds']} s", flush=True)
+        if told["exit_code"] != 0:
+            failed.append(job.command)
+            print("\n".join(f"    {line}" for line in told["error"]), flush=True)
+        write_table(folder)
+    return failed
+
+
+def main(root: Path = ROOT) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )  # fmt: skip
+    every = scripts(root)
+    parser.add_argument("-o", "--out", type=Path, default=root / "benchmarks" / "results")
+    parser.add_argument("--only", nargs="+", default=every, choices=every, metavar="SCRIPT")
+    parser.add_argument("--large", action="store_true", help="the sizes of LARGE")
+    parser.add_argument("--again", action="store_true", help="also what is there")
+    parser.add_argument("--limit", type=float, default=1500, help="seconds a script may take")
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    failed: list[str] = []
+    if not asked.table:
+        on_this_machine(asked.out)
+        chosen = jobs(asked.only, large=asked.large, root=root)
+        failed = run_all(chosen, asked.out, again=asked.again, limit=asked.limit)
+    print(write_table(asked.out))
+    for command in failed:
+        print(f"failed: {command}", file=sys.stderr)
+    if failed:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

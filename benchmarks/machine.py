@@ -1,0 +1,56 @@
+"""What the figures were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16")
+"""Of the processor, those that decide how fast matrix products and strings are."""
+LIBRARIES = ("torch", "numpy", "faiss-cpu", "pyarrow", "tokenizers", "transformers", "duckdb")
+PEERS = ("dgl", "flashtext", "pykeen", "pyoxigraph", "rdflib", "spacy")
+
+
+def described() -> dict[str, Any]:
+    """Processor, cores, memory, kernel, Python, the versions of libraries and peers."""
+    told = Path("/proc/cpuinfo").read_text("utf-8") if Path("/proc/cpuinfo").exists() else ""
+    found = {name: re.search(rf"^{name}\s*: (.*)$", told, re.MULTILINE)
+             for name in ("model name", "flags")}  # fmt: skip
+    model, flags = found["model name"], found["flags"]
+    has = flags[1].split() if flags else []
+    return {
+        "processor": model[1] if model else platform.processor(),
+        "flags": [flag for flag in FLAGS if flag in has],
+        "without": [flag for flag in FLAGS if flag not in has],
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "libraries": {name: _version(name) for name in LIBRARIES},
+        "peers": {name: _version(name) for name in PEERS},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def in_words(machine: dict[str, Any]) -> str:
+    """Two sentences."""
+    packages = {**machine["libraries"], **machine["peers"]}
+    told = ", ".join(f"{name} {found}" for name, found in packages.items() if found)
+    absent = [name for name, found in packages.items() if not found]
+    return (
+        f"{machine['cores']} cores of {machine['processor']} (with "
+        f"{', '.join(machine['flags']) or 'no vector flags'}; without "
+        f"{', '.join(machine['without']) or 'nothing that is looked for'}), "
+        f"{machine['memory_gb']} GB, Linux {machine['kernel']}, Python {machine['python']}. {told}."
+        + (f" Not installed: {', '.join(absent)}." if absent else "")
+    )
