@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,16 +18,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import EvaluationError
+from kept.evaluation.ranks.counting import (
+    Comparable,
+    KnownColumns,
+    RankCounts,
+    Ties,
+    count,
+    rank_scores,
+)
+
+__all__ = [
+    "NOT_A_CANDIDATE", "OUTSIDE", "SLOTS", "Direction", "Filter", "HasComparer", "HasScores",
+    "RankCounts", "RankingResult", "ScoresFunction", "Ties", "rank", "rank_scores",
+]  # fmt: skip
 
 Direction = Literal["head", "relation", "tail"]
-Ties = Literal["optimistic", "realistic", "pessimistic"]
 SLOTS: dict[Direction, int] = {"head": 0, "relation": 1, "tail": 2}
 OUTSIDE = "an id outside the graph"
 NOT_A_CANDIDATE = "the answer is not among the candidates"
 _MAX_ROWS = 256  # more questions at once make no matrix product faster, only larger
-_COUNT_NUMBERS = 1 << 17  # compare in pieces whose result stays in the cache
-_EXACT_IN_FLOAT32 = 1 << 24
-_LONG_ROW = 4096  # from here on a call a row costs less than a number in place of a byte
 
 
 class ScoresFunction(Protocol):
@@ -43,23 +52,13 @@ class HasScores(Protocol):
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor: ...
 
 
-@dataclass(frozen=True, eq=False)
-class RankCounts:
-    """Numbers of candidates above the answer and tied with it (itself excluded), `[batch]`.
+@runtime_checkable
+class HasComparer(Protocol):
+    """What makes numbers in the order of its scores for less, where only ranks are asked for."""
 
-    >>> RankCounts(np.array([2]), np.array([1])).ranks("realistic")
-    array([3.5])
-    """
-
-    n_greater: NDArray[np.int64]
-    n_equal: NDArray[np.int64]
-
-    def ranks(self, ties: Ties) -> NDArray[np.float64]:
-        """Ranks from 1: best, mean or worst place among equal scores."""
-        shares: dict[Ties, float] = {"optimistic": 0.0, "realistic": 0.5, "pessimistic": 1.0}
-        if ties not in shares:
-            raise EvaluationError(f"tie rule {ties!r} is unknown; take one of {sorted(shares)}")
-        return np.asarray(1 + self.n_greater + shares[ties] * self.n_equal, dtype=np.float64)
+    def comparer(self, direction: Direction, /) -> Callable[[Tensor], Comparable]:
+        """A function of `triples [batch 3]`; it may hold what they share."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +89,9 @@ class Filter:
                 f"known triples hold ids outside {n_entities} entities and {n_relations} relations"
             )
         self._answers = {
-            direction: _csr(self._keys(direction, triples), triples[:, slot])
+            direction: _csr(
+                self._keys(direction, triples), triples[:, slot], self.n_candidates(direction)
+            )
             for direction, slot in SLOTS.items()
         }
 
@@ -105,17 +106,18 @@ class Filter:
         self, direction: Direction, triples: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows of `triples [batch 3]` and their known answers, both `[known]`; the gold is one."""
+        return self.known_columns(direction, triples).listed()
+
+    def known_columns(self, direction: Direction, triples: NDArray[np.int64]) -> KnownColumns:
+        """The known answers of each of `triples [batch 3]`; the gold is one."""
         table = self._answers[direction]
         if not len(table.keys):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+            return KnownColumns.none(len(triples))
         keys = self._keys(direction, triples)
         place = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
         found = table.keys[place] == keys
         starts = np.where(found, table.offsets[place], 0)
-        counts = np.where(found, table.offsets[place + 1] - table.offsets[place], 0)
-        rows = np.repeat(np.arange(len(triples)), counts)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return rows, table.answers[np.repeat(starts, counts) + within]
+        return KnownColumns(starts, np.where(found, table.offsets[place + 1], 0), table.answers)
 
     def _keys(self, direction: Direction, triples: NDArray[np.int64]) -> NDArray[np.int64]:
         first, second, size = {
@@ -209,53 +211,6 @@ class RankingResult:
         return self.ranks
 
 
-def rank_scores(scores: Tensor, gold: Tensor, mask: Tensor | None) -> RankCounts:
-    """Compare the gold score of each row with those of its competitors.
-
-    Shapes: `scores [batch candidate]`, `gold` int `[batch]` (column of the answer), `mask` bool
-    `[batch candidate]`, True = competes; None lets all compete. The gold's own mask is ignored.
-    EvaluationError: a score is NaN.
-    """
-    if bool(torch.isnan(scores.max() if scores.numel() else scores.sum())):
-        raise EvaluationError("a score is NaN; check the model's weights and its training loss")
-    gold_scores = scores.gather(1, gold[:, None])
-    is_plain = scores.device.type == "cpu" and scores.dtype in (torch.float32, torch.float64)
-    if mask is None and is_plain and scores.shape[1] >= _LONG_ROW:
-        return _counted_by_row(scores.detach().numpy(), gold_scores.detach().numpy())
-    n_greater, n_equal = [], []
-    step = max(1, _COUNT_NUMBERS // max(1, scores.shape[1]))
-    for start in range(0, len(scores), step):
-        rows = slice(start, start + step)
-        competes = None if mask is None else mask[rows].scatter(1, gold[rows, None], True)
-        greater = _count(torch.gt, scores[rows], gold_scores[rows], competes)
-        n_greater.append(greater)
-        n_equal.append(_count(torch.ge, scores[rows], gold_scores[rows], competes) - greater - 1)
-    return RankCounts(_cat(n_greater), _cat(n_equal))
-
-
-def _counted_by_row(scores: NDArray[Any], gold_scores: NDArray[Any]) -> RankCounts:
-    """As `rank_scores` where all compete: one byte a score, and a row stays in the cache."""
-    found = np.empty(scores.shape[1], bool)
-    counts = np.zeros((2, len(scores)), np.int64)
-    for i, (row, gold_score) in enumerate(zip(scores, gold_scores, strict=True)):
-        counts[0, i] = np.count_nonzero(np.greater(row, gold_score, out=found))
-        counts[1, i] = np.count_nonzero(np.equal(row, gold_score, out=found)) - 1
-    return RankCounts(*counts)
-
-
-def _count(
-    compare: Callable[..., Tensor], scores: Tensor, gold_scores: Tensor, competes: Tensor | None
-) -> Tensor:
-    """Ones and zeros of the scores' own type: only that comparison is vectorised, and its sum."""
-    exact = scores.dtype in (torch.float32, torch.float64)
-    ones = torch.empty_like(scores, dtype=scores.dtype if exact else torch.float32)
-    compare(scores, gold_scores, out=ones)
-    if competes is not None:
-        ones *= competes
-    wide = torch.float64 if scores.shape[1] > _EXACT_IN_FLOAT32 else None
-    return ones.sum(1, dtype=wide)
-
-
 def rank(
     scorer: ScoresFunction | HasScores,
     triples: NDArray[np.integer],
@@ -279,7 +234,6 @@ def rank(
     inside = _inside(rows, filter.n_entities, filter.n_relations)
     _skip(skipped, OUTSIDE, int((~inside).sum()) * len(directions))
     columns = None if isinstance(candidates, str) else _columns(candidates, filter.n_entities)
-    function = scorer.scores if isinstance(scorer, HasScores) else scorer
     slots, scored, greater, equal = [], [], [], []
     for direction in directions:
         chosen = None if direction == "relation" else columns
@@ -290,6 +244,7 @@ def rank(
             questions = questions[can_win]
         n_columns = filter.n_candidates(direction) + (0 if chosen is None else len(chosen))
         step = max(1, min(_MAX_ROWS, byte_budget // (4 * n_columns)))
+        function = _compared(scorer, direction)
         for start in range(0, len(questions), step):
             block = questions[start : start + step]
             counts = _rank_block(function, direction, block, filter, chosen)
@@ -311,6 +266,15 @@ def rank(
     )
 
 
+def _compared(
+    scorer: ScoresFunction | HasScores, direction: Direction
+) -> Callable[[Tensor], Comparable]:
+    if isinstance(scorer, HasComparer):
+        return scorer.comparer(direction)
+    function = scorer.scores if isinstance(scorer, HasScores) else scorer
+    return lambda triples: Comparable(function(direction, triples))
+
+
 def _columns(candidates: NDArray[np.integer], n_entities: int) -> NDArray[np.int64]:
     """Sorted and distinct; raises for ids out of range, -1 included."""
     ids = np.asarray(candidates, np.int64).ravel()
@@ -324,42 +288,34 @@ def _columns(candidates: NDArray[np.integer], n_entities: int) -> NDArray[np.int
 
 
 def _rank_block(
-    function: Callable[[Direction, Tensor], Tensor],
+    function: Callable[[Tensor], Comparable],
     direction: Direction,
     block: NDArray[np.int64],
     filter: Filter,
     columns: NDArray[np.int64] | None,
 ) -> RankCounts:
-    """Count over all columns, then subtract the known answers: O(answers), no mask."""
+    """Compare with all columns but the known answers: O(answers), no mask."""
     with torch.no_grad():
-        scores = function(direction, torch.from_numpy(block))
-    expected = (len(block), filter.n_candidates(direction))
-    if tuple(scores.shape) != expected:
+        compared = function(torch.from_numpy(block))
+    values, expected = compared.values, (len(block), filter.n_candidates(direction))
+    if tuple(values.shape) != expected:
         raise EvaluationError(
-            f"scores for {direction}s have shape {tuple(scores.shape)}, {expected=}"
+            f"scores for {direction}s have shape {tuple(values.shape)}, {expected=}"
         )
-    gold, (known_rows, known) = block[:, SLOTS[direction]], filter.known(direction, block)
-    others = known != gold[known_rows]
-    known_rows, known = known_rows[others], known[others]
+    gold, known = block[:, SLOTS[direction]], filter.known_columns(direction, block)
     if columns is not None:
-        scores = scores[:, torch.from_numpy(columns).to(scores.device)]
-        gold = np.searchsorted(columns, gold)
-        competing = np.isin(known, columns)
-        known_rows, known = known_rows[competing], np.searchsorted(columns, known[competing])
-    gold_columns = torch.from_numpy(gold).to(scores.device)
-    counts = rank_scores(scores, gold_columns, None)
-    there = [torch.from_numpy(array).to(scores.device) for array in (known_rows, known)]
-    known_scores = scores[there[0], there[1]]
-    gold_scores = scores.gather(1, gold_columns[:, None])[:, 0].index_select(0, there[0])
+        compared = replace(compared, values=values[:, torch.from_numpy(columns).to(values.device)])
+        gold, known = np.searchsorted(columns, gold), _among(columns, known)
+    return count(compared, torch.from_numpy(gold).to(values.device), known)
 
-    def rows_where(holds: Tensor) -> NDArray[np.int64]:
-        chosen = known_rows.take(np.flatnonzero(holds.cpu().numpy()))
-        return np.bincount(chosen, minlength=len(block))
 
-    return RankCounts(
-        counts.n_greater - rows_where(known_scores > gold_scores),
-        counts.n_equal - rows_where(known_scores == gold_scores),
-    )
+def _among(columns: NDArray[np.int64], known: KnownColumns) -> KnownColumns:
+    """Those that are among `columns`, by their places there."""
+    rows, answers = known.listed()
+    is_there = np.isin(answers, columns)
+    ends = np.cumsum(np.bincount(rows[is_there], minlength=len(known.starts)))
+    starts = np.concatenate([[0], ends[:-1]])[: len(ends)]
+    return KnownColumns(starts, ends, np.searchsorted(columns, answers[is_there]))
 
 
 def _inside(triples: NDArray[np.int64], n_entities: int, n_relations: int) -> NDArray[np.bool_]:
@@ -367,20 +323,19 @@ def _inside(triples: NDArray[np.int64], n_entities: int, n_relations: int) -> ND
     return np.asarray(((triples >= 0) & (triples < sizes)).all(1))
 
 
-def _csr(keys: NDArray[np.int64], answers: NDArray[np.int64]) -> _Answers:
-    order = np.lexsort((answers, keys))
-    keys, answers = keys[order], answers[order]
-    repeated = (keys[1:] == keys[:-1]) & (answers[1:] == answers[:-1])
-    distinct = np.append(True, ~repeated)[: len(keys)]
-    unique, starts = np.unique(keys[distinct], return_index=True)
-    offsets = np.append(starts, distinct.sum()).astype(np.int64)
-    return _Answers(unique, offsets, answers[distinct])
-
-
-def _cat(parts: list[Tensor]) -> NDArray[np.int64]:
-    if not parts:
-        return np.zeros(0, np.int64)
-    return np.asarray(torch.cat(parts).cpu().numpy(), dtype=np.int64)
+def _csr(keys: NDArray[np.int64], answers: NDArray[np.int64], n_answers: int) -> _Answers:
+    """`keys` and `answers` below `n_answers`, each pair once."""
+    if int(keys.max(initial=0)) < np.iinfo(np.int64).max // max(n_answers, 1):  # one number a pair
+        pairs = np.sort(keys * n_answers + answers)
+        keys, answers = np.divmod(pairs, n_answers)
+    else:
+        order = np.lexsort((answers, keys))
+        keys, answers = keys[order], answers[order]
+    is_first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+    distinct = is_first | np.append(True, answers[1:] != answers[:-1])[: len(keys)]
+    keys, answers, is_first = keys[distinct], answers[distinct], is_first[distinct]
+    starts = np.flatnonzero(is_first)
+    return _Answers(keys[starts], np.append(starts, len(keys)), answers)
 
 
 def _skip(skipped: dict[str, int], reason: str, n: int) -> None:

@@ -8,13 +8,15 @@ Axis legend: batch, candidate, entity (rows of a table), negative (sampled for o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag, pad
+
+from kept.evaluation.ranks.counting import Comparable
 
 Norm = Literal[1, 2]
 TINY = 1e-20  # keeps the gradient of a square root finite at 0
@@ -42,12 +44,64 @@ def negative_distances(queries: Tensor, candidates: Tensor, norm: Norm) -> Tenso
         return -torch.cdist(queries, candidates)
     wide = _at_least_min_rows(queries)
     result = wide.new_empty(len(wide), len(candidates))
-    doubled, squares = -2 * wide, wide.square().sum(1, keepdim=True)
-    for columns in _columns(len(candidates)):
-        part = candidates[columns]
-        tile = torch.addmm(part.square().sum(1), doubled, part.T)
-        torch.neg(tile.add_(squares).clamp_(min=0).sqrt_(), out=result[:, columns])
+    squares = wide.square().sum(1, keepdim=True)
+    for columns, tile in _without_squares(wide, candidates, None):
+        torch.sub(squares, tile, out=tile).clamp_(min=0).sqrt_()
+        torch.neg(tile, out=result[:, columns])
     return result[: len(queries)]
+
+
+def distance_comparer(candidates: Tensor) -> Callable[[Tensor], Comparable]:
+    """A function of queries that compares as `negative_distances` in the L2 norm does.
+
+    What it makes is `-||q - c||^2`, before a sum that rounding took below 0 is set to 0: the same
+    numbers, without a square root for each. `Comparable.tied` finds which of them have the root of
+    the answer's. `candidates` are float32 or float64 and must not change meanwhile.
+    """
+    squares_of_candidates = [candidates[c].square().sum(1) for c in _columns(len(candidates))]
+
+    def compare(queries: Tensor) -> Comparable:
+        wide = _at_least_min_rows(queries)
+        result = wide.new_empty(len(wide), len(candidates))
+        squares = wide.square().sum(1, keepdim=True)
+        for columns, tile in _without_squares(wide, candidates, squares_of_candidates):
+            torch.sub(tile, squares, out=result[:, columns])
+        return Comparable(result[: len(queries)], _with_the_same_root)
+
+    return compare
+
+
+def _without_squares(
+    queries: Tensor, candidates: Tensor, squares: list[Tensor] | None
+) -> Iterator[tuple[slice, Tensor]]:
+    """Tiles of `2 q.c - |c|^2`; `squares` are `|c|^2` of each tile where they are known."""
+    doubled = 2 * queries
+    for i, columns in enumerate(_columns(len(candidates))):
+        part = candidates[columns]
+        known = part.square().sum(1) if squares is None else squares[i]
+        yield columns, torch.addmm(known, doubled, part.T, beta=-1)
+
+
+def _with_the_same_root(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and greatest number that has the distance of each of `values`, negative squares.
+
+    A root has few squares, as rounding takes it to half as many digits of the exponent; 0 has all
+    that rounding took below 0.
+    """
+    squares = -values
+    roots = squares.clamp(min=0).sqrt()
+    ends = []
+    for towards in (torch.inf, 0.0):
+        end, limit = squares, torch.full_like(squares, towards)
+        while True:
+            following = torch.nextafter(end, limit)
+            same = (following.sqrt() == roots) & (following != end)
+            if not same.any():
+                break
+            end = torch.where(same, following, end)
+        ends.append(end)
+    is_zero = roots == 0
+    return (-ends[0]).masked_fill(is_zero, 0.0), (-ends[1]).masked_fill(is_zero, torch.inf)
 
 
 def negative_moduli(queries: Tensor, candidates: Tensor) -> Tensor:

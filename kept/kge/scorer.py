@@ -9,6 +9,7 @@ Axis legend: batch, entity, candidate, negative, width (real numbers a vector).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn.functional import embedding
 
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
+from kept.evaluation.ranks.counting import Comparable
 
 
 class Scorer(nn.Module, ABC):
@@ -140,6 +142,10 @@ class Scorer(nn.Module, ABC):
         if direction == "tail":
             return self.score_tails(head, relation)
         return self.score_relations(head, tail)
+
+    def comparer(self, direction: Direction, /) -> Callable[[Tensor], Comparable]:
+        """What `rank` asks in place of `scores`: numbers that rise with them may cost less."""
+        return lambda triples: Comparable(self.scores(direction, triples))
 
     def _ids(self, triples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         head, relation, tail = triples.to(self.entities.device, torch.int64).unbind(-1)

@@ -18,9 +18,12 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from kept.errors import ConfigError
+from kept.evaluation.ranking import Direction
+from kept.evaluation.ranks.counting import Comparable
 from kept.kge.comparisons import (
     TINY,
     Norm,
+    distance_comparer,
     moduli_sum,
     negative_distances,
     negative_moduli,
@@ -58,6 +61,22 @@ class DistanceScorer(QueryScorer):
         super().__init__(
             n_entities=n_entities, n_relations=n_relations, width=width, generator=generator
         )
+
+    def comparer(self, direction: Direction, /) -> Callable[[Tensor], Comparable]:
+        """By squares of L2 distances to entities: they rise as the distances do."""
+        has_bounds = self.entities.dtype in (torch.float32, torch.float64)
+        if self.norm != 2 or direction == "relation" or not has_bounds:
+            return super().comparer(direction)
+        compare = distance_comparer(self.entities.detach())
+
+        def compared(triples: Tensor) -> Comparable:
+            head, relation, tail = self._ids(triples)
+            relations = embedding(relation, self.relations)
+            if direction == "head":
+                return compare(self.head_queries(relations, embedding(tail, self.entities)))
+            return compare(self.tail_queries(embedding(head, self.entities), relations))
+
+        return compared
 
 
 class BilinearScorer(QueryScorer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kept.errors import EvaluationError
-from kept.evaluation import ranking
 from kept.evaluation.ranking import SLOTS, Filter, rank, rank_scores
+from kept.evaluation.ranks import counting
+from kept.evaluation.ranks.counting import Comparable, KnownColumns, count
 
 N_ENTITIES, N_RELATIONS = 9, 4
 DIRECTIONS = ("head", "relation", "tail")
@@ -115,25 +117,48 @@ def test_one_direction_of_a_result():
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000), dtype=st.sampled_from([torch.float32, torch.float64]),
-    shape=st.tuples(st.integers(0, 5), st.integers(1, 9)),
+    shape=st.tuples(st.integers(0, 5), st.integers(1, 9)), is_squared=st.booleans(),
 )  # fmt: skip
-def test_long_rows_are_counted_as_short_ones(seed: int, dtype: torch.dtype, shape: Any):
+def test_long_rows_are_counted_as_short_ones(
+    seed: int, dtype: torch.dtype, shape: Any, is_squared: bool
+):
     generator = np.random.default_rng(seed)
     values = generator.choice([-np.inf, -1.0, 0.0, -0.0, 2.0, np.inf], shape)
-    scores = torch.tensor(values, dtype=dtype, requires_grad=True)
+    numbers = torch.tensor(values, dtype=dtype, requires_grad=True)
     gold = torch.tensor(generator.integers(0, shape[1], shape[0]))
-    expected = rank_scores(scores, gold, None)
+    is_known = generator.random(shape) < 0.3
+    ends = np.cumsum(is_known.sum(1))
+    known = KnownColumns(ends - is_known.sum(1), ends, np.nonzero(is_known)[1])
+    compared = Comparable(numbers, _same_size if is_squared else None)
+    expected = count(compared, gold, known)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "_LONG_ROW", 0)
-        found = rank_scores(scores, gold, None)
-        if scores.numel():
+        patch.setattr(counting, "_LONG_ROW", 0)
+        found = count(compared, gold, known)
+        if numbers.numel():
             with pytest.raises(EvaluationError, match="NaN"):
-                rank_scores(scores + torch.nan, gold, None)
-    assert found.n_greater.tolist() == expected.n_greater.tolist()
-    assert found.n_equal.tolist() == expected.n_equal.tolist()
-    assert np.all(values[np.arange(shape[0]), gold] == values.max(1, initial=-np.inf)) == (
-        not found.n_greater.any()
-    )
+                count(replace(compared, values=numbers + torch.nan), gold, known)
+    scores = np.minimum(values, 0) if is_squared else values  # as `_same_size` has it
+    golds = scores[np.arange(shape[0]), gold][:, None]
+    competes = ~is_known
+    competes[np.arange(shape[0]), gold] = False
+    for counts in (expected, found):
+        assert counts.n_greater.tolist() == ((scores > golds) & competes).sum(1).tolist()
+        assert counts.n_equal.tolist() == ((scores == golds) & competes).sum(1).tolist()
+
+
+def _same_size(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Bounds of what ties where the score of a number above 0 is 0."""
+    is_zero = values >= 0
+    return values.masked_fill(is_zero, 0.0), values.masked_fill(is_zero, torch.inf)
+
+
+def test_answers_whose_pairs_have_no_number_are_filtered_all_the_same():
+    """With so many entities a query and its answer are numbered beyond 64 bits."""
+    n = 2**31 - 1
+    triples = np.array([[n - 1, n - 1, n - 1], [n - 1, n - 1, 0], [n - 1, n - 1, n - 1], [0, 0, 7]])
+    known = Filter({"a": triples}, n_entities=n, n_relations=n)
+    rows, answers = known.known("tail", triples[[3, 0]])
+    assert (rows.tolist(), answers.tolist()) == ([0, 1, 1], [7, 0, n - 1])
 
 
 def test_metrics_of_known_ranks():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
-from kept.kge import comparisons
+from kept.evaluation.ranking import Filter, rank
+from kept.kge import comparisons, make_scorer
 from kept.kge.comparisons import (
     looked_up,
     moduli_sum,
@@ -116,3 +120,59 @@ def test_a_distance_of_zero_has_no_gradient():
     assert not queries.grad.any()
     assert table.grad is not None
     assert not table.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_which_squares_share_a_root(dtype: torch.dtype):
+    """The bounds hold what has the root, and what follows them has not."""
+    tiny, huge = torch.finfo(dtype).smallest_normal, torch.finfo(dtype).max
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.exp2(60 * torch.rand(3000, generator=generator, dtype=dtype) - 30)
+    ends = torch.tensor([-1.0, -tiny, -0.0, 0.0, tiny / 4, tiny, 1.0, 2.0, 4.0, huge, torch.inf])
+    squares = torch.cat([ends.to(dtype), drawn, torch.nextafter(drawn, drawn + 1)])
+    low, high = comparisons._with_the_same_root(-squares)
+
+    def root(values: Tensor) -> Tensor:
+        return (-values).clamp(min=0).sqrt()
+
+    assert torch.equal(root(low), root(squares.neg()))
+    assert torch.equal(root(high), root(squares.neg()))
+    assert ((low <= -squares) & (-squares <= high)).all()
+    infinite = torch.full_like(low, torch.inf)
+    below, above = torch.nextafter(low, -infinite), torch.nextafter(high, infinite)
+    assert (root(below)[below != low] > root(low)[below != low]).all()
+    assert (root(above)[above != high] < root(high)[above != high]).all()
+    assert (low < high).float().mean() > 0.5  # most have several
+
+
+@pytest.mark.parametrize(("name", "width"), [("transe", 6), ("rotate", 8)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), levels=st.sampled_from([1, 2, 5, 1000]), offset=st.booleans())
+def test_ranks_by_squares_are_ranks_by_distances(
+    name: str, width: int, dtype: torch.dtype, seed: int, levels: int, offset: bool
+):
+    """On few levels many distances tie, some by rounding alone, and many are 0 or below before it
+    is cut off; far from 0 rounding joins still more.
+    """
+    sizes = {"n_entities": 150, "n_relations": 3}
+    generator = torch.Generator().manual_seed(seed)
+    scorer = make_scorer(name, **sizes, width=width, generator=generator, norm=2).to(dtype)
+    with torch.no_grad():
+        shape = scorer.entities.shape
+        table = torch.randint(levels, shape, generator=generator).to(dtype) / 7
+        scorer.entities.copy_(table + 100 * offset)
+        scorer.relations.mul_(torch.randint(2, scorer.relations.shape, generator=generator))
+    draws = np.random.default_rng(seed)
+    known, tested = (draws.integers(0, [150, 3, 150], (n, 3)) for n in (300, 60))
+    by_squares, by_distances = (
+        rank(given, tested, filter=Filter({"known": known}, **sizes), ties="realistic",
+             directions=("head", "relation", "tail"), candidates="all")
+        for given in (scorer, scorer.scores)
+    )  # fmt: skip
+    np.testing.assert_array_equal(by_squares.counts.n_greater, by_distances.counts.n_greater)
+    np.testing.assert_array_equal(by_squares.counts.n_equal, by_distances.counts.n_equal)
+    with torch.no_grad():
+        triples = torch.from_numpy(tested)
+        values = scorer.comparer("tail")(triples).values
+        assert torch.equal(-(-values).clamp(min=0).sqrt(), scorer.scores("tail", triples))

@@ -1,0 +1,1 @@
+"""Places of answers among all candidates."""
