@@ -8,6 +8,7 @@ the candidates of many entities at once: `neighbours` does, and keeps the best o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -174,16 +175,22 @@ def _drawn(
     directions: Directions,
 ) -> tuple[Rows, Rows]:
     """`neighbours` by `random_order`, which draws places in place of shuffling all triples."""
-    starts = graph.out_offsets[entity_ids]
-    n_all = n_out = graph.out_offsets[entity_ids + 1] - starts
+    starts = graph.out_offsets.take(entity_ids)
+    n_all = n_out = graph.out_offsets.take(entity_ids + 1) - starts
     if directions == "both":
-        in_starts = graph.in_offsets[entity_ids]
-        n_all = n_out + graph.in_offsets[entity_ids + 1] - in_starts
+        in_starts = graph.in_offsets.take(entity_ids)
+        n_all = n_out + graph.in_offsets.take(entity_ids + 1) - in_starts
     n_each = np.minimum(n_all, n)
-    is_there = np.tri(n + 1, n, -1, np.bool_).take(n_each, axis=0)
+    if n > _MOST_COMPARED:
+        is_there = np.arange(n) < n_each[:, None]
+    else:
+        is_there = _first_of(n)[0].take(n_each, axis=0)
     places = _draw_places(n_all, is_there, generator)
-    rows = places + starts[:, None]
-    if directions == "both":
+    rows: NDArray[Any] = places
+    if directions == "out":
+        rows += starts.astype(np.uint32)[:, None]  # a graph has fewer than 2**31 triples
+    else:
+        rows = places + starts[:, None]
         into = (places >= n_out[:, None]) & is_there
         rows[into] = graph.in_order[((in_starts - n_out)[:, None] + places)[into]]
     if directions == "both" and graph.has_loop[entity_ids].any():
@@ -194,38 +201,50 @@ def _drawn(
             rows[i, : n_each[i]] = generator.permutation(whole)[:n]
     offsets = np.zeros(len(n_each) + 1, np.int64)
     np.cumsum(n_each, out=offsets[1:])
-    return rows[is_there], offsets
+    return rows[is_there].astype(np.int64, copy=False), offsets
 
 
-def _draw_places(n_all: Rows, is_there: NDArray[np.bool_], generator: np.random.Generator) -> Rows:
-    """Different places below each of `n_all`, in random order, int64 `[entity n]`.
+def _draw_places(
+    n_all: Rows, is_there: NDArray[np.bool_], generator: np.random.Generator
+) -> NDArray[np.uint32]:
+    """Different places below each of `n_all`, in random order, `[entity n]`.
 
     Where `is_there [entity n]` is False they mean nothing. An entity costs what n asks for.
     """
     n = is_there.shape[1]
     if n > _MOST_COMPARED:
-        places = np.zeros(is_there.shape, np.int64)
+        places = np.zeros(is_there.shape, np.uint32)
         for i, n_places in enumerate(n_all.tolist()):
             size = min(n, n_places)
             places[i, :size] = generator.choice(n_places, size, replace=False)
         return places
     # an order by 26 random bits above each number, and behind all what is not there
-    numbers = np.where(np.tri(n + 1, n, -1, np.bool_), np.arange(n, dtype=np.uint32), _LAST)
     bits = generator.integers(0, 2**64, (is_there.size + 1) // 2, np.uint64)
     keys = bits.view(np.uint32)[: is_there.size].reshape(is_there.shape)
     keys &= ~_NUMBER
-    keys |= numbers.take(np.minimum(n_all, n), axis=0)
+    keys |= _first_of(n)[1].take(np.minimum(n_all, n), axis=0)
     keys.sort(axis=1)
     keys &= _NUMBER
-    places = keys.astype(np.int64)
     more = np.flatnonzero(n_all > n)
     if len(more):
         some = _some_places(n_all[more], n, generator)
-        places[more] = some.ravel().take(places[more] * len(more) + np.arange(len(more))[:, None])
-    return places
+        in_order = np.multiply(keys.take(more, axis=0), len(more), dtype=np.int64)
+        in_order += np.arange(len(more))[:, None]
+        keys[more] = some.ravel().take(in_order)
+    return keys
 
 
 _NUMBER, _LAST = np.uint32(_MOST_COMPARED - 1), np.uint32(2**32 - 1)
+
+
+@lru_cache(maxsize=8)
+def _first_of(n: int) -> tuple[NDArray[np.bool_], NDArray[np.uint32]]:
+    """For 0 to n: which of n places are the first so many; their numbers, `_LAST` for the others.
+
+    Both `[n + 1 n]`.
+    """
+    is_first = np.tri(n + 1, n, -1, np.bool_)
+    return is_first, np.where(is_first, np.arange(n, dtype=np.uint32), _LAST)
 
 
 def _some_places(n_all: Rows, n: int, generator: np.random.Generator) -> NDArray[Any]:
@@ -235,10 +254,12 @@ def _some_places(n_all: Rows, n: int, generator: np.random.Generator) -> NDArray
     """
     kind: Any = np.int16 if n_all.max() < 2**15 else np.int32  # the narrower, the faster compared
     last = (n_all - n).astype(kind) + np.arange(n, dtype=kind)[:, None]
-    places: NDArray[Any] = (generator.random(last.shape) * (last + np.float64(1))).astype(kind)
+    drawn = generator.random(last.shape)
+    drawn *= last + np.float64(1)
+    places: NDArray[Any] = drawn.astype(kind)
     for i in range(1, n):
         is_taken = (places[:i] == places[i]).any(axis=0)
-        np.copyto(places[i], last[i], where=is_taken)
+        np.maximum(places[i], last[i] * is_taken, out=places[i])  # none is above the last
     return places
 
 
