@@ -14,8 +14,10 @@ FLAGS = {
     "graphs/readers.py": "--repeat 2",
     "linking/link_scale.py": "--entities 100000",
     "linking/linking_rerankers.py": "--texts 4000 --seeds 1",
+    "linking/processes.py": "--repeats 2",
     "models/encoders.py":
         "--methods kbert,ernie,kadapter,colake --sentences 32 --nodes 256 --repeats 2",
+    "models/intervals.py": "--repeats 2000 --answers 60",
 }  # fmt: skip
 """Where all scripts are to end within an hour on two cores; the rest run without flags."""
 
@@ -142,4 +144,7 @@ ASKED = [
     *(Asked(f"2 workers beside 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
       for work in ("kept link", "kept kg build facts.nt", "kept kg build facts.tsv")),
+    *(Asked(f"the same with 10 million triples, {work}", PROCESSES, {"work": work}, "ratio",
+            at_least=1.6, aim=1.9, against="one worker", large=True)
+      for work in ("kept kg build facts.nt", "kept kg build facts.tsv")),
 ]  # fmt: skip

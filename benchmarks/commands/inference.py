@@ -117,7 +117,8 @@ def measure(method: str, n_texts: int, names: Sequence[str]) -> None:
         tell(
             row="variant of encode", method=method, variant=name, texts=len(linked),
             first_call_s=round(ready, 1), peer_s=round(peer, 3), kept_s=round(ours, 3),
-            times_as_fast=round(peer / ours, 2), cosine=round(float(cosine.mean()), 5), least_cosine=round(float(cosine.min()), 5),
+            times_as_fast=round(peer / ours, 2), cosine=round(float(cosine.mean()), 5),
+            least_cosine=round(float(cosine.min()), 5),
         )  # fmt: skip
     sizes = three_sizes(len(plain))
     runs = [lambda n=n: made.encode(plain[:n], graph) for n in sizes]
@@ -137,10 +138,8 @@ def main() -> None:
     for method in options.methods.split(","):
         measure(method, options.texts, options.variants.split(","))
     with tempfile.TemporaryDirectory() as folder:
-        tell(
-            work="kept link of two sentences, from nothing",
-            s=round(best_of_start(link(Path(folder))), 2),
-        )
+        spent = best_of_start(link(Path(folder)))
+        tell(row="kept link of two sentences, from nothing", kept_s=round(spent, 2))
 
 
 if __name__ == "__main__":

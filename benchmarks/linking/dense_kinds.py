@@ -1,10 +1,13 @@
 """Kinds of vector index beside exact search: recall, size, milliseconds a query, growth.
 
     python benchmarks/linking/dense_kinds.py [--entities 10000,20000,40000] [--width 128]
+        [--kinds ivf,pq]
 
 Clustered unit vectors (seeded), one a made entity; queries lie between two of them
 (`DenseIndex.report`). "pq" keeps a byte for eight numbers and compares what it fetches by the
-vectors. JSON lines; at the end the exponents: build time grows as entities to that power.
+vectors. Inverted lists ("ivf", "pq") are made of eight times as many: they are for a million and
+more, and below 65,000 all vectors train their lists, whose cost then grows as n to the power 1.5.
+JSON lines; at the end the exponents.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from entity_linking.dense.index import DenseIndex
 from kg_loaders import Text, TextKind, graph_from_records
 
 N_CLUSTERS, N_QUERIES, SPREAD = 400, 200, 0.6
+N_NOISES = 50_021
+"""A prime, so that no two of the first 20 million texts have the same centre and noise."""
+TIMES_LARGER = {"ivf": 8, "pq": 8}
 
 
 class Clustered:
@@ -36,12 +42,13 @@ class Clustered:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self._centres = np.random.default_rng(0).standard_normal((N_CLUSTERS, width))
+        draws = np.random.default_rng(0)
+        self._centres = draws.standard_normal((N_CLUSTERS, width), np.float32)
+        self._noises = SPREAD * draws.standard_normal((N_NOISES, width), np.float32)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        numbers = [int(text.split()[1]) for text in texts]
-        noise = np.stack([np.random.default_rng(n).standard_normal(self.width) for n in numbers])
-        vectors = self._centres[np.array(numbers) % N_CLUSTERS] + SPREAD * noise
+        numbers = np.array([int(text.split()[1]) for text in texts])
+        vectors = self._centres[numbers % N_CLUSTERS] + self._noises[numbers % N_NOISES]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / lengths, np.float32)
 
@@ -73,9 +80,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entities", default="10000,20000,40000")
     parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--kinds", default=",".join(get_args(Kind)))
     asked = parser.parse_args()
-    sizes, encoder = [int(n) for n in asked.entities.split(",")], Clustered(asked.width)
-    for kind in get_args(Kind):
+    encoder = Clustered(asked.width)
+    for kind in asked.kinds.split(","):
+        sizes = [int(n) * TIMES_LARGER.get(kind, 1) for n in asked.entities.split(",")]
         rows = [measure(n, kind, encoder) for n in sizes]
         for row in rows:
             tell(row="vector index", **row)

@@ -4,12 +4,13 @@
 
 `memory`: the peak of a process that trains CoLAKE for two steps and writes its checkpoint and its
 model, at three sizes, and the line through them carried to 4.8 million rows; of one size
-(`--rows 4800000 --case ...`) the peak alone; of two processes that share the table out those of
-both. `without_files` is the peak of memory that no file backs, which the system cannot take back.
-`update`: 4,096 and 20,000 touched rows of a table of 1,000,000 x 200 beside torch's fused AdamW
-over all; ours alone with 4,096 rows of smaller tables (no more should be needed for a larger one)
-and with fewer rows of this one. `softmax`: forward, backward of 512 golds over three sizes up to
-1,000,000 entities beside the full softmax. One CPU, best of three, JSON lines.
+(`--rows 4800000 --case ...`) the peak alone; where two processes share the table out (a `--case`
+of its own) those of both. `without_files` is the peak of memory that no file backs, which the
+system cannot take back. `update`: 4,096 and 20,000 touched rows of a table of 1,000,000 x 200
+beside torch's fused AdamW over all; ours alone with 4,096 rows of smaller tables (no more should be
+needed for a larger one) and with fewer rows of this one. `softmax`: forward, backward of 512 golds
+over three sizes up to 1,000,000 entities beside the full softmax. One CPU, best of three, JSON
+lines.
 """
 
 from __future__ import annotations
@@ -290,7 +291,8 @@ def main() -> None:
         print(*peak_of(options.peak, options.case, options.folder))
         return
     sizes = [int(each) for each in options.rows.split(",")]
-    cases = [options.case] if options.case else [*CASES]
+    alone = [case for case, given in CASES.items() if "shard" not in given]
+    cases = [options.case] if options.case else alone
     parts = {"memory": lambda: memory(sizes, cases), "update": update, "softmax": softmax}
     for name, part in parts.items():
         if options.only in (None, name):
