@@ -69,11 +69,20 @@ def kg_to_dgl(graph: KnowledgeGraph) -> Any:
 
     Raises `MissingExtraError` without DGL.
     """
-    try:
-        import dgl
-    except ImportError as error:
-        raise MissingExtraError("kg_to_dgl needs DGL: pip install 'kept[dgl]'") from error
+    dgl = imported_dgl("kg_to_dgl")
     head, relation, tail = torch.from_numpy(graph.triples.T.astype(np.int64))
     made = dgl.graph((head, tail), num_nodes=graph.n_entities)
     made.edata["relation"] = relation
     return made
+
+
+def imported_dgl(wish: str) -> Any:
+    """The module `dgl`; raises `MissingExtraError`, which says that `wish` needs it, without."""
+    try:
+        import dgl
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{wish} needs DGL: pip install 'kept[dgl]' (Python 3.11: no later one has a DGL that "
+            "imports beside torch), or take torch-geometric's graphs"
+        ) from error
+    return dgl

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from entity_linking.mentions import Candidate, Link, Mention
 from kept.errors import BatchError, MissingExtraError
+from kept.graphs.exchange import imported_dgl
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import is_anchor
 
@@ -59,10 +60,7 @@ def to_dgl(graph: WordKnowledgeGraph, *, complete: bool = False) -> Any:
 
     Raises `MissingExtraError` when DGL is not installed.
     """
-    try:
-        import dgl
-    except ImportError as error:
-        raise MissingExtraError("to_dgl needs DGL: pip install 'kept[dgl]'") from error
+    dgl = imported_dgl("to_dgl")
     typed = list(_typed_edges(graph, complete))
     edges = {kind: tuple(torch.from_numpy(column.copy()) for column in e.T) for kind, e, _ in typed}
     counts = {kind.name.lower(): int((graph.kinds == kind).sum()) for kind in NodeKind}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import ConfigError, MissingExtraError
+from kept.graphs.exchange import imported_dgl
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.neighbours import Directions, Policy, neighbours
@@ -206,10 +207,7 @@ def _as_hetero_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> A
 
 
 def _as_dgl(found: Subgraph, graph: KnowledgeGraph, _places: Tensor) -> Any:
-    try:
-        import dgl
-    except ImportError as error:
-        raise MissingExtraError("form 'dgl' needs DGL: pip install 'kept[dgl]'") from error
+    dgl = imported_dgl("form 'dgl'")
     heads, tails = torch.from_numpy(np.ascontiguousarray(found.ends.T))
     made = dgl.graph((heads, tails), num_nodes=len(found.entities))
     made.ndata["entity"] = torch.from_numpy(found.entities)
