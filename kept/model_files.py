@@ -47,6 +47,7 @@ BESIDE = (
     "encoder.json", EXTENDED, NEW_ROWS,
 )  # fmt: skip
 N_NAMED = 5
+ROWS_AT_ONCE = 1 << 13
 
 
 def seal_model(folder: str | Path) -> None:
@@ -100,7 +101,10 @@ def require_finite(tensors: nn.Module | Mapping[str, Tensor], place: str | Path)
 def _is_number(value: Tensor, *, is_mask: bool) -> bool:
     if is_mask:
         value = value.masked_fill(value == -torch.inf, 0)
-    return bool(torch.isfinite(value).all())
+    parts = (
+        torch.split(value, ROWS_AT_ONCE) if value.dim() else (value,)
+    )  # a table takes no copy of itself
+    return all(bool(torch.isfinite(part).all()) for part in parts)
 
 
 @contextmanager

@@ -52,10 +52,14 @@ class LabelVectors:
         known = torch.zeros(graph.n_entities, dtype=torch.bool, device=self.words.device)
         for start in range(0, graph.n_entities, LABELS_AT_ONCE):
             stop = min(start + LABELS_AT_ONCE, graph.n_entities)
-            names = graph.labels(np.arange(start, stop))
-            means = mean_pieces(names, self.words, self.tokenizer)
-            vectors[start:stop], known[start:stop] = means
+            found = self.of(graph, np.arange(start, stop))
+            vectors[start:stop], known[start:stop] = found.vectors, found.known
         return EntityVectors(vectors, known)
+
+    def of(self, graph: KnowledgeGraph, entities: NDArray[np.int64]) -> EntityVectors:
+        """Those of some entities."""
+        names = graph.labels(entities)
+        return EntityVectors(*mean_pieces(names, self.words, self.tokenizer))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,7 @@ from kept.randomness import generator
 from kept.training.config import TrainConfig
 from kept.training.costs import peak_memory_mib
 from kept.training.loop import train
+from kept.training.processes.shards import tables_in_parts
 from kept.training.processes.together import leave
 from kept.training.row_adagrad import RowAdagrad
 from kept.training.row_adam import RowAdam
@@ -111,12 +112,13 @@ def peak_of(n_rows: int, case: str, folder: str) -> tuple[float, float]:
         host=host.config.to_dict(), n_entities=n_rows, n_relations=10,
         entity_table=given["entity_table"],
     )  # fmt: skip
-    model = KnowledgeForPreTraining.of(CoLAKE(config, host=host), {"masked_nodes": {}})
     how = TrainConfig(
         steps=2, batch_size=16, device="cpu", threads=1, checkpoint_seconds=None,
         row_optimiser=given["row_optimiser"], gradient_norms_every=None,
         shard=given.get("shard", ()),
     )  # fmt: skip
+    with tables_in_parts(how):
+        model = KnowledgeForPreTraining.of(CoLAKE(config, host=host), {"masked_nodes": {}})
     with anonymous() as peaks:
         result = train(model, Made(n_rows), how, folder)
     leave()

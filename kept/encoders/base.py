@@ -27,6 +27,7 @@ from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import PAD_ROW, KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.part_table import PartTable
 from kept.layers.rows import RowTable
 from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
@@ -138,6 +139,13 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     def freeze(self) -> None:
         """Freeze what this model never trains; called after construction and loading."""
 
+    def _init_weights(self, module: nn.Module) -> None:
+        """As Hugging Face's, in a part of a table too."""
+        if isinstance(module, PartTable):
+            module.draw(self.config.initializer_range or 0.02)
+        else:
+            super()._init_weights(module)
+
     @classmethod
     def from_pretrained(
         cls: type[Model],
@@ -166,6 +174,9 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
                 f"{name_or_path} does not fit {cls.__name__}: missing {missing}, "
                 f"unexpected {unexpected}"
             )
+        for module in model.modules():
+            if isinstance(module, PartTable):
+                module.keep_own()
         require_finite(model, name_or_path)
         model.freeze()
         if graph is not None:

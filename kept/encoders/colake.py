@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
-from kept.layers.host_table import HostTable
+from kept.layers.part_table import entity_table, held_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, mean_pieces
@@ -90,11 +89,11 @@ class CoLAKE(KnowledgeEncoder):
     def __init__(self, config: CoLAKEConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
         embedding = hosts.word_table(self.host).embedding_dim
-        n_rows = config.n_entities + N_SPECIAL_ROWS
-        self.entity_embeddings = (
-            HostTable(n_rows, embedding)
-            if config.entity_table == "host"
-            else nn.Embedding(n_rows, embedding, sparse=config.sparse_entities)
+        self.entity_embeddings = entity_table(
+            config.n_entities + N_SPECIAL_ROWS,
+            embedding,
+            sparse=config.sparse_entities,
+            on_host=config.entity_table == "host",
         )
         self.relation_embeddings = nn.Embedding(
             config.n_relations + N_SPECIAL_ROWS, embedding, padding_idx=PAD_ROW
@@ -195,15 +194,13 @@ class CoLAKE(KnowledgeEncoder):
         self.require_graph(graph)
         words = hosts.word_table(self.host).weight
         relation_names = [graph.relation_label(i) for i in range(graph.n_relations)]
-        for table, n_rows in (
-            (self.entity_embeddings, graph.n_entities),
-            (self.relation_embeddings, graph.n_relations),
-        ):
-            for start in range(0, n_rows, LABELS_AT_ONCE):
-                stop = min(start + LABELS_AT_ONCE, n_rows)
-                names = relation_names[start:stop]
-                if table is self.entity_embeddings:
-                    names = graph.labels(np.arange(start, stop))
+        for table in (self.entity_embeddings, self.relation_embeddings):
+            for rows in held_rows(table, N_SPECIAL_ROWS, LABELS_AT_ONCE):
+                ids = (rows - N_SPECIAL_ROWS).numpy()
+                names = (
+                    [relation_names[i] for i in ids]
+                    if table is self.relation_embeddings
+                    else graph.labels(ids)
+                )
                 means, known = mean_pieces(names, words, tokenizer)
-                rows = known.nonzero().squeeze(1)
-                table.weight[rows + start + N_SPECIAL_ROWS] = means[rows]
+                put_rows(table, rows[known], means[known])

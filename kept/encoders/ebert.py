@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
@@ -23,10 +23,11 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, PIECE, KnowledgeBatc
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.part_table import entity_table, held_rows, no_special_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.layers.vector_map import least_squares_map, orthogonal_map
 from kept.outputs import KnowledgeOutput
-from kept.vectors import EntityVectors, FactVectors, LabelVectors, Wikipedia2VecFile
+from kept.vectors import LABELS_AT_ONCE, EntityVectors, FactVectors, LabelVectors, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 
 WORD_STARTS = ("\u0120", "\u2581")
@@ -64,7 +65,7 @@ class EBERT(KnowledgeEncoder):
     def __init__(self, config: EBERTConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
         width = hosts.word_table(self.host).embedding_dim
-        self.entity_vectors = nn.Embedding(config.n_entities + N_SPECIAL_ROWS, width)
+        self.entity_vectors = entity_table(config.n_entities + N_SPECIAL_ROWS, width)
         self.post_init()
         self.freeze()
 
@@ -97,6 +98,9 @@ class EBERT(KnowledgeEncoder):
                 f"vectors is {vectors!r}; use one of {', '.join(PROVIDERS)}, and no other than "
                 "labels beside vectors_from"
             )
+        if vectors_from is None and vectors == "labels":
+            model.set_labels(LabelVectors(words, tokenizer), graph)
+            return model
         if vectors_from is None:
             model.set_vectors(PROVIDERS[vectors](words, tokenizer)(graph))
             return model
@@ -127,9 +131,16 @@ class EBERT(KnowledgeEncoder):
     @torch.no_grad()
     def set_vectors(self, found: EntityVectors) -> None:
         """Set the vectors of the graph's entities, in the host's space; special rows: 0."""
-        table = self.entity_vectors.weight
-        table[:N_SPECIAL_ROWS] = 0
-        table[N_SPECIAL_ROWS:] = (found.vectors * found.known[:, None]).to(table)
+        no_special_rows(self.entity_vectors)
+        rows = torch.arange(N_SPECIAL_ROWS, len(found.known) + N_SPECIAL_ROWS)
+        put_rows(self.entity_vectors, rows, found.vectors * found.known[:, None])
+
+    def set_labels(self, labels: LabelVectors, graph: KnowledgeGraph) -> None:
+        """As `set_vectors`, of the rows that are held here alone."""
+        no_special_rows(self.entity_vectors)
+        for rows in held_rows(self.entity_vectors, N_SPECIAL_ROWS, LABELS_AT_ONCE):
+            found = labels.of(graph, (rows - N_SPECIAL_ROWS).numpy())
+            put_rows(self.entity_vectors, rows, found.vectors * found.known[:, None])
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; raises `BatchError` for an entity without a vector.

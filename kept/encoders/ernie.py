@@ -22,9 +22,10 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
-from kept.kge.vectors import RECIPE, entity_vectors, open_vectors
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention
 from kept.layers.packing import dense_rows
+from kept.layers.part_table import entity_table, no_special_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -102,7 +103,8 @@ class ERNIE(KnowledgeEncoder):
                 f"layer_types {config.layer_types} must name all {n_layers} layers of the host, "
                 f"one of them {MIX!r} or {NORM!r}"
             )
-        self.entity_vectors = nn.Embedding(config.n_entities + N_SPECIAL_ROWS, config.entity_width)
+        n_rows = config.n_entities + N_SPECIAL_ROWS
+        self.entity_vectors = entity_table(n_rows, config.entity_width)
         self.fusions = nn.ModuleDict(
             {str(i): _fusion(config, self.host.config, config.layer_types[i]) for i in fused}
         )
@@ -141,19 +143,19 @@ class ERNIE(KnowledgeEncoder):
         width = int(options.pop("entity_width", WIDTH))
         if vectors is not None:
             width = open_vectors(vectors).width
-        source = entity_vectors(
+        source = vector_rows(
             graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors,
             standardise=standardise,
         )  # fmt: skip
         model = cls.from_host(host, graph, entity_width=width, **options)
         length = hosts.embedded_length(host) if scale == "host" else 1.0
-        model.set_vectors(source[N_SPECIAL_ROWS:] * length)
+        source.put_into(model.entity_vectors, N_SPECIAL_ROWS, length)
         return model
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "entity_vectors", None):
-            nn.init.zeros_(self.entity_vectors.weight[:N_SPECIAL_ROWS])
+            no_special_rows(self.entity_vectors)
 
     def row_tables(self) -> tuple[RowTable, ...]:
         """The vectors, in the space of what they were learned by."""
@@ -172,7 +174,8 @@ class ERNIE(KnowledgeEncoder):
     @torch.no_grad()
     def set_vectors(self, vectors: Float[Tensor, "entity entity_width"]) -> None:
         """Set one vector for every entity of the graph."""
-        self.entity_vectors.weight[N_SPECIAL_ROWS:] = vectors.to(self.entity_vectors.weight)
+        rows = torch.arange(N_SPECIAL_ROWS, len(vectors) + N_SPECIAL_ROWS)
+        put_rows(self.entity_vectors, rows, vectors)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of words and entity slots; those of padding are meaningless.

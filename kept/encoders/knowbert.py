@@ -27,7 +27,7 @@ from kept.encoders.base import (
     layer_group,
 )
 from kept.errors import ConfigError
-from kept.kge.vectors import entity_vectors
+from kept.kge.vectors import vector_rows
 from kept.layers.entity_linker import (
     EntityLinker,
     PartEntityTable,
@@ -183,15 +183,15 @@ class KnowBERT(KnowledgeEncoder):
         model = cls.from_host(host, graph, kars=own, others=graphs[1:], **options)
         for spec, each, source in zip(model.specs, graphs, sources, strict=True):
             table = model.linker(spec.name).entities
-            vectors = entity_vectors(
+            vectors = vector_rows(
                 each,
                 width=table.vectors.embedding_dim,
                 seed=seed,
                 n_epochs=vector_epochs,
                 path=source,
             )
+            vectors.put_into(table.vectors)
             with torch.no_grad():
-                table.vectors.weight.copy_(vectors)
                 if isinstance(table, PartEntityTable):
                     table.parts.copy_(_parts_of(each))
         return model

@@ -25,7 +25,8 @@ from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.views.ktnet import CONCEPTS
-from kept.kge.vectors import RECIPE, entity_vectors, open_vectors
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.layers.part_table import entity_table, no_special_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -127,7 +128,7 @@ class KTNET(KnowledgeEncoder):
         super().__init__(config, host=host)
         width, concept_width = self.host.config.hidden_size, config.concept_width
         joint = width + concept_width
-        self.concept_vectors = nn.Embedding(config.n_entities + N_SPECIAL_ROWS, concept_width)
+        self.concept_vectors = entity_table(config.n_entities + N_SPECIAL_ROWS, concept_width)
         self.memory = SentinelAttention(width=width, concept_width=concept_width)
         self.matching = SelfMatching(joint=joint)
         self.output = nn.Linear(N_JOINED * joint, width)
@@ -156,15 +157,15 @@ class KTNET(KnowledgeEncoder):
         width = int(options.pop("concept_width", WIDTH))
         if vectors is not None:
             width = open_vectors(vectors).width
-        source = entity_vectors(graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors)
+        source = vector_rows(graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors)
         model = cls.from_host(host, graph, concept_width=width, **options)
-        model.set_vectors(source[N_SPECIAL_ROWS:])
+        source.put_into(model.concept_vectors, N_SPECIAL_ROWS)
         return model
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "concept_vectors", None):
-            nn.init.zeros_(self.concept_vectors.weight[:N_SPECIAL_ROWS])
+            no_special_rows(self.concept_vectors)
         if isinstance(module, SelfMatching):
             for weight in (module.query, module.key, module.product):
                 nn.init.normal_(weight, std=self.config.initializer_range)
@@ -190,7 +191,8 @@ class KTNET(KnowledgeEncoder):
     @torch.no_grad()
     def set_vectors(self, vectors: Float[Tensor, "entity concept_width"]) -> None:
         """Set one vector for every entity of the graph."""
-        self.concept_vectors.weight[N_SPECIAL_ROWS:] = vectors.to(self.concept_vectors.weight)
+        rows = torch.arange(N_SPECIAL_ROWS, len(vectors) + N_SPECIAL_ROWS)
+        put_rows(self.concept_vectors, rows, vectors)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every word; in a batch without the vocabulary no word has a concept.

@@ -54,6 +54,7 @@ from kept.heads.model import KnowledgeForTask
 from kept.methods import Method, method, method_of, title
 from kept.pretraining.assembly import builder_for, precomputed_options, view_for
 from kept.randomness import torch_draws
+from kept.training.processes.shards import tables_in_parts
 from kg_loaders import KnowledgeGraph
 
 PAIRED = ("relation", "document_relations")
@@ -253,7 +254,8 @@ def _model(
     config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph, labels: Sequence[str]
 ) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
     task = TASKS[config.task]
-    with torch_draws(config.training.seed, "initial weights"):
+    drawn = torch_draws(config.training.seed, "initial weights")
+    with tables_in_parts(config.training), drawn:
         encoder, chosen, tokenizer = _encoder(config, graph, whole)
         for kind in PLACES:
             if (inside := getattr(config, kind)) is not None:

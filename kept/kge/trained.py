@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -107,6 +108,36 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
 
     CheckpointError: missing, altered or too new. GraphMismatchError: made with another graph's ids.
     """
+    described = _described_for(folder, graph)
+    sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
+    make = make_reciprocal if described["reciprocal"] else make_scorer
+    with readable(folder / WEIGHTS):
+        weights = load((folder / WEIGHTS).read_bytes())
+        scorer: Scorer = make(
+            described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
+        )
+        scorer.load_state_dict(weights)
+    require_finite(scorer, folder / WEIGHTS)
+    return TrainedScorer(scorer, described["training"])
+
+
+def mapped_entities(folder: Path, graph: KnowledgeGraph) -> Tensor:
+    """The vectors of a scorer's entities `[entity width]`, read where they lie in its file.
+
+    The system may take their memory back. Raises what `load_scorer` raises.
+    """
+    described, file = _described_for(folder, graph), folder / WEIGHTS
+    with readable(file), safe_open(file, framework="pt") as weights:
+        vectors: Tensor = weights.get_tensor("entities")
+        expected = (described["n_entities"], described["width"])
+        if tuple(vectors.shape) != expected:
+            raise ValueError(f"entities are {tuple(vectors.shape)}, expected {expected}")
+    require_finite({"entities": vectors}, file)
+    return vectors
+
+
+def _described_for(folder: Path, graph: KnowledgeGraph) -> dict[str, Any]:
+    """The description of a scorer that keeps a vector for each entity of `graph`."""
     described = read_description(folder)
     if described["scorer"] not in SCORERS:
         raise CheckpointError(
@@ -118,16 +149,7 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
             f"{folder} was trained with id space {described['id_space_hash'][:12]}, the given "
             f"graph has {graph.id_space_hash[:12]}; train again, or give the graph of the training"
         )
-    sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
-    make = make_reciprocal if described["reciprocal"] else make_scorer
-    with readable(folder / WEIGHTS):
-        weights = load((folder / WEIGHTS).read_bytes())
-        scorer: Scorer = make(
-            described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
-        )
-        scorer.load_state_dict(weights)
-    require_finite(scorer, folder / WEIGHTS)
-    return TrainedScorer(scorer, described["training"])
+    return described
 
 
 def check_splits(folder: Path, splits: Splits) -> None:

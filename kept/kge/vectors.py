@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW
 from kept.errors import CheckpointError
 from kept.kge.scorers import make_scorer
-from kept.kge.trained import load_scorer, read_description
+from kept.kge.trained import mapped_entities, read_description
 from kept.kge.training import train
 from kept.kge.training_config import TrainingConfig
+from kept.layers.part_table import ROWS_AT_ONCE, held_rows, put_rows
 from kept.randomness import torch_generator
 from kept.vectors import EntityVectors, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
@@ -47,7 +48,7 @@ class ScorerFolder:
 
     def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
         """Raises `CheckpointError` or `GraphMismatchError` for a folder that does not fit."""
-        return _all_known(load_scorer(self.folder, graph).scorer.entities.detach())
+        return _all_known(mapped_entities(self.folder, graph))
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,49 @@ def entity_vectors(
 ) -> Float[Tensor, "row width"]:
     """One vector a row, entities of mean length 1; UNKNOWN and MASK are random, PAD is zero.
 
+    The whole of `vector_rows`, which takes the same.
+    """
+    source = vector_rows(
+        graph, width=width, seed=seed, n_epochs=n_epochs, path=path, standardise=standardise
+    )
+    return source.at(torch.arange(graph.n_entities + N_SPECIAL_ROWS))
+
+
+@dataclass(frozen=True, eq=False)
+class VectorRows:
+    """The special rows and `vectors` divided by `length`, made where they are read."""
+
+    special: Float[Tensor, "row width"]
+    vectors: EntityVectors
+    length: Tensor | float
+    standard: Standard | None = None
+
+    def at(self, rows: Int[Tensor, " chosen"]) -> Float[Tensor, "chosen width"]:
+        """These rows, of all rows."""
+        is_special = rows < N_SPECIAL_ROWS
+        entities = rows[~is_special] - N_SPECIAL_ROWS
+        table = _chosen(self.vectors, entities, self.standard) / self.length
+        found = table.new_empty(len(rows), table.shape[1])
+        found[is_special], found[~is_special] = self.special[rows[is_special]], table
+        return found
+
+    def put_into(self, table: nn.Embedding, first: int = 0, scale: float = 1.0) -> None:
+        """Set the rows from `first` on of `table`, those that it holds, times `scale`."""
+        for rows in held_rows(table, first, ROWS_AT_ONCE):
+            put_rows(table, rows, self.at(rows) * scale)
+
+
+def vector_rows(
+    graph: KnowledgeGraph,
+    *,
+    width: int,
+    seed: int,
+    n_epochs: int = RECIPE.n_epochs,
+    path: str | Path | None = None,
+    standardise: bool = False,
+) -> VectorRows:
+    """The vectors of `entity_vectors` by the row; those of a scorer's folder stay in its file.
+
     `path` is what `open_vectors` takes; without it a TransE is trained. An entity that the file
     does not have is zero. With `standardise` every dimension first gets mean 0 and spread 1 over
     the entities that have a vector: what all of them share says nothing of one. Raises
@@ -112,11 +156,47 @@ def entity_vectors(
             f"{path} has a vector for none of the graph's {graph.n_entities} entities: its pages "
             "are named otherwise than their identifiers and labels"
         )
-    table = standardised(vectors) if standardise else vectors.vectors
-    lengths = table[vectors.known].norm(dim=1)
-    tiny = torch.finfo(table.dtype).tiny
+    standard = Standard.of(vectors) if standardise else None
+    lengths = torch.cat(
+        [
+            _chosen(vectors, entities[vectors.known[entities]], standard).norm(dim=1)
+            for entities in torch.split(torch.arange(graph.n_entities), ROWS_AT_ONCE)
+        ]
+    )
+    tiny = torch.finfo(lengths.dtype).tiny
     mean_length = lengths.mean().clamp_min(tiny) if len(lengths) else 1.0
-    return torch.cat([special, table / mean_length])
+    return VectorRows(special, vectors, mean_length, standard)
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """Mean and spread of each dimension over the known entities, and in which they differ."""
+
+    mean: Float[Tensor, " width"]
+    spread: Float[Tensor, " width"]
+    differs: Bool[Tensor, " width"]
+
+    @classmethod
+    def of(cls, vectors: EntityVectors) -> Standard | None:
+        """None without known entities."""
+        if not bool(vectors.known.any()):
+            return None
+        known = vectors.vectors
+        if not bool(vectors.known.all()):
+            known = known[vectors.known]
+        spread = known.std(0, correction=0)
+        largest = max(float(part.abs().max()) for part in torch.split(known, ROWS_AT_ONCE))
+        return cls(known.mean(0), spread, spread > 1e-6 * largest)
+
+
+def _chosen(
+    vectors: EntityVectors, entities: Int[Tensor, " chosen"], standard: Standard | None
+) -> Float[Tensor, "chosen width"]:
+    table = vectors.vectors[entities]
+    if standard is None:
+        return table
+    is_number = vectors.known[entities, None] & standard.differs
+    return torch.where(is_number, (table - standard.mean) / standard.spread, 0.0)
 
 
 def standardised(vectors: EntityVectors) -> Float[Tensor, "entity width"]:
@@ -130,13 +210,7 @@ def standardised(vectors: EntityVectors) -> Float[Tensor, "entity width"]:
             [ 1.,  0.],
             [ 0.,  0.]])
     """
-    known = vectors.vectors[vectors.known]
-    if not len(known):
-        return vectors.vectors
-    centred = vectors.vectors - known.mean(0)
-    spread = known.std(0, correction=0)
-    differs = spread > 1e-6 * known.abs().max()
-    return torch.where(vectors.known[:, None] & differs, centred / spread, 0.0)
+    return _chosen(vectors, torch.arange(len(vectors.known)), Standard.of(vectors))
 
 
 def _special_rows(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.batches import PAD_ROW, UNKNOWN_ROW
+from kept.layers.part_table import entity_table
 from kept.layers.spans import FAR, SpanLayer, SpanPooling
 
 
@@ -24,7 +25,7 @@ class EntityTable(nn.Module):
 
     def __init__(self, *, n_rows: int, width: int) -> None:
         super().__init__()
-        self.vectors = nn.Embedding(n_rows, width)
+        self.vectors = entity_table(n_rows, width)
 
     def forward(self, rows: Int[Tensor, "*row"]) -> Float[Tensor, "*row width"]:
         vectors: Tensor = self.vectors(rows)
@@ -50,7 +51,7 @@ class PartEntityTable(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        self.vectors = nn.Embedding(n_rows, vector_width)
+        self.vectors = entity_table(n_rows, vector_width)
         self.part_vectors = nn.Embedding(n_parts, part_width)
         self.projection = nn.Linear(vector_width + part_width, width)
         self.register_buffer("parts", torch.zeros(n_rows, dtype=torch.int64))

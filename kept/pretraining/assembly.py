@@ -24,6 +24,7 @@ from kept.pretraining.config import TREES, PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.pretraining.treebanks import DependencyData
 from kept.randomness import torch_draws
+from kept.training.processes.shards import tables_in_parts
 from kept.training.stream import PretrainingData
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.damage import DamageReport
@@ -32,7 +33,10 @@ Objectives = Mapping[str, Mapping[str, Any]]
 
 
 def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, PretrainingData]:
-    """The untrained model on its host, and the data; same configuration, same weights."""
+    """The untrained model on its host, and the data; same configuration, same weights.
+
+    Of tables that several processes share out it has this one's rows (`PartTable`).
+    """
     chosen = method(config.method)
     graph = graph_from_records([]) if config.kg is None else KnowledgeGraph.open(config.kg)
     tokenizer = hosts.load_tokenizer(config.host)
@@ -44,11 +48,12 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
         if config.treebank
         else _texts(config, chosen, graph, tokenizer, objectives)
     )
-    with torch_draws(config.training.seed, "initial weights"):
-        encoder = _encoder(config, chosen, graph, tokenizer)
-        model = KnowledgeForPreTraining.of(encoder, objectives)
-    if config.start_from is not None:
-        hand_over_words(config.start_from, model)
+    with tables_in_parts(config.training):
+        with torch_draws(config.training.seed, "initial weights"):
+            encoder = _encoder(config, chosen, graph, tokenizer)
+            model = KnowledgeForPreTraining.of(encoder, objectives)
+        if config.start_from is not None:
+            hand_over_words(config.start_from, model)
     if config.train_only:
         encoder.train_only(config.train_only)
     if config.freeze:

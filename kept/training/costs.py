@@ -15,6 +15,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from kept.errors import ConfigError
+from kept.layers.part_table import PartTable
 from kept.training.config import TrainConfig
 from kept.training.optimisers import dense_parameters, sparse_parameters
 from kept.training.processes.sharded_table import entity_tables
@@ -167,13 +168,14 @@ def memory_forecast(
     """
     dense, tables = dense_parameters(model), sparse_parameters(model)
     shared: set[int] = set()
+    parts = {id(t.weight) for t in model.modules() if isinstance(t, PartTable)}
     if "tables" in config.shard:
         shared |= {id(table.weight) for table in entity_tables(model).values()}
     if "layers" in config.shard:
         shared |= {id(p) for p in model.parameters()} - {id(table) for table in tables}
 
     def size(held: Tensor) -> int:
-        n = n_processes if id(held) in shared else 1
+        n = n_processes if id(held) in shared - parts else 1
         return -(-held.numel() * held.element_size() // n)
 
     weights = sum(map(size, [*model.parameters(), *model.buffers()]))

@@ -24,6 +24,13 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     return accelerator
 
 
+def device_of(accelerator: Accelerator) -> torch.device:
+    """The device of the run. Of several processes accelerate calls the processor `cpu:0`, another
+    device than torch's own `cpu`: moving a model there would copy every tensor."""
+    found: torch.device = accelerator.device
+    return torch.device("cpu") if found.type == "cpu" else found
+
+
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
     """torch's own: accelerate has one precision per process, and a run's stages may have two."""
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16")

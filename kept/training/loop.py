@@ -31,7 +31,7 @@ from kept.training.checkpoint import (
 )
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.costs import Costs, peak_memory_mib
-from kept.training.device import autocast, make_accelerator, process_settings
+from kept.training.device import autocast, device_of, make_accelerator, process_settings
 from kept.training.gradients import loss_norms, row_norm, shared_parameters
 from kept.training.log import (
     NoLog,
@@ -123,7 +123,7 @@ class _Run:
         )
         self.n_steps = n_steps_of(config, self.stream)
         self.accelerator = make_accelerator(config)
-        device = self.accelerator.device
+        device = self.device = device_of(self.accelerator)
         self.shards = Shards(model, config, self.together, device, self.checkpoints)
         if self.shards.layers and config.gradient_norms_every is not None:
             self._notice("layers are shared out: gradient norms of single losses are not measured")
@@ -242,7 +242,7 @@ class _Run:
 
     def _forward(self, share: Share) -> tuple[dict[str, Tensor], dict[str, float]]:
         """The share's part of each loss, and what the parts of all add up to."""
-        batch, device = share.batch.to(self.accelerator.device), self.accelerator.device
+        batch, device = share.batch.to(self.device), self.device
         if self.past is not None and self.past[0].distil:
             with autocast(self.config, device):
                 batch = taught(self.model, self.past[1], batch)
@@ -390,7 +390,7 @@ class _Run:
         draw_curves(self.log_path, self.curves_path)
 
     def _environment(self) -> dict[str, str]:
-        return environment(self.config, self.accelerator.device, self.together)
+        return environment(self.config, self.device, self.together)
 
     def _notice(self, message: str) -> None:
         self.notices.append(message)

@@ -29,6 +29,7 @@ from kept.pretraining.data import WordGraphData
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
+from kept.training.processes.shards import tables_in_parts
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
@@ -116,10 +117,11 @@ def _train(
 def _whole(
     model: KnowledgeForPreTraining, config: PretrainConfig, output: Path
 ) -> KnowledgeForPreTraining:
-    """The trained model; where this process holds a part of it, as it was written."""
+    """The trained model; where this process holds a part of its layers, as they were written."""
     if not config.training.shard:
         return model
-    whole = KnowledgeForPreTraining.from_pretrained(output)
+    with tables_in_parts(config.training):
+        whole = KnowledgeForPreTraining.from_pretrained(output)
     for written, trained in zip(whole.parameters(), model.parameters(), strict=True):
         written.requires_grad_(trained.requires_grad)
     return whole

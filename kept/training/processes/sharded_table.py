@@ -21,11 +21,12 @@ from torch.nn import functional as F
 from kept.encoders.base import KnowledgeModel
 from kept.errors import ConfigError
 from kept.layers.host_table import HostTable, type_of
+from kept.layers.part_table import PartTable
 from kept.training.processes.together import Processes, rows_over
 
 Space = Callable[..., Tensor]
-ROWS_AT_ONCE = 1 << 13
-"""Rows of each process that go to the first at once, where a table is made whole."""
+AT_ONCE = 1 << 21
+"""Bytes of each process that go to the first at once, where a table is made whole."""
 
 
 class ShardedTable(nn.Embedding):
@@ -53,11 +54,16 @@ class ShardedTable(nn.Embedding):
 
     @classmethod
     def of(cls, table: nn.Embedding, together: Processes) -> ShardedTable:
-        """This process's rows of a whole `table`, trained or frozen as it is."""
-        n_rows, width = table.weight.shape
+        """This process's rows of a whole `table`, or a part that has no other.
+
+        Trained or frozen as they are.
+        """
+        is_part = isinstance(table, PartTable)
+        on_host = table.on_host if isinstance(table, PartTable) else isinstance(table, HostTable)
         with torch.device("meta"):  # its own first rows are not wanted
-            shared = cls(n_rows, width, together, on_host=isinstance(table, HostTable))
-        own = shared.own_of(table.weight.detach())
+            shared = cls(table.num_embeddings, table.embedding_dim, together, on_host=on_host)
+        weight = table.weight.detach()
+        own = weight if is_part else shared.own_of(weight)
         shared.weight = nn.Parameter(own, requires_grad=table.weight.requires_grad)
         return shared
 
@@ -120,14 +126,15 @@ class ShardedTable(nn.Embedding):
         rank, n = self.together.rank, self.together.n
         whole = own[:0] if rank else space((self.num_embeddings, *own.shape[1:]), dtype=own.dtype)
         most = -(-self.num_embeddings // n)
-        for start in range(0, most, ROWS_AT_ONCE):
-            mine = own[start : start + ROWS_AT_ONCE]
-            padded = own.new_zeros(min(ROWS_AT_ONCE, most - start), *own.shape[1:])
+        n_rows = max(AT_ONCE // max(own[:1].nbytes, own.element_size()), 1)
+        padded = own.new_zeros(min(n_rows, most), *own.shape[1:])
+        parts = None if rank else [torch.empty_like(padded) for _ in range(n)]
+        for start in range(0, most, n_rows):
+            mine = own[start : start + n_rows]
             padded[: len(mine)] = mine
-            parts = None if rank else [torch.empty_like(padded) for _ in range(n)]
             distributed.gather(padded, parts, dst=0, group=rows_over("cpu"))
             for place, part in enumerate(parts or ()):
-                rows = whole[place::n][start : start + ROWS_AT_ONCE]
+                rows = whole[place::n][start : start + n_rows]
                 rows.copy_(part[: len(rows)])
         return whole
 
@@ -156,10 +163,14 @@ def share_tables(model: nn.Module, together: Processes) -> tuple[ShardedTable, .
 
 
 def entity_tables(model: nn.Module) -> dict[str, nn.Embedding]:
-    """The tables of `model` with a row for each entity, by the names of their modules."""
+    """The tables of `model` with a row for each entity, by the names of their modules.
+
+    Among them those that were made in parts.
+    """
     named = model.row_tables() if isinstance(model, KnowledgeModel) else ()
     names = [table.name.removesuffix(".weight") for table in named if table.of == "entity"]
     modules = {name: model.get_submodule(name) for name in names}
+    modules |= {name: part for name, part in model.named_modules() if isinstance(part, PartTable)}
     return {name: table for name, table in modules.items() if isinstance(table, nn.Embedding)}
 
 

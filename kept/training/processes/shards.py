@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -13,10 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from kept.layers.part_table import rows_in_parts
 from kept.training.checkpoint import LEFTOVERS, Whole, states_of
 from kept.training.config import TrainConfig
 from kept.training.optimisers import sparse_parameters
-from kept.training.processes.launch import require_several
+from kept.training.processes.launch import place, require_several
 from kept.training.processes.sharded_layers import own_of, part_again, share_layers, whole_of
 from kept.training.processes.sharded_table import ShardedTable, share_tables
 from kept.training.processes.together import Losses, Processes
@@ -26,12 +28,19 @@ SMALL = 1 << 20
 """Bytes of a tensor below which it lies in memory where it is made whole."""
 
 
+def tables_in_parts(config: TrainConfig) -> AbstractContextManager[None]:
+    """A context in which models are made with this process's rows alone of the tables that
+    `config` shares out."""
+    return rows_in_parts(*place()) if "tables" in config.shard else nullcontext()
+
+
 class Shards:
     """The parts of `model` that `config.shard` names, shared out from here on; or none.
 
     "tables": rows of tables of entities (`ShardedTable`); "layers": all other weights
-    (`share_layers`). Every process makes one, of the same model. What is made whole lies in files
-    in `room`. Raises `ConfigError` where a part cannot be shared out.
+    (`share_layers`). Every process makes one, of the same model, whole or
+    made in `tables_in_parts`. What is made whole lies in files in `room`. Raises `ConfigError`
+    where a part cannot be shared out.
     """
 
     def __init__(
