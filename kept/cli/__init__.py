@@ -9,6 +9,7 @@ needs is imported when it is called: inside the function or, where it is long, f
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from kept.cli.training.extend import extend
 from kept.cli.training.finetune import finetune
 from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
-from kept.training.processes.launch import require_alone
+from kept.training.processes.launch import place, require_alone
 
 app = typer.Typer(
     name="kept",
@@ -85,6 +86,8 @@ def _root(
 ) -> None:
     """Put your knowledge graph into your language model, and see honestly whether it helped."""
     require_alone(ctx.invoked_subcommand)
+    if place().rank:
+        logging.getLogger("kept").setLevel(logging.ERROR)  # the first process says it
     if limits is not None:
         from kg_loaders.reading.budget import VARIABLE, ReaderBudget
 

@@ -23,6 +23,7 @@ from kept.batches import KnowledgeBatch
 from kept.errors import ConfigError, TrainingError
 from kept.layers.means import counted_by
 from kept.training.processes.launch import place
+from kept.training.processes.machines import require_reachable
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)
@@ -194,8 +195,14 @@ def meet(device: str) -> Processes:
             f"one process trains on mps, not {found.n}; take device cpu, or no launcher"
         )
     if not distributed.is_initialized():
+        require_reachable()
         on_gpu = device != "cpu" and torch.cuda.is_available()
-        distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+        try:
+            distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+        except RuntimeError as error:
+            raise TrainingError(
+                f"the {found.n} processes of this run did not meet: {str(error).splitlines()[0]}"
+            ) from error
     return found
 
 
