@@ -12,10 +12,9 @@ from pathlib import Path
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
+from experiments.kblam.study import LOG, Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, to_json, to_markdown
 from kept.decoders import load_decoder
-from kept.decoders.kblam.learner import LOG
 from kept.decoders.kblam.texts import StoredVectors
 from kept.hosts import load_tokenizer
 from kept.linking.sentences import HostSentenceEncoder

@@ -45,10 +45,11 @@ from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_co
 from kept.questions.worlds import PrivateWorld, private_world
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
+from kept.training.log import StepRecord
 from kg_loaders.disk.writing import write_bytes, write_json
 
 Cell = dict[str, Any]
-ALIGNED, TRAINED = "aligned", "trained"
+ALIGNED, TRAINED, LOG = "aligned", "trained", "training.json"
 N_NEW = 16
 """Pieces that may be written: the longest answer has 13."""
 
@@ -154,14 +155,27 @@ class Bench:
         else:
             made = self._stored("read", lambda: vars(read_states(model, texts, stored, seed)))
             read, plan = ReadStates(**made), self.study.alignment
-            align(model, texts, read, base, plan, self.seed, self.announce)
+            aligned = self.place / "alignment"
+            align(model, texts, read, base, plan, self.seed, aligned, reporter=self)
             unknown = unit_vectors([UNKNOWN.split(",")[0]], self.words)[0]
             say_values(model, read, plan, unknown)
             save_kblam(self.place / ALIGNED, model)
         learner = Learner(model, texts, stored, base, self.study.training, self.seed)
-        learner.run(self.place, self.announce)
+        ended = learner.run(self.place / "training", reporter=self)
+        log = {"steps": ended.step, "cpu_seconds": round(ended.cpu_seconds)}
+        write_json(self.place / LOG, log, force=True)
         save_kblam(self.place / TRAINED, model)
         return model
+
+    def step(self, record: StepRecord) -> None:
+        """Announce a step of training now and then."""
+        if record.step % self.study.training.save_every == 0:
+            told = f"loss {record.total_loss:.3f}, {record.seconds:.0f} s"
+            self.announce(f"step {record.step} of {record.n_steps}: {told}")
+
+    def notice(self, message: str) -> None:
+        """Announce it."""
+        self.announce(message)
 
     def _stored(self, name: str, make: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Tensors of that name, the same for all seeds, made if they are not there."""

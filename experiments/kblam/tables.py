@@ -64,7 +64,7 @@ def to_json(cells: Cells) -> dict[str, Any]:
 def to_markdown(cells: Cells, command: str, logs: Sequence[Mapping[str, Any]]) -> str:
     """The page: by graph size, the controls and words beside it, and layers."""
     smallest = next(iter(sized(cells).values()))
-    steps = ", ".join(f"{len(log['losses'])} in {log['cpu_seconds']}" for log in logs)
+    steps = ", ".join(f"{log['steps']} in {log['cpu_seconds']}" for log in logs)
     layer = layers(cells)[0]
     lines = [
         "# KBLaM against graph size",

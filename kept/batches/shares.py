@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -12,15 +13,55 @@ from torch import Tensor
 from kept.batches.batch import KnowledgeBatch, TripleBatch
 
 
-class Share(NamedTuple):
+@runtime_checkable
+class TrainingBatch(Protocol):
+    """What a training step reads."""
+
+    @property
+    def node_mask(self) -> Tensor:
+        """Which nodes are real: the others are padding."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device) -> TrainingBatch:
+        """The same batch on `device`."""
+        ...
+
+
+Batch = TypeVar("Batch", bound=TrainingBatch, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Share(Generic[Batch]):
     """A process's part of a batch. Where `is_spare`, there was none left for it: what it holds is
     another's, to go through the same steps, and must not count."""
 
-    batch: KnowledgeBatch
+    batch: Batch
     is_spare: bool = False
 
 
-def share_of(batch: KnowledgeBatch, sizes: Sequence[int], rank: int, n: int) -> Share:
+class Part(NamedTuple):
+    """Which of `n` samples are a process's own; `is_spare` as of `Share`."""
+
+    samples: slice
+    is_spare: bool
+
+
+def part_of(n_samples: int, rank: int, n: int) -> Part:
+    """The consecutive samples of process `rank` of `n`.
+
+    >>> [part_of(3, rank, 2).samples for rank in range(2)], part_of(1, 1, 2)
+    ([slice(0, 1, None), slice(1, 3, None)], Part(samples=slice(0, 1, None), is_spare=True))
+    """
+    is_spare = rank >= n_samples
+    rank, n = (0 if is_spare else rank), min(n, n_samples)
+    return Part(slice(*(place * n_samples // n for place in (rank, rank + 1))), is_spare)
+
+
+def share_of(
+    batch: KnowledgeBatch, sizes: Sequence[int], rank: int, n: int
+) -> Share[KnowledgeBatch]:
     """Return the share of process `rank` of `n`: consecutive samples, and triples.
 
     `sizes`: the rows of each sample, which stay together; a batch of other length, as an objective
@@ -29,10 +70,10 @@ def share_of(batch: KnowledgeBatch, sizes: Sequence[int], rank: int, n: int) -> 
     """
     if sum(sizes) != len(batch):
         sizes = [1] * len(batch)
-    is_spare = rank >= len(sizes)
+    own, is_spare = part_of(len(sizes), rank, n)
     rank, n = (0 if is_spare else rank), min(n, len(sizes))
     ends = [0, *torch.tensor(sizes).cumsum(0).tolist()]
-    rows = slice(*(ends[place * len(sizes) // n] for place in (rank, rank + 1)))
+    rows = slice(ends[own.start], ends[own.stop])
     triples = {
         name: _triples(whole, rank, n)
         for name in ("triples", "second_triples")

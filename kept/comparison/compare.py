@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kept.comparison.compared import Compared
@@ -23,6 +24,7 @@ from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledg
 from kept.methods import BASELINE, METHODS
 from kept.training.costs import SHORTEST, StepClock, told_minutes
 from kept.training.log import Reporter, StepRecord
+from kept.training.processes.together import meet
 from kg_loaders.errors import InUseError
 
 POLL_SECONDS = 10.0
@@ -69,18 +71,18 @@ def run_missing(
 
     The door for every kind of plan; `foretell` is told how many runs are missing. See `run_all`.
     """
-    folder, name = runs.folder, runs.plan.name
+    folder, name, together = runs.folder, runs.plan.name, meet(runs.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
-    remember(folder, name, requested)
+    together.from_first(lambda: remember(folder, name, requested))
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
-    foretell(sum(runs.record(key) is None for key in keys))
+    foretell(together.from_first(lambda: sum(runs.record(key) is None for key in keys)))
     ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
     requested |= {
         n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()
     }
-    remember(folder, name, requested)
+    together.from_first(lambda: remember(folder, name, requested))
     _require_any(methods, ran.left_out)
     return ran
 
@@ -104,18 +106,21 @@ def run_all(
     """Run what is missing.
 
     On `should_stop` the current run is left at a checkpoint; the same call resumes it. Several
-    processes may share a folder: a run of another process is tried again later.
+    commands may share a folder: a run of another one is tried again later. The processes of a
+    launcher make each run together, and stop where any of them should.
     """
+    together = meet(runs.device)
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}
     clock, waiting, n_busy = _Clock(), deque(enumerate(keys, 1)), 0
     while waiting:
         number, key = waiting.popleft()
-        record = runs.record(key)
+        record = together.from_first(partial(runs.record, key))
         state = "done before" if record is not None else "running"
         announce(f"{number}/{len(keys)} {key}: {state}{clock.left(len(waiting) + 1)}")
-        if record is None and not should_stop():
+        is_stopped = bool(together.largest([int(record is None and should_stop())])[0])
+        if record is None and not is_stopped:
             started = time.monotonic()
             try:
                 record = runs.run(key)
@@ -131,7 +136,7 @@ def run_all(
                 continue
             clock.took(time.monotonic() - started)
         elif record is not None:
-            runs.tidy(key)
+            together.from_first(partial(runs.tidy, key))
         n_busy = 0
         if record is None:
             missing.append(str(key))

@@ -31,8 +31,9 @@ from kept.randomness import torch_draws
 from kept.training.checkpoint import list_checkpoints
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kept.training.processes.together import processes
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import claim, tidy, whole_files, write_json
+from kg_loaders.disk.writing import tidy, whole_files, write_json
 
 STAGE = "stage.json"
 """All that a stage depends on, and what it read; written last."""
@@ -69,13 +70,12 @@ class ContinuedPretraining:
         """
         place = folder / run_hash(described)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with claim(place):
-            if (place / STAGE).exists() or self._train(
+        together = processes()
+        with together.claimed(place):
+            if together.from_first((place / STAGE).exists) or self._train(
                 plan, texts, described, place, reporter, should_stop
             ):
-                tidy(place / STAGE)
-                if (place / "checkpoints").exists():  # a kill in between costs room, not the stage
-                    shutil.rmtree(place / "checkpoints")
+                together.from_first(lambda: _leave(place))
                 return place
         return None
 
@@ -95,10 +95,7 @@ class ContinuedPretraining:
         sentences = texts()
         data = self.data(sentences)
         self._require_difference(data, sentences)
-        if not list_checkpoints(place / "checkpoints"):
-            place.mkdir(exist_ok=True)
-            with whole_files(place) as part:
-                hosts.load_tokenizer(self.config.host).save_pretrained(part)
+        processes().from_first(lambda: self._begin(place))
         ended = train(
             model,
             data,
@@ -111,8 +108,16 @@ class ContinuedPretraining:
         if ended.stopped != "finished":
             return False
         read = {"coverage": data.coverage.as_json(), "objectives_read": data.shares_read}
-        write_json(place / STAGE, described | read, force=True)  # last: now the stage is whole
+        whole = described | read
+        processes().from_first(lambda: write_json(place / STAGE, whole, force=True))  # the last
         return True
+
+    def _begin(self, place: Path) -> None:
+        """The tokenizer in a new folder."""
+        if not list_checkpoints(place / "checkpoints"):
+            place.mkdir(exist_ok=True)
+            with whole_files(place) as part:
+                hosts.load_tokenizer(self.config.host).save_pretrained(part)
 
     def encoder(self) -> KnowledgeEncoder:
         """The new encoder; its first weights depend on `seed`, not on that of the task."""
@@ -170,3 +175,10 @@ class ContinuedPretraining:
         config = self.config
         reads = method(self.name).reads
         return controlled_graph(self.graph, self.knowledge, config.control_seed, reads=reads)
+
+
+def _leave(place: Path) -> None:
+    """Leave a finished stage without its checkpoints."""
+    tidy(place / STAGE)
+    if (place / "checkpoints").exists():  # a kill in between costs room, not the stage
+        shutil.rmtree(place / "checkpoints")

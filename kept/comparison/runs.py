@@ -9,7 +9,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from kept.pretraining.flat_texts import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kept.training.processes.together import processes
 
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
@@ -77,6 +78,11 @@ class ExperimentRuns(StoredRuns):
     def rows(self) -> Sequence[str]:
         """The rows of the file."""
         return tuple(self.experiment.methods)
+
+    @property
+    def device(self) -> str:
+        """That of the task's training."""
+        return str(self.experiment.task.get("training", {}).get("device", "auto"))
 
     @cached_property
     def data(self) -> ExperimentData:
@@ -143,11 +149,11 @@ class ExperimentRuns(StoredRuns):
 
     def make(self, key: RunKey) -> RunRecord | None:
         """See `StoredRuns.make`."""
-        run = self.of(key)
+        run, together = self.of(key), processes()
         config = run.config
         if self._is_baseline(key):
             base = dataclasses.replace(key, method=BASELINE, knowledge="off")
-            shared = self.record(base) or self.run(base)
+            shared = together.from_first(lambda: self.record(base)) or self.run(base)
             return None if shared is None else self._copied(shared, run)
         pretrained = self._pretrained(key)
         if pretrained is None and self.experiment.pretraining is not None:
@@ -156,12 +162,13 @@ class ExperimentRuns(StoredRuns):
             config = config.started_from(pretrained)
         assembled = assemble(config, is_pretrained_control=pretrained is not None)
         place = self.folder / run.name
+        evaluate = partial(assembled.evaluate, together=together)
         ended = train(
             assembled.model,
             assembled.data,
             config.training,
             place,
-            evaluate=assembled.evaluate if config.training.evaluate_every else None,
+            evaluate=evaluate if config.training.evaluate_every else None,
             reporter=self.reporter,
             resume=Resume.IF_ANY,
             should_stop=self.should_stop,
@@ -169,7 +176,7 @@ class ExperimentRuns(StoredRuns):
         if ended.stopped != "finished":
             return None
         with process_settings(config.training):
-            scores, predictions = assembled.metrics()
+            scores, predictions = assembled.metrics(together=together)
             milliseconds = sentence_milliseconds(
                 assembled.model, next(iter(assembled.evaluation.values()))
             )
@@ -177,7 +184,7 @@ class ExperimentRuns(StoredRuns):
         for name, predicted in predictions.items():
             own = answers_of(assembled, {name: predicted})
             answers += self.items(name).counted(own, place / ANSWERS) if name in SETS else own
-        write_answers(place / ANSWERS, answers)
+        together.from_first(partial(write_answers, place / ANSWERS, answers))
         costs = self._costs(key, assembled) | {
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
@@ -245,7 +252,8 @@ class ExperimentRuns(StoredRuns):
 
     # ---- no knowledge and no part of its own: the baseline under another name ------------------
     def _copied(self, record: RunRecord, run: Resolved) -> RunRecord:
-        shutil.copytree(self.folder / record.run, self.folder / run.name, dirs_exist_ok=True)
+        copied = partial(shutil.copytree, self.folder / record.run, dirs_exist_ok=True)
+        processes().from_first(lambda: copied(self.folder / run.name))
         return dataclasses.replace(
             record,
             run=run.name,

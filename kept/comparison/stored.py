@@ -26,6 +26,7 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.finetuning.scoring.answers import ANSWERS, Answer
 from kept.methods import BASELINE
+from kept.training.processes.together import processes
 from kg_loaders.disk.write_errors import write_errors
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, tidy
 from kg_loaders.errors import InUseError
@@ -100,6 +101,11 @@ class StoredRuns(ABC):
         self.of(key)
 
     @property
+    def device(self) -> str:
+        """Where it is trained: over what several processes meet."""
+        return "auto"
+
+    @property
     def rows(self) -> Sequence[str]:
         """The rows that the plan names beside the baseline."""
         return ()
@@ -116,22 +122,27 @@ class StoredRuns(ABC):
         """Train, evaluate and record a run; resumes one that was interrupted.
 
         None: stopped before the end. NoControlError: the control changes nothing here.
-        InUseError: another process holds this run, or one that it needs.
+        InUseError: another command holds this run, or one that it needs. Where a launcher has
+        started several processes, each calls it; the first one looks and writes.
         """
-        with claim(self.folder / self.of(key).name) as place:
-            if (record := self.record(key)) is not None:
+        together = processes()
+        with together.claimed(self.folder / self.of(key).name) as place:
+            if (record := together.from_first(lambda: self.record(key))) is not None:
                 return record
             if (result := self.make(key)) is None:
                 return None
-            self.keep(result)
-            _leave(place)  # last: a kill in between costs room, not the run
-            return result
+            return together.from_first(lambda: self._finished(result, place))
+
+    def _finished(self, record: RunRecord, place: Path) -> RunRecord:
+        self.keep(record)
+        leave_records(place)  # last: a kill in between costs room, not the run
+        return record
 
     def tidy(self, key: RunKey) -> None:
         """Remove the leftovers of a process that died after it had recorded the run."""
         place = self.folder / self.of(key).name
         with suppress(InUseError), claim(place):  # who holds it is at it
-            _leave(place)
+            leave_records(place)
         tidy(self.folder / RECORDS)
 
     def keep(self, record: RunRecord) -> RunRecord:
@@ -166,8 +177,8 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
     return records
 
 
-def _leave(place: Path) -> None:
-    """Of a finished run only what tables and reports read."""
+def leave_records(place: Path) -> None:
+    """Leave in the folder of a finished run, or training, what tables and people read."""
     for path in sorted(place.glob("*")):
         if path.name not in LEFT_BY_A_RUN:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

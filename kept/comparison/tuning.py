@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,6 +28,7 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE
 from kept.training.log import Reporter
+from kept.training.processes.together import meet, processes
 from kg_loaders.disk.writing import write_json
 
 FOLDER, SUFFIX = "tuning", "-tuned"
@@ -78,7 +80,7 @@ def tune(
     score of a trial is the mean over the row's kinds of knowledge, one seed; `none` has as many
     seeds as the others have kinds.
     """
-    plan, place = _plan(experiment), folder / FOLDER
+    plan, place, together = _plan(experiment), folder / FOLDER, meet("auto")
     choices: dict[str, Choice] = {}
     for name in dict.fromkeys((BASELINE, *methods)):
         left, trials = plan.trials, list[dict[str, Any]]()
@@ -98,7 +100,8 @@ def tune(
             left = [left[i] for i in order[: (len(left) + 1) // 2]]
         choices[name] = Choice(left[0], trials)
     place.mkdir(parents=True, exist_ok=True)
-    write_json(_path(experiment, folder), msgspec.to_builtins(choices), force=True)
+    found, path = msgspec.to_builtins(choices), _path(experiment, folder)
+    together.from_first(lambda: write_json(path, found, force=True))
     return choices
 
 
@@ -151,7 +154,7 @@ def _score(runs: ExperimentRuns, name: str, controls: Sequence[Knowledge]) -> fl
     judge, scores = Judge(runs), []
     for key in kinds:
         try:
-            record = runs.record(key) or runs.run(key)
+            record = processes().from_first(partial(runs.record, key)) or runs.run(key)
         except (NoControlError, NoKnowledgeError):  # reported where the table's own runs are made
             continue
         if record is None:

@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, Cache, PreTrainedModel
 from kept.batches import IGNORE, Visibility
 from kept.errors import BatchError, ConfigError, HostError
 from kept.hosts import open_pretrained
+from kept.layers.means import mean_of
 from kept.model_files import require_finite, require_whole
 
 FAMILIES = ("gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3")
@@ -207,7 +208,10 @@ def causal_loss(
     if not torch.compiler.is_compiling() and not bool((expected != IGNORE).any()):
         raise BatchError("no label after the first node is kept, so there is nothing to predict")
     predicted = logits[:, :-1].flatten(0, 1).float()
-    return functional.cross_entropy(predicted, expected.flatten(), ignore_index=IGNORE)
+    total = functional.cross_entropy(
+        predicted, expected.flatten(), ignore_index=IGNORE, reduction="sum"
+    )
+    return mean_of(total, (expected != IGNORE).sum())
 
 
 def sentence_vectors(

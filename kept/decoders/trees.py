@@ -28,6 +28,7 @@ from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.decoders import hosts
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.layers.means import mean_of
 from kg_loaders import KnowledgeGraph
 
 Readers = Literal["mention", "later"]
@@ -292,4 +293,6 @@ def answer_loss(
     if not len(places) or int((n_words - n_answer).min()) < 1:
         raise BatchError("an answer needs a word, and a word before it to be predicted from")
     scores = hosts.logits(host, states[rows, places - 1]).float()
-    return functional.cross_entropy(scores, batch.node_ids[rows, places])
+    expected = batch.node_ids[rows, places]
+    total = functional.cross_entropy(scores, expected, reduction="sum")
+    return mean_of(total, len(expected))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
+from kept.comparison.stored import leave_records
 from kept.decoders.hosts import layers
 from kept.decoders.kblam.alignment import AlignmentPlan, align, read_states, say_values
 from kept.decoders.kblam.config import KBLaMConfig
@@ -31,12 +33,15 @@ from kept.decoders.kblam.values import HostWords
 from kept.decoders.kblam.wording import Fact
 from kept.decoders.trees import Continuation
 from kept.questions.items import QuestionSet
+from kept.questions.making import ALIGNMENT, TRAINING
 from kept.questions.prompts import Prompting
 from kept.questions.readers import Reader, left_padded
 from kept.questions.showing import Shown, ShownItem
 from kept.questions.training import Plan, require_training
 from kept.questions.workshop import Workshop
 from kept.randomness import generator, torch_draws
+from kept.training.checkpoint import list_checkpoints
+from kept.training.processes.together import processes
 
 TRAINED = "trained"
 SHARE_REFUSED = 0.25
@@ -78,12 +83,18 @@ def make(shop: Workshop, plan: KBLaMPlan) -> Reader | None:
     words = HostWords(shop.host, shop.prompting.tokenizer)
     encoder = StoredVectors(shop.encoder, shop.place.parent / "vectors")
     place = shop.place / TRAINED
-    if not place.exists():
+    if not processes().from_first(place.exists):
         model = _trained(shop, plan, encoder, words)
         if model is None:
             return None
-        save_kblam(place, model)
+        processes().from_first(partial(_store, shop, model))
     return KBLaMReader(load_kblam(place, shop.host), shop.prompting, encoder, words)
+
+
+def _store(shop: Workshop, model: KBLaM) -> None:
+    save_kblam(shop.place / TRAINED, model)
+    for name in (ALIGNMENT, TRAINING):
+        leave_records(shop.place / name)
 
 
 def _trained(
@@ -94,16 +105,21 @@ def _trained(
     dialogues, rows, refused = _dialogues(shop, plan, facts)
     texts = texts_of(dialogues, rows, refused, shop.prompting.tokenizer)
     model = _new(shop.host, plan, encoder.width, words.width, shop.seed)
-    stored = read_texts(model, texts)
-    if not (shop.place / "training.pt").exists():
-        read = read_states(model, texts, stored, shop.seed)
-        align(model, texts, read, base, plan.alignment, shop.seed, shop.announce)
+    stored, seed = read_texts(model, texts), shop.seed
+    place = shop.place / TRAINING
+    if not processes().from_first(lambda: list_checkpoints(place / "checkpoints")):
+        read, aligned = read_states(model, texts, stored, seed), shop.place / ALIGNMENT
+        ended = align(
+            model, texts, read, base, plan.alignment, seed, aligned,
+            reporter=shop.reporter, should_stop=shop.should_stop,
+        )  # fmt: skip
+        if ended.stopped != "finished":
+            return None
         unknown = unit_vectors([UNKNOWN.split(",")[0]], words)[0]
         say_values(model, read, plan.alignment, unknown)
-    shop.place.mkdir(parents=True, exist_ok=True)
-    learner = Learner(model, texts, stored, base, plan.training, shop.seed)
-    losses = learner.run(shop.place, shop.announce, shop.should_stop)
-    return None if shop.should_stop() and len(losses) < plan.training.n_steps else model
+    learner = Learner(model, texts, stored, base, plan.training, seed)
+    ended = learner.run(place, reporter=shop.reporter, should_stop=shop.should_stop)
+    return None if ended.stopped == "request" else model
 
 
 def _new(host: PreTrainedModel, plan: KBLaMPlan, width: int, value_width: int, seed: int) -> KBLaM:

@@ -1,4 +1,5 @@
-"""Readers of every row but KBLaM, trained or taken from where their weights are stored."""
+"""Readers of every row but KBLaM, trained or taken from where their weights are stored; None where
+the training was stopped."""
 
 from __future__ import annotations
 
@@ -23,26 +24,30 @@ from kept.questions.training import (
     ReadingPlan,
     RememberingPlan,
     SoftPromptPlan,
-    learn_to_prompt,
-    read_with_lora,
-    remember_with_adapter,
-    remember_with_lora,
+    prompting_by_answers,
+    prompting_by_words,
+    reading,
+    remembering,
+    remembering_beside,
     with_lora,
 )
 from kept.questions.workshop import Workshop
 from kept.randomness import torch_draws
+
+ALIGNMENT, TRAINING = "alignment", "training"
+"""Names of trainings, and of their folders."""
 
 
 def _as_it_is(facts_as: FactsAs, shop: Workshop, options: NoTraining) -> Reader:
     return TreeReader(shop.host, shop.prompting, facts_as, options.readers)
 
 
-def _with_lora(facts_as: FactsAs, shop: Workshop, options: ReadingPlan) -> Reader:
+def _with_lora(facts_as: FactsAs, shop: Workshop, options: ReadingPlan) -> Reader | None:
     host, state = with_lora(shop.host, shop.seed), shop.stored()
     if state is None:
-        read_with_lora(
-            host, shop.prompting, facts_as, shop.given, options, shop.seed, shop.announce
-        )
+        training = reading(host, shop.prompting, facts_as, shop.given, options, shop.seed)
+        if not shop.train(TRAINING, training):
+            return None
         shop.store(lora_state(host))
     else:
         load_lora_state(host, state)
@@ -55,7 +60,7 @@ words_lora, branches_lora, nodes_lora = (
 )
 
 
-def soft_prompt(shop: Workshop, options: SoftPromptPlan) -> Reader:
+def soft_prompt(shop: Workshop, options: SoftPromptPlan) -> Reader | None:
     """A graph network that makes prompts; `MissingExtraError` without torch-geometric."""
     require_torch_geometric()
     vectors = LabelSentences.of(shop.given.graph, shop.encoder)
@@ -66,8 +71,12 @@ def soft_prompt(shop: Workshop, options: SoftPromptPlan) -> Reader:
         prompter = GraphPrompter(shop.host, own).eval()
     state = shop.stored()
     if state is None:
-        learner = SoftPromptReader(shop.host, shop.prompting, prompter, vectors)
-        learn_to_prompt(learner, shop.given, options, shop.seed, shop.announce)
+        learning = SoftPromptReader(shop.host, shop.prompting, prompter, vectors)
+        given = learning, shop.given, options, shop.seed
+        if options.n_aligned and not shop.train(ALIGNMENT, prompting_by_words(*given)):
+            return None
+        if not shop.train(TRAINING, prompting_by_answers(*given)):
+            return None
         shop.store(prompter.own_state())
     else:
         prompter.load_own_state(state)
@@ -86,18 +95,20 @@ def require_torch_geometric() -> None:
         ) from error
 
 
-def lora(shop: Workshop, options: RememberingPlan) -> Reader:
+def lora(shop: Workshop, options: RememberingPlan) -> Reader | None:
     """A host whose LoRA has learnt the facts that are asked for."""
     host, state = with_lora(shop.host, shop.seed), shop.stored()
     if state is None:
-        remember_with_lora(host, shop.prompting, shop.given, options, shop.seed, shop.announce)
+        training = remembering(host, shop.prompting, shop.given, options, shop.seed)
+        if not shop.train(TRAINING, training):
+            return None
         shop.store(lora_state(host))
     else:
         load_lora_state(host, state)
     return AloneReader(host, shop.prompting)
 
 
-def adapter(shop: Workshop, options: AdapterPlan) -> Reader:
+def adapter(shop: Workshop, options: AdapterPlan) -> Reader | None:
     """A host with an adapter beside it that has learnt the facts that are asked for."""
     n = int(shop.host.config.num_hidden_layers)
     sizes = {
@@ -108,9 +119,11 @@ def adapter(shop: Workshop, options: AdapterPlan) -> Reader:
         own = DecoderAdapter(shop.host, sizes).eval()
     state: dict[str, torch.Tensor] | None = shop.stored()
     if state is None:
-        remember_with_adapter(
-            shop.host, own, shop.prompting, shop.given, options, shop.seed, shop.announce
+        training = remembering_beside(
+            shop.host, own, shop.prompting, shop.given, options, shop.seed
         )
+        if not shop.train(TRAINING, training):
+            return None
         shop.store(own.state_dict())
     else:
         own.load_state_dict(state)

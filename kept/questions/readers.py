@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from kept.batches import KnowledgeBatch
 from kept.decoders.adapters import DecoderAdapter
 from kept.decoders.kblam.knowledge_base import padded
-from kept.decoders.soft_prompts import GraphPrompter, LabelSentences
+from kept.decoders.soft_prompts import Facts, GraphPrompter, LabelSentences
 from kept.decoders.trees import Continuation, LabelVectors, Readers, Tree, knowledge_tree, write
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.views.colake import CoLAKEView
@@ -23,6 +23,7 @@ from kept.graphs.views.words import WordsView
 from kept.questions.items import QuestionSet
 from kept.questions.prompts import Prompting
 from kept.questions.showing import Shown, ShownItem
+from kept.training.processes.together import ALONE, Processes
 from kg_loaders import KnowledgeGraph
 
 BATCH = 8
@@ -43,17 +44,25 @@ class Written:
     cpu_ms: float
 
 
-def write_all(reader: Reader, prompting: Prompting, shown: Shown, n_new: int) -> Written:
-    """What a reader writes to every item, in batches."""
-    texts: list[str] = []
-    scores, n_nodes, start = list[Tensor](), 0, time.process_time()
-    for first in range(0, len(shown.items), BATCH):
+def write_all(
+    reader: Reader, prompting: Prompting, shown: Shown, n_new: int, *, together: Processes = ALONE
+) -> Written:
+    """What a reader writes to every item, in batches.
+
+    Where several processes call it `together`, each reads its share of the batches, which are those
+    of one process, and all get every answer.
+    """
+    start, parts = time.process_time(), dict[int, tuple[list[str], Tensor, int]]()
+    for first in together.share(range(0, len(shown.items), BATCH)):
         new, n = reader(shown, shown.items[first : first + BATCH], n_new)
-        texts += prompting.tokenizer.batch_decode(new.words)
-        scores.append(new.first_scores)
-        n_nodes += n
+        parts[first] = prompting.tokenizer.batch_decode(new.words), new.first_scores, n
     spent, n_items = time.process_time() - start, len(shown.items)
-    return Written(tuple(texts), torch.cat(scores), n_nodes / n_items, 1000 * spent / n_items)
+    for others, _ in (told := together.from_each((parts, spent))):
+        parts |= others
+    texts, scores, nodes = zip(*(parts[first] for first in sorted(parts)), strict=True)
+    cpu_ms = 1000 * sum(own for _, own in told) / n_items
+    every = tuple(text for own in texts for text in own)
+    return Written(every, torch.cat(scores), sum(nodes) / n_items, cpu_ms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +168,10 @@ class SoftPromptReader:
     prompter: GraphPrompter
     vectors: LabelSentences
 
-    def tree(self, questions: QuestionSet, items: Sequence[ShownItem]) -> Tree:
-        """What the decoder reads."""
+    def texts(
+        self, questions: QuestionSet, items: Sequence[ShownItem]
+    ) -> tuple[list[Facts | None], Tensor, Tensor, list[int]]:
+        """Facts, ids and mask of the texts, and the numbers of words that prompts stand before."""
         tokenizer, graph = self.prompting.tokenizer, questions.graph
         texts = [self.prompting.text(each.item, each.entity) for each in items]
         rows: Any = tokenizer([text.text for text in texts])
@@ -175,7 +186,11 @@ class SoftPromptReader:
             else self.vectors.around(graph, graph.entities.id(each.entity))
             for each in items
         ]
-        return self.prompter.tree(self.host, facts, ids, mask, before)
+        return facts, ids, mask, before
+
+    def tree(self, questions: QuestionSet, items: Sequence[ShownItem]) -> Tree:
+        """What the decoder reads."""
+        return self.prompter.tree(self.host, *self.texts(questions, items))
 
     def __call__(
         self, shown: Shown, items: Sequence[ShownItem], n_new: int

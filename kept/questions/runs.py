@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ from kept.questions.readers import AloneReader, Reader, write_all
 from kept.questions.rows import row_of
 from kept.questions.showing import CONDITIONS, Shown, absent, edited, shown
 from kept.questions.workshop import Workshop
-from kg_loaders.disk.writing import claim
+from kept.training.log import Reporter
+from kept.training.processes.together import processes
 
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
@@ -55,7 +56,7 @@ class QuestionRuns(StoredRuns):
     questions: QuestionPlan
     root: Path
     folder: Path
-    announce: Callable[[str], None] = field(default=lambda text: None)
+    reporter: Reporter | None = None
     should_stop: Callable[[], bool] = field(default=lambda: False)
 
     @property
@@ -67,6 +68,11 @@ class QuestionRuns(StoredRuns):
     def rows(self) -> Sequence[str]:
         """The rows of the file."""
         return tuple(self.questions.methods)
+
+    @property
+    def device(self) -> str:
+        """Decoders are trained and asked there."""
+        return "cpu"
 
     # ---- what all runs share -----------------------------------------------------------------
     @cached_property
@@ -183,11 +189,11 @@ class QuestionRuns(StoredRuns):
 
     def make(self, key: RunKey) -> RunRecord | None:
         """See `StoredRuns.make`."""
-        run, started = self.of(key), time.monotonic()
+        run, started, together = self.of(key), time.monotonic(), processes()
         kind = self.questions.kind_of(key.method)
         if kind != BASELINE and key.knowledge == "off" and row_of(kind).off_is_host:
             base = RunKey(BASELINE, "off", 0)
-            shared = self.record(base) or self.run(base)
+            shared = together.from_first(lambda: self.record(base)) or self.run(base)
             return None if shared is None else self._copied(shared, run)
         sets = self._conditions(key)
         reader = self._reader(key)
@@ -195,20 +201,23 @@ class QuestionRuns(StoredRuns):
             return None
         rows, scores, costs = list[Answer](), dict[str, Any](), dict[str, Any]()
         for name, each in sets.items():
-            written = write_all(reader, self.prompting, each, self.n_new)
+            written = write_all(reader, self.prompting, each, self.n_new, together=together)
             answers = self._answers(name, each, written.texts, written.scores)
             rows += answers
             scores[name] = _scores(answers)
             if name == ASKED:
                 costs = {"nodes": written.nodes, "cpu_ms": written.cpu_ms}
-        place = self.folder / run.name
-        place.mkdir(exist_ok=True)
-        write_answers(place / ANSWERS, rows)
+        together.from_first(partial(self._write, run, rows))
         return RunRecord(
             run=run.name, experiment=self.plan.name, method=key.method, knowledge=key.knowledge,
             seed=key.seed, scores=scores, settings=run.settings,
             costs=costs | {"seconds": time.monotonic() - started},
         )  # fmt: skip
+
+    def _write(self, run: Run[QuestionPlan], answers: Sequence[Answer]) -> None:
+        place = self.folder / run.name
+        place.mkdir(exist_ok=True)
+        write_answers(place / ANSWERS, answers)
 
     def _conditions(self, key: RunKey) -> dict[str, Shown]:
         """The sets of a run: the questions, and with true knowledge the edited and taken facts."""
@@ -238,12 +247,12 @@ class QuestionRuns(StoredRuns):
         shop = Workshop(
             host=self.host, prompting=self.prompting, given=given, asked=self.asked, seed=key.seed,
             place=place, new_encoder=lambda: HostSentenceEncoder(self.questions.vectors_from),
-            announce=lambda text: self.announce(f"{key}: {text}"), should_stop=self.should_stop,
+            reporter=self.reporter, should_stop=self.should_stop,
         )  # fmt: skip
         if row.trains == "nothing":
             return row.make(shop, self.questions.options_of(key.method))
         place.parent.mkdir(parents=True, exist_ok=True)
-        with claim(place):
+        with processes().claimed(place):
             return row.make(shop, self.questions.options_of(key.method))
 
     def _knowledge_of_training(self, key: RunKey) -> Knowledge:
@@ -260,7 +269,8 @@ class QuestionRuns(StoredRuns):
         return self.of(dataclasses.replace(key, knowledge=knowledge)).name
 
     def _copied(self, record: RunRecord, run: Run[QuestionPlan]) -> RunRecord:
-        shutil.copytree(self.folder / record.run, self.folder / run.name, dirs_exist_ok=True)
+        copied = partial(shutil.copytree, self.folder / record.run, dirs_exist_ok=True)
+        processes().from_first(lambda: copied(self.folder / run.name))
         return dataclasses.replace(
             record, run=run.name, method=run.key.method, knowledge=run.key.knowledge,
             seed=run.key.seed, costs=record.costs | {"same_as": record.run}, settings=run.settings,

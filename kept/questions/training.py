@@ -1,36 +1,48 @@
 """What is trained: LoRA that reads facts, a graph network that prompts, LoRA and an adapter that
 remember facts.
 
-Each is small and short, and begins anew where it was stopped; what is finished is stored by the
-caller (`kept.questions.workshop`).
+Each function returns what `kept.training.loop.train` takes: what learns, its batches by number, and
+the settings.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
 from kept.adapters.lora import LoraOptions
-from kept.batches import IGNORE, Visibility
+from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.decoders import causal_loss, embed, logits, run, running_positions
 from kept.decoders.adapters import DecoderAdapter, insert_decoder_lora
 from kept.decoders.kblam.knowledge_base import padded
-from kept.decoders.soft_prompts import said_words
+from kept.decoders.learning import (
+    DecoderBatch,
+    DecoderLearner,
+    Lessons,
+    Training,
+    training_config,
+)
+from kept.decoders.soft_prompts import Facts, GraphPrompter, said_words
 from kept.decoders.trees import LabelVectors, Readers, answer_loss, chances
 from kept.errors import ConfigError
+from kept.layers.means import mean_of
 from kept.questions.prompts import Prompting
 from kept.questions.readers import FactsAs, SoftPromptReader, TreeReader
 from kept.questions.showing import Shown, ShownItem
 from kept.randomness import generator, torch_draws
 
 LORA = LoraOptions(rank=8, alpha=16.0, targets=("query", "value"))
-Announce = Callable[[str], None]
+N_ALIGNED_AT_ONCE = 64
+"""Entities of a step in which prompts are aligned with words."""
 
 
 class Plan(BaseModel):
@@ -106,115 +118,211 @@ def require_training(given: Shown, n: int) -> None:
         )
 
 
-def drawn(given: Shown, n: int, seed: int, step: int) -> list[ShownItem]:
-    """The `n` items of a step: all of them in turn, in an order drawn for each round."""
-    n_items = len(given.items)
-    per_round = n_items // n
-    order = generator(seed, "question order", step // per_round).permutation(n_items)
-    start = step % per_round * n
-    return [given.items[i] for i in order[start : start + n].tolist()]
+# ---- questions with facts in view ----------------------------------------------------------------
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AnsweredBatch(DecoderBatch):
+    """Texts with their facts; the last `n_answer` words of each are learnt."""
+
+    texts: KnowledgeBatch
+    n_answer: Tensor
 
 
-def read_with_lora(
+def reading(
     host: PreTrainedModel, prompting: Prompting, facts_as: FactsAs, given: Shown,
-    plan: ReadingPlan, seed: int, announce: Announce,
-) -> None:  # fmt: skip
-    """Train LoRA inside `host` to answer from facts in view."""
+    plan: ReadingPlan, seed: int,
+) -> Training:  # fmt: skip
+    """LoRA inside `host` learns to answer from facts in view."""
     require_training(given, plan.batch_size)
     reader = TreeReader(host, prompting, facts_as, plan.readers)
-    optimiser = optimiser_of([p for p in host.parameters() if p.requires_grad], plan.learning_rate)
-    for step in range(plan.n_steps):
-        some = drawn(given, plan.batch_size, seed, step)
-        values = [each.right[0] for each in some]
-        batch = reader.batch(given.questions, some, values)
+
+    def make(some: Sequence[ShownItem], own: slice) -> AnsweredBatch:
+        values = [each.right[0] for each in some[own]]
+        texts = reader.batch(given.questions, some[own], values)
         counts = torch.tensor([len(prompting.ended(value)) for value in values])
-        loss = answer_loss(host, reader.tree(given.questions, batch), batch, counts)
-        take_step(optimiser, loss)
-        announce(f"step {step + 1} of {plan.n_steps}, loss {float(loss.detach()):.3f}")
+        return AnsweredBatch(node_mask=texts.node_mask, texts=texts, n_answer=counts)
+
+    def loss(batch: AnsweredBatch) -> Tensor:
+        tree = reader.tree(given.questions, batch.texts)
+        mean: Tensor = answer_loss(host, tree, batch.texts, batch.n_answer)
+        return mean
+
+    lessons = _questions(given, plan.batch_size, make)
+    config = training_config(seed, plan.n_steps, plan.batch_size, plan.learning_rate)
+    return Training(DecoderLearner({"host": host}, loss), lessons, config)
 
 
-def learn_to_prompt(
-    reader: SoftPromptReader, given: Shown, plan: SoftPromptPlan, seed: int, announce: Announce
-) -> None:
-    """Train the graph network of `reader`: aligned to words first, then by answers."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PromptedBatch(DecoderBatch):
+    """Questions, whose `facts` become prompts before the word numbered in `before`, and answers."""
+
+    facts: Sequence[Facts | None]
+    ids: Tensor
+    before: Sequence[int]
+    answers: Tensor
+    answer_mask: Tensor
+
+
+def prompting_by_answers(
+    reader: SoftPromptReader, given: Shown, plan: SoftPromptPlan, seed: int
+) -> Training:
+    """The graph network of `reader` learns by answers to questions about other entities."""
     require_training(given, plan.batch_size)
-    parameters = [value for _, value in reader.prompter.trained()]
-    if plan.n_aligned:
-        say_words(reader, given, plan, seed, announce)
-    optimiser = optimiser_of(parameters, plan.learning_rate)
-    for step in range(plan.n_steps):
-        some = drawn(given, plan.batch_size, seed, step)
-        answers = [reader.prompting.ended(each.right[0]) for each in some]
-        words, mask = padded(answers, 0)
-        found = chances(reader.host, reader.tree(given.questions, some), words)
-        loss = -found[mask].mean()
-        take_step(optimiser, loss)
-        announce(f"step {step + 1} of {plan.n_steps}, loss {float(loss.detach()):.3f}")
+    host, prompter = reader.host, reader.prompter
+
+    def make(some: Sequence[ShownItem], own: slice) -> PromptedBatch:
+        facts, ids, mask, before = reader.texts(given.questions, some[own])
+        pieces = [reader.prompting.ended(each.right[0]) for each in some[own]]
+        answers, answer_mask = padded(pieces, 0)
+        return PromptedBatch(
+            node_mask=mask, facts=facts, ids=ids, before=before, answers=answers,
+            answer_mask=answer_mask,
+        )  # fmt: skip
+
+    def loss(batch: PromptedBatch) -> Tensor:
+        tree = prompter.tree(host, batch.facts, batch.ids, batch.node_mask, batch.before)
+        found = chances(host, tree, batch.answers)[batch.answer_mask]
+        return -mean_of(found.sum(), len(found))
+
+    lessons = _questions(given, plan.batch_size, make)
+    config = training_config(seed, plan.n_steps, plan.batch_size, plan.learning_rate)
+    return Training(_of_prompter(host, prompter, loss), lessons, config)
 
 
-def say_words(
-    reader: SoftPromptReader, given: Shown, plan: SoftPromptPlan, seed: int, announce: Announce
-) -> None:
-    """Align prompts with the words of facts: a regression that takes no pass of the host."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FactsBatch(DecoderBatch):
+    """Facts of entities, each a node here, and the prompts that they should become."""
+
+    facts: Sequence[Facts]
+    targets: Tensor
+
+
+def prompting_by_words(
+    reader: SoftPromptReader, given: Shown, plan: SoftPromptPlan, seed: int
+) -> Training:
+    """The graph network of `reader` learns to say words of facts, without a pass of the host."""
     graph, prompter = given.graph, reader.prompter
     words = LabelVectors.of(graph, reader.host, reader.prompting.tokenizer)
     entities = {each.entity for each in given.items if each.entity is not None}
     numbers = sorted(graph.entities.id(entity) for entity in entities)
-    facts = {n: own for n in numbers if (own := reader.vectors.around(graph, n)) is not None}
-    targets = said_words(graph, list(facts), words, plan.n_soft)
+    found = {n: own for n in numbers if (own := reader.vectors.around(graph, n)) is not None}
+    targets, facts = said_words(graph, list(found), words, plan.n_soft), list(found.values())
     spread = targets.var(dim=0).sum(dim=-1).mean().clamp(min=1e-6)
-    heads = list(facts)
-    parameters = [value for _, value in prompter.trained()]
-    optimiser = optimiser_of(parameters, plan.aligned_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, plan.n_aligned)
-    for step in range(plan.n_aligned):
-        draws = generator(seed, "prompt alignment", step)
-        some = draws.choice(len(heads), min(64, len(heads)), replace=False).tolist()
-        made = prompter([facts[heads[i]] for i in some])
-        loss = ((made - targets[some]) ** 2).sum(dim=-1).mean() / spread
-        take_step(optimiser, loss)
-        schedule.step()
-        if (step + 1) % 100 == 0:
-            announce(f"alignment {step + 1} of {plan.n_aligned}: {float(loss.detach()):.3f} of "
-                     "the words' variance is left")  # fmt: skip
+    n_at_once = min(N_ALIGNED_AT_ONCE, len(facts))
+
+    def draw(seed: int, number: int) -> list[int]:
+        draws = generator(seed, "prompt alignment", number)
+        some: list[int] = draws.choice(len(facts), n_at_once, replace=False).tolist()
+        return some
+
+    def make(some: list[int], own: slice) -> FactsBatch:
+        rows = some[own]
+        real = torch.ones(len(rows), 1, dtype=torch.bool)
+        return FactsBatch(
+            node_mask=real, facts=[facts[row] for row in rows], targets=targets[rows]
+        )  # fmt: skip
+
+    def loss(batch: FactsBatch) -> Tensor:
+        errors = ((prompter(batch.facts) - batch.targets) ** 2).sum(dim=-1)
+        mean: Tensor = mean_of(errors.sum(), errors.numel()) / spread
+        return mean
+
+    lessons = Lessons(_fingerprint(given), -(-len(facts) // n_at_once), draw, make)
+    config = training_config(
+        seed, plan.n_aligned, n_at_once, plan.aligned_rate, schedule="cosine"
+    )  # fmt: skip
+    return Training(_of_prompter(reader.host, prompter, loss), lessons, config)
 
 
-def remember_with_lora(
-    host: PreTrainedModel, prompting: Prompting, given: Shown, plan: RememberingPlan, seed: int,
-    announce: Announce,
-) -> None:  # fmt: skip
-    """Train LoRA inside `host` on the facts that are asked for, as statements."""
+def _of_prompter(
+    host: PreTrainedModel, prompter: GraphPrompter, loss: Callable[..., Tensor]
+) -> DecoderLearner:
+    """A learner of the network and the layers behind it."""
+    parts: dict[str, nn.Module] = {
+        "host": host, "gnn": prompter.retriever.gnn, "projector": prompter.retriever.projector
+    }  # fmt: skip
+    return DecoderLearner(parts, loss)
+
+
+def _questions(
+    given: Shown, n: int, make: Callable[[Sequence[ShownItem], slice], DecoderBatch]
+) -> Lessons[Sequence[ShownItem], DecoderBatch]:
+    """`n` questions a step: all of them in turn, in an order drawn for each round."""
+    per_round = len(given.items) // n
+
+    def draw(seed: int, number: int) -> list[ShownItem]:
+        order = generator(seed, "question order", number // per_round).permutation(len(given.items))
+        start = number % per_round * n
+        return [given.items[i] for i in order[start : start + n].tolist()]
+
+    return Lessons(_fingerprint(given), per_round, draw, make)
+
+
+def _fingerprint(given: Shown) -> str:
+    """Changes with the graph, the items and whose facts are shown."""
+    state = hashlib.sha256(given.graph.content_hash.encode())
+    for each in given.items:
+        state.update(repr(dataclasses.astuple(each)).encode())
+    return state.hexdigest()[:16]
+
+
+# ---- facts to remember ---------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StatementBatch(DecoderBatch):
+    """Statements of facts, labels of the values alone; `states` `[batch state node width]` of the
+    host, where it has read them before."""
+
+    ids: Tensor
+    labels: Tensor
+    states: Tensor | None = None
+
+
+def remembering(
+    host: PreTrainedModel, prompting: Prompting, given: Shown, plan: RememberingPlan, seed: int
+) -> Training:
+    """LoRA inside `host` learns the facts that are asked for, as statements."""
     ids, mask, labels = statements(prompting, given)
-    trained = [p for p in host.parameters() if p.requires_grad]
 
-    def loss_of(rows: Sequence[int]) -> Tensor:
-        some = torch.tensor(list(rows))
-        scores = host(ids[some], attention_mask=mask[some].long()).logits
-        loss: Tensor = causal_loss(scores, labels[some])
-        return loss
+    def make(rows: list[int], own: slice) -> StatementBatch:
+        some = torch.tensor(rows[own])
+        return StatementBatch(node_mask=mask[some], ids=ids[some], labels=labels[some])
 
-    in_epochs(loss_of, trained, len(ids), plan, seed, announce)
+    def loss(batch: StatementBatch) -> Tensor:
+        scores = host(batch.ids, attention_mask=batch.node_mask.long()).logits
+        mean: Tensor = causal_loss(scores, batch.labels)
+        return mean
+
+    return _in_epochs(DecoderLearner({"host": host}, loss), given, make, plan, seed)
 
 
-def remember_with_adapter(
+def remembering_beside(
     host: PreTrainedModel, adapter: DecoderAdapter, prompting: Prompting, given: Shown,
-    plan: AdapterPlan, seed: int, announce: Announce,
-) -> None:  # fmt: skip
-    """Train an adapter beside `host` on the same; the host reads each statement once."""
+    plan: AdapterPlan, seed: int,
+) -> Training:  # fmt: skip
+    """An adapter beside `host` learns the same; the host reads each statement once, here."""
     ids, mask, labels = statements(prompting, given)
+    host.requires_grad_(False)
     with torch.no_grad():
         positions, visibility = running_positions(mask), Visibility.causal(mask)
         hidden = embed(host, host.get_input_embeddings()(ids), positions)
-        states = run(host, hidden, visibility, positions)
+        states = torch.stack(run(host, hidden, visibility, positions), dim=1)
 
-    def loss_of(rows: Sequence[int]) -> Tensor:
-        chosen = torch.tensor(list(rows))
-        read = adapter(tuple(each[chosen] for each in states), visibility[chosen])
-        places = (labels[chosen] != IGNORE).nonzero(as_tuple=True)
-        scores = logits(host, read[places[0], places[1] - 1])
-        return functional.cross_entropy(scores, labels[chosen][places])
+    def make(rows: list[int], own: slice) -> StatementBatch:
+        some = torch.tensor(rows[own])
+        return StatementBatch(
+            node_mask=mask[some], ids=ids[some], labels=labels[some], states=states[some]
+        )
 
-    in_epochs(loss_of, list(adapter.parameters()), len(ids), plan, seed, announce)
+    def loss(batch: StatementBatch) -> Tensor:
+        assert batch.states is not None
+        read = adapter(batch.states.unbind(dim=1), Visibility.causal(batch.node_mask))
+        texts, places = (batch.labels != IGNORE).nonzero(as_tuple=True)
+        scores = logits(host, read[texts, places - 1])
+        expected = batch.labels[texts, places]
+        total = functional.cross_entropy(scores, expected, reduction="sum")
+        return mean_of(total, len(expected))
+
+    learner = DecoderLearner({"host": host, "adapter": adapter}, loss)
+    return _in_epochs(learner, given, make, plan, seed)
 
 
 def statements(prompting: Prompting, given: Shown) -> tuple[Tensor, Tensor, Tensor]:
@@ -237,30 +345,20 @@ def statements(prompting: Prompting, given: Shown) -> tuple[Tensor, Tensor, Tens
     return ids, mask, ids.masked_fill(~learnt, IGNORE)
 
 
-def in_epochs(
-    loss_of: Callable[[Sequence[int]], Tensor], trained: list[torch.nn.Parameter], n_facts: int,
-    plan: RememberingPlan, seed: int, announce: Announce,
-) -> None:  # fmt: skip
-    """Steps on all facts, epoch by epoch."""
-    optimiser = optimiser_of(trained, plan.learning_rate)
-    for epoch in range(plan.n_epochs):
+def _in_epochs(
+    learner: DecoderLearner, given: Shown, make: Callable[[list[int], slice], StatementBatch],
+    plan: RememberingPlan, seed: int,
+) -> Training:  # fmt: skip
+    """All facts, epoch by epoch, each in an order drawn anew."""
+    n_facts = len(given.items)
+    per_epoch = -(-n_facts // plan.batch_size)
+
+    def draw(seed: int, number: int) -> list[int]:
+        epoch, place = divmod(number, per_epoch)
         order = generator(seed, "remembering order", epoch).permutation(n_facts).tolist()
-        losses = []
-        for first in range(0, n_facts, plan.batch_size):
-            loss = loss_of(order[first : first + plan.batch_size])
-            take_step(optimiser, loss)
-            losses.append(float(loss.detach()))
-        mean = sum(losses) / len(losses)
-        announce(f"epoch {epoch + 1} of {plan.n_epochs}, loss {mean:.3f}")
+        rows: list[int] = order[place * plan.batch_size : (place + 1) * plan.batch_size]
+        return rows
 
-
-def optimiser_of(trained: list[torch.nn.Parameter], rate: float) -> torch.optim.AdamW:
-    """AdamW without weight decay."""
-    return torch.optim.AdamW(trained, lr=rate, weight_decay=0.0)
-
-
-def take_step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step down the gradient of a loss."""
-    optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimiser.step()
+    n_steps = plan.n_epochs * per_epoch
+    config = training_config(seed, n_steps, plan.batch_size, plan.learning_rate)
+    return Training(learner, Lessons(_fingerprint(given), per_epoch, draw, make), config)

@@ -12,9 +12,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
+from kept.comparison.stored import leave_records
+from kept.decoders.learning import Training
 from kept.questions.items import QuestionSet
 from kept.questions.prompts import Prompting
 from kept.questions.showing import Shown
+from kept.training.log import Reporter
+from kept.training.loop import Resume, train
+from kept.training.processes.together import processes
 from kg_loaders.disk.writing import write_bytes
 
 WEIGHTS = "weights.safetensors"
@@ -26,7 +31,8 @@ class Workshop:
     will be asked, as the true graph has it.
 
     `place` is the folder of the row's weights, shared by all conditions that differ when it is
-    asked alone. `encoder` makes sentence vectors.
+    asked alone; below it each training has a folder of its own. `encoder` makes sentence vectors.
+    Where a launcher has started several processes, each has the same, and the first writes.
     """
 
     host: PreTrainedModel
@@ -36,7 +42,7 @@ class Workshop:
     seed: int
     place: Path
     new_encoder: Callable[[], SentenceEncoder]
-    announce: Callable[[str], None] = lambda text: None
+    reporter: Reporter | None = None
     should_stop: Callable[[], bool] = lambda: False
 
     @cached_property
@@ -44,13 +50,30 @@ class Workshop:
         """Opened when it is first needed."""
         return self.new_encoder()
 
+    def train(self, name: str, training: Training) -> bool:
+        """Train, or go on from the last checkpoint; False where it was stopped."""
+        ended = train(
+            *training,
+            self.place / name,
+            reporter=self.reporter,
+            resume=Resume.IF_ANY,
+            should_stop=self.should_stop,
+        )
+        return ended.stopped == "finished"
+
     def stored(self) -> dict[str, Tensor] | None:
         """Finished weights; None where there are none yet."""
         path = self.place / WEIGHTS
-        return load_file(path) if path.exists() else None
+        return load_file(path) if processes().from_first(path.exists) else None
 
     def store(self, state: Mapping[str, Tensor]) -> None:
-        """Keep finished weights."""
-        self.place.mkdir(parents=True, exist_ok=True)
+        """Keep finished weights, and of their trainings what a person reads."""
         plain = {key: value.detach().contiguous() for key, value in state.items()}
-        write_bytes(self.place / WEIGHTS, save(plain), force=True)
+
+        def write() -> None:
+            write_bytes(self.place / WEIGHTS, save(plain), force=True)
+            for training in self.place.iterdir():
+                if training.is_dir():
+                    leave_records(training)
+
+        processes().from_first(write)

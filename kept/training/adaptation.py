@@ -5,8 +5,9 @@ The groups are the encoder's own (`KnowledgeEncoder.group_of`); what is not the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from torch import nn
 
@@ -15,6 +16,15 @@ from kept.errors import ConfigError
 from kept.training.config import TrainConfig, Unfreezing
 
 PREFIX = "encoder."
+
+
+@runtime_checkable
+class OwnRates(Protocol):
+    """A model that says itself at which share of the rate some of its parameters are trained."""
+
+    def rate_shares(self) -> Mapping[int, float]:
+        """By `id` of a parameter; 1 where absent."""
+        ...
 
 
 def layer_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
@@ -36,9 +46,10 @@ def rate_scales(model: nn.Module, config: TrainConfig) -> dict[int, float]:
     """Share of the rate by `id` of a parameter, 1 where absent.
 
     `rate_decay`: 1 for the head, 1 / decay one group further down (Howard and Ruder 2018, section
-    3.1). `host_learning_rate`: its share of the rate for the host's own parameters.
+    3.1). `host_learning_rate`: its share of the rate for the host's own parameters. A model of
+    `OwnRates` has shares of its own.
     """
-    scales: dict[int, float] = {}
+    scales: dict[int, float] = dict(model.rate_shares()) if isinstance(model, OwnRates) else {}
     if config.rate_decay is not None:
         for depth, parameters in enumerate(reversed(layer_groups(model).values())):
             scales |= {id(p): config.rate_decay**-depth for p in parameters}

@@ -17,6 +17,8 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from kept.batches import KnowledgeBatch
+from kept.batches.shares import TrainingBatch
+from kept.errors import ConfigError
 from kept.training.config import Averaging
 
 PAST = "past"
@@ -83,11 +85,14 @@ def past_in(
 
 
 @torch.no_grad()
-def taught(model: nn.Module, past: PastParameters, batch: KnowledgeBatch) -> KnowledgeBatch:
+def taught(model: nn.Module, past: PastParameters, batch: TrainingBatch) -> KnowledgeBatch:
     """`batch` with the logits that `model` has with its mean parameters, without dropout.
 
     Parameters that are not remembered are read as they are. The model is left in training mode.
+    Raises `ConfigError` for a batch that is no `KnowledgeBatch`: a decoder's has no classes.
     """
+    if not isinstance(batch, KnowledgeBatch):
+        raise ConfigError(f"averaging.distil is for tasks with classes, not {type(batch).__name__}")
     remembered = {id(parameter) for parameter in past.remembered()}
     means = {
         name: past.mean(parameter)

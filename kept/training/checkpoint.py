@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -51,6 +51,23 @@ class TrainState(BaseModel):
     data_fingerprint: str
     environment: dict[str, str]
     scalars: dict[str, float] = {}
+
+
+@runtime_checkable
+class OwnTensors(Protocol):
+    """A model of which checkpoints hold a part: the rest is frozen, and there before it trains."""
+
+    def own_tensors(self) -> dict[str, Tensor]:
+        """What is held, by names of `state_dict`; the tensors themselves, not copies."""
+        ...
+
+
+def tensors_of(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model that a checkpoint holds, by name."""
+    if isinstance(model, OwnTensors):
+        return model.own_tensors()
+    held: dict[str, Tensor] = model.state_dict(keep_vars=True)
+    return held
 
 
 Part = Callable[[Tensor, Tensor], Tensor]
@@ -230,7 +247,7 @@ def _read_json(path: Path, kind: type[_Model]) -> _Model:
 
 def _load_weights(path: Path, files: list[Path], model: nn.Module, own: Part) -> None:
     """Copy in place; names tied to one tensor need only one of them in the files."""
-    targets = model.state_dict(keep_vars=True)
+    targets = tensors_of(model)
     loaded: set[str] = set()
     for file in files:
         with readable(file), safe_open(file, framework="pt") as tensors:

@@ -35,7 +35,7 @@ OPERATIONAL = frozenset(
 Shard = Literal["tables", "layers"]
 """What several processes may share out: rows of tables of entities, weights of layers."""
 
-SINCE_0_2 = {"row_optimiser": "adam", "averaging": None}
+SINCE_0_2 = {"row_optimiser": "adam", "averaging": None, "last_share": 0.0}
 """Fields that checkpoints of older runs do not name, each with what these runs did."""
 
 
@@ -87,7 +87,8 @@ class TrainConfig(BaseModel):
     """How to train, whatever the model and the data.
 
     `steps` counts optimiser steps, each of `accumulate` batches. `epochs` is rounded up to whole
-    steps. `schedule` "linear" falls to zero at the last step, after `warmup_steps`.
+    steps. `schedule` "linear" falls to zero at the last step, after `warmup_steps`; "cosine" falls
+    along half a wave to `last_share` of the rate.
     `objective_weights` are by name of loss, 1 where absent. `gradient_norms_every`: at the first
     step and at every so many, the gradient norm of each loss is measured by itself (`loss_norms`),
     at one backward pass per loss: with 100, a few per cent. Both budgets end a run with a
@@ -117,7 +118,8 @@ class TrainConfig(BaseModel):
     row_optimiser: Literal["adam", "adagrad"] = "adam"
     host_learning_rate: Rate | None = None
     weight_decay: NonNegativeFloat = 0.01
-    schedule: Literal["linear", "constant"] = "linear"
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    last_share: float = Field(0.0, ge=0, le=1)
     warmup_steps: NonNegativeInt = Field(0, le=MAX_COUNT)
     clip_norm: PositiveFloat | None = 1.0
     rate_decay: float | None = Field(None, ge=1)

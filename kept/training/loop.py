@@ -14,7 +14,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor, nn
 
-from kept.batches.shares import Share
+from kept.batches.shares import Share, TrainingBatch
 from kept.errors import ConfigError, TrainingError
 from kept.plotting import REMEDY, can_draw
 from kept.randomness import torch_seed
@@ -52,7 +52,7 @@ from kept.training.optimisers import (
 from kept.training.processes.shards import Shards
 from kept.training.processes.together import meet, processes, telling_of_losses
 from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
-from kept.training.stream import BatchStream, PretrainingData, Shares, n_steps_of, read_batches
+from kept.training.stream import Data, Shares, n_steps_of, read_batches, stream_of
 from kg_loaders.disk.writing import claim
 
 __all__ = ["Evaluate", "Resume", "TrainResult", "train"]
@@ -63,7 +63,7 @@ STOPS: tuple[Stop | None, ...] = (None, "request", "budget")
 
 def train(
     model: nn.Module,
-    data: PretrainingData,
+    data: Data,
     config: TrainConfig,
     run_dir: str | Path,
     *,
@@ -100,7 +100,7 @@ class _Run:
     def __init__(
         self,
         model: nn.Module,
-        data: PretrainingData,
+        data: Data,
         config: TrainConfig,
         folder: Path,
         reporter: Reporter | None,
@@ -115,12 +115,7 @@ class _Run:
             self._notice(f"curves.png is not drawn; {REMEDY}")
         self.met: dict[str, None] = {}
         self.fingerprint = data.fingerprint
-        self.stream = BatchStream(
-            data,
-            seed=config.seed,
-            batch_size=config.batch_size,
-            node_budget=config.node_budget,
-        )
+        self.stream = stream_of(data, config)
         self.n_steps = n_steps_of(config, self.stream)
         self.accelerator = make_accelerator(config)
         device = self.device = device_of(self.accelerator)
@@ -208,7 +203,7 @@ class _Run:
                 self.together.from_first(lambda: draw_curves(self.log_path, self.curves_path))
         return self._finish(last, stopped)
 
-    def _one_step(self, batches: Iterator[Share]) -> StepRecord:
+    def _one_step(self, batches: Iterator[Share[TrainingBatch]]) -> StepRecord:
         config, number, begun = self.config, self.step, time.monotonic()
         set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
         self.stages.enter(number, self._epoch(number))
@@ -240,7 +235,7 @@ class _Run:
         every = None if self.shards.layers else self.config.gradient_norms_every
         return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
 
-    def _forward(self, share: Share) -> tuple[dict[str, Tensor], dict[str, float]]:
+    def _forward(self, share: Share[TrainingBatch]) -> tuple[dict[str, Tensor], dict[str, float]]:
         """The share's part of each loss, and what the parts of all add up to."""
         batch, device = share.batch.to(self.device), self.device
         if self.past is not None and self.past[0].distil:
@@ -313,7 +308,7 @@ class _Run:
 
     def _epoch(self, step: int) -> int:
         """That of the step's first batch."""
-        return self.stream.locate(step * self.config.accumulate)[0]
+        return self.stream.epoch_of(step * self.config.accumulate)
 
     # ---- between and after -----------------------------------------------------------------
     def _due(self, every: int | None) -> bool:

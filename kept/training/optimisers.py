@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,7 +72,7 @@ def set_rates(optimisers: dict[str, Optimizer], config: TrainConfig, factor: flo
 
 
 def rate_factor(step: int, n_steps: int, config: TrainConfig) -> float:
-    """Linear warm-up, then linear decay to zero at `n_steps`, or constant.
+    """Linear warm-up, then linear decay to zero at `n_steps`, half a cosine, or constant.
 
     >>> config = TrainConfig(steps=10, batch_size=1, warmup_steps=2)
     >>> [rate_factor(step, 10, config) for step in (0, 1, 2, 6, 9)]
@@ -81,7 +82,11 @@ def rate_factor(step: int, n_steps: int, config: TrainConfig) -> float:
         return (step + 1) / config.warmup_steps
     if config.schedule == "constant":
         return 1.0
-    return (n_steps - step) / max(1, n_steps - config.warmup_steps)
+    n_falling = max(1, n_steps - config.warmup_steps)
+    if config.schedule == "cosine":
+        wave = (1 + math.cos(math.pi * (step - config.warmup_steps) / n_falling)) / 2
+        return config.last_share + (1 - config.last_share) * wave
+    return (n_steps - step) / n_falling
 
 
 def _groups(optimisers: dict[str, Optimizer]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from kept.batches import KnowledgeBatch
-from kept.batches.shares import Share, share_of
+from kept.batches.shares import Share, TrainingBatch, share_of
 from kept.errors import ConfigError
 from kept.randomness import generator
 from kept.training.config import TrainConfig
@@ -85,6 +85,82 @@ class Alternating(Protocol):
         ...
 
 
+@runtime_checkable
+class Numbered(Protocol):
+    """Data whose batches are in an order of their own, and which share each out themselves.
+
+    Batch n is a function of them, the seed and n alone.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """As of `PretrainingData`."""
+        ...
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches of one epoch."""
+        ...
+
+    def share(self, number: int, *, seed: int, rank: int, n: int) -> Share[TrainingBatch]:
+        """The part of process `rank` of `n` in batch `number`; all parts hold each sample once."""
+        ...
+
+
+class Stream(Protocol):
+    """Batches by number, endless, for any number of processes."""
+
+    @property
+    def period(self) -> int:
+        """The number of batches after which every loss has come."""
+        ...
+
+    def epoch_of(self, number: int) -> int:
+        """The epoch of batch `number`."""
+        ...
+
+    def n_batches(self, epoch: int) -> int:
+        """Batches of one epoch."""
+        ...
+
+    def share(self, number: int, rank: int, n: int) -> Share[TrainingBatch]:
+        """The part of process `rank` of `n` in batch `number`."""
+        ...
+
+
+Data = PretrainingData | Numbered
+
+
+def stream_of(data: Data, config: TrainConfig) -> Stream:
+    """The batches of `data` in the sizes of `config`; `Numbered` data have sizes of their own."""
+    if isinstance(data, Numbered):
+        return NumberedStream(data, config.seed)
+    return BatchStream(
+        data, seed=config.seed, batch_size=config.batch_size, node_budget=config.node_budget
+    )
+
+
+class NumberedStream:
+    """The batches of `Numbered` data."""
+
+    period = 1
+
+    def __init__(self, data: Numbered, seed: int) -> None:
+        self._data, self._seed = data, seed
+
+    def epoch_of(self, number: int) -> int:
+        """See `Stream`."""
+        return number // self._data.per_epoch
+
+    def n_batches(self, epoch: int) -> int:
+        """The same for every epoch."""
+        return self._data.per_epoch
+
+    def share(self, number: int, rank: int, n: int) -> Share[TrainingBatch]:
+        """See `Stream`."""
+        return self._data.share(number, seed=self._seed, rank=rank, n=n)
+
+
 class BatchStream(Dataset[KnowledgeBatch]):
     """Batches by number, endless; each epoch is one permutation by (seed, epoch).
 
@@ -127,6 +203,17 @@ class BatchStream(Dataset[KnowledgeBatch]):
         if isinstance(self._data, SampledTogether):
             return self._data.samples(indices, epoch=epoch, seed=self._seed)
         return [self._data.sample(i, epoch=epoch, seed=self._seed) for i in indices]
+
+    def share(self, number: int, rank: int, n: int) -> Share[TrainingBatch]:
+        """The whole batch is made, and a part of it kept: what its samples have in common, such as
+        negatives, is drawn for all of them, so that the number of processes changes nothing."""
+        if n == 1:
+            return Share(self[number])
+        return share_of(*self.with_sizes(number), rank, n)
+
+    def epoch_of(self, number: int) -> int:
+        """The epoch of batch `number`."""
+        return self.locate(number)[0]
 
     def locate(self, number: int) -> tuple[int, NDArray[np.int64]]:
         """`(epoch, sample indices)` of batch `number`."""
@@ -186,7 +273,7 @@ def _node_counts(data: PretrainingData, node_budget: int) -> NDArray[np.int64]:
     return counts
 
 
-def n_steps_of(config: TrainConfig, stream: BatchStream) -> int:
+def n_steps_of(config: TrainConfig, stream: Stream) -> int:
     """Return the steps of a whole run; raises `ConfigError` for a longer warm-up."""
     if config.steps is not None:
         return config.steps
@@ -200,21 +287,14 @@ def n_steps_of(config: TrainConfig, stream: BatchStream) -> int:
     return n_steps
 
 
-class Shares(Dataset[Share]):
-    """The share of one of `n` processes in every batch of a stream.
+class Shares(Dataset[Share[TrainingBatch]]):
+    """The share of one of `n` processes in every batch of a stream."""
 
-    Each process makes the whole batch and keeps its part: what the samples of a batch have in
-    common, such as negatives, is drawn for all of them, so that the number of processes changes
-    nothing.
-    """
-
-    def __init__(self, stream: BatchStream, *, rank: int, n: int) -> None:
+    def __init__(self, stream: Stream, *, rank: int, n: int) -> None:
         self._stream, self._rank, self._n = stream, rank, n
 
-    def __getitem__(self, number: int) -> Share:
-        if self._n == 1:
-            return Share(self._stream[number])
-        return share_of(*self._stream.with_sizes(number), self._rank, self._n)
+    def __getitem__(self, number: int) -> Share[TrainingBatch]:
+        return self._stream.share(number, self._rank, self._n)
 
 
 def read_batches(

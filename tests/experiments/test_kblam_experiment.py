@@ -11,17 +11,18 @@ import torch
 from tiny_chat import WordVectors, chat_tokenizer
 from tiny_decoders import tiny_decoder
 
-from experiments.kblam.study import Bench, Decoder, KBLaMStudy, run
+from experiments.kblam.study import LOG, Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, precision, share, to_json, to_markdown
 from kept.decoders.kblam.alignment import AlignmentPlan, align, head_shares, read_states
 from kept.decoders.kblam.config import KBLaMConfig
 from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, facts_of_graph
-from kept.decoders.kblam.learner import LOG, Learner
+from kept.decoders.kblam.learner import Learner
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
 from kept.questions.worlds import VALUES, private_world
+from kept.training.log import read_log
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
 
@@ -109,7 +110,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
         assert all(five[i] for i, hit in enumerate(first) if hit)
         assert all(0 <= share <= 1 for share in cells["kblam-12"][0][f"share {layer}"])
     log = json.loads((tmp_path / "run" / "seed-1" / LOG).read_text())
-    assert len(log["losses"]) == study.training.n_steps
+    assert log["steps"] == study.training.n_steps
     page = to_markdown(cells, "a command", [log, log])
     n_heads, n_sized, n_beside, n_layers = 6, 2, 7, 2
     assert page.count("\n| ") == n_heads + n_sized + n_beside + n_layers
@@ -122,43 +123,30 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     assert len(told) == n_told
 
 
-def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    parts = Parts.of()
-    state = {name: value.clone() for name, value in parts.model().own_state().items()}
-
-    def run_in(folder: Path, *stops: float) -> tuple[list[float], dict[str, torch.Tensor]]:
-        folder.mkdir()
-        model = parts.model()
-        model.load_own_state(state)
-        for seconds in stops:
-            losses = parts.learner(model, cpu_seconds=seconds).run(folder, lambda text: None)
-        return losses, model.own_state()
-
-    whole, weights = run_in(tmp_path / "whole", 1000.0)
-    stopped, other = run_in(tmp_path / "stopped", 1e-9, 1000.0)
-    assert whole == stopped
-    assert len(whole) == 4
-    assert all(torch.equal(value, other[name]) for name, value in weights.items())
-
-
-def test_a_training_that_was_stopped_within_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    """With the optimiser, and the schedule, where they were."""
+@pytest.mark.parametrize(("seconds", "n_calls"), [(1e-9, 99), (1000.0, 2)])
+def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
+    seconds: float, n_calls: int, tmp_path: Path
+) -> None:
+    """By its budget after a step, or as asked after two; with the optimiser where it was."""
     parts, ends = Parts.of(), []
     state = {name: value.clone() for name, value in parts.model().own_state().items()}
-    for name, n_calls in (("whole", 99), ("stopped", 2)):
-        (tmp_path / name).mkdir()
-        for most in (n_calls, 99):
+    for name, stops in (
+        ("whole", [(1000.0, 99)]), ("stopped", [(seconds, n_calls), (1000.0, 99)])
+    ):  # fmt: skip
+        done = []
+        for budget, most in stops:
             calls: list[int] = []
             model = parts.model()
             model.load_own_state(state)
-            losses = parts.learner(model).run(
+            ended = parts.learner(model, cpu_seconds=budget).run(
                 tmp_path / name,
-                lambda text: None,
-                lambda calls=calls, most=most: calls.append(1) or len(calls) > most,
+                should_stop=lambda calls=calls, most=most: calls.append(1) or len(calls) >= most,
             )
-        ends.append((losses, model.own_state()))
-    (whole, weights), (stopped, other) = ends
-    assert whole == stopped
+            done.append(ended.step)
+        ends.append((done, read_log(tmp_path / name / "log.jsonl"), model.own_state()))
+    (_, whole, weights), (done, stopped, other) = ends
+    assert done == [min(n_calls, 1) if seconds < 1 else 2, 4]
+    assert [row["losses"] for row in whole] == [row["losses"] for row in stopped]
     assert len(whole) == 4
     assert all(torch.equal(value, other[name]) for name, value in weights.items())
 
@@ -168,7 +156,7 @@ def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
     learner, tokenizer = parts.learner(parts.model()), parts.bench.decoder.tokenizer
     facts = parts.base.facts
     for step in range(6):
-        batch = learner.batch(step)
+        batch = learner.batch(learner.drawn(step))
         rows = batch.fact_rows.tolist()
         assert len(set(rows)) == len(rows)
         assert batch.prompt_mask is not None
@@ -199,7 +187,7 @@ def test_places_are_where_the_name_ends_and_where_the_value_is_written() -> None
         assert tokenizer.decode(ids[place + 1 :]).strip().startswith(value)
 
 
-def test_alignment_finds_the_right_fact() -> None:
+def test_alignment_finds_the_right_fact(tmp_path: Path) -> None:
     parts = Parts.of()
     model = parts.model(scale=4.0)
     plan = AlignmentPlan(
@@ -217,7 +205,7 @@ def test_alignment_finds_the_right_fact() -> None:
         return float((best == parts.texts.rows).float().mean()), float(mass.exp().mean())
 
     before, _ = looked()
-    align(model, parts.texts, read, parts.base, plan, 0, lambda text: None)
+    align(model, parts.texts, read, parts.base, plan, 0, tmp_path / "alignment")
     after, mass = looked()
     assert after > max(0.25, before + 0.2)
     assert mass == pytest.approx(0.4, abs=0.25)

@@ -32,8 +32,11 @@ from kept.comparison.pages.tables import (
     verdict_cells,
 )
 from kept.comparison.requested import ASKED
+from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RECORDS
 from kept.comparison.tuning import tune, tuned, with_rates
+from kept.training.processes.launch import place
+from kept.training.processes.together import leave, meet, telling_of_losses
 from kg_loaders.disk.writing import write_json, write_text
 
 
@@ -50,7 +53,8 @@ def run(
 ) -> None:
     """Compare, print, and write NAME.md and NAME.json into `output`."""
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
-    with running(output, budget=budget, threads=threads) as (bar, should_stop):
+    device = ExperimentRuns(experiment, Path(), output).device
+    with running(output, device, budget=budget, threads=threads) as (bar, should_stop):
         overrides: dict[str, Any] = {
             "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
             "announce": bar.notice, "reporter": bar, "should_stop": should_stop,
@@ -62,6 +66,8 @@ def run(
         if choices is not None:
             own = compare(tuned(experiment, choices), seeds=n_seeds, **overrides)
             pages.append(with_rates(own, compared, choices))
+    if place().rank:
+        return
     for each in pages:
         _write(each, output)
     if experiment.tuning is not None and choices is None:
@@ -70,16 +76,27 @@ def run(
 
 @contextmanager
 def running(
-    output: Path, *, budget: float | None, threads: int | None
+    output: Path, device: str, *, budget: float | None, threads: int | None
 ) -> Iterator[tuple[TrainingProgress, Callable[[], bool]]]:
-    """Yield the progress of runs in `output` to report to, and whether to stop them."""
-    refuse_foreign(output, ASKED, RECORDS)
-    output.mkdir(parents=True, exist_ok=True)
-    disable_progress_bar()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    with asked_to_stop() as stop, TrainingProgress(TerminalConsole()) as bar:
-        yield bar, stopping(stop, budget)
+    """Yield the progress of runs in `output` to report to, and whether to stop them.
+
+    Several processes that a launcher has started meet here, over what `device` asks for, and part.
+    """
+
+    def prepare() -> None:
+        refuse_foreign(output, ASKED, RECORDS)
+        output.mkdir(parents=True, exist_ok=True)
+
+    try:
+        with telling_of_losses():
+            meet(device).from_first(prepare)
+            disable_progress_bar()
+            if threads is not None:
+                torch.set_num_threads(threads)
+            with asked_to_stop() as stop, TrainingProgress(TerminalConsole()) as bar:
+                yield bar, stopping(stop, budget)
+    finally:
+        leave()
 
 
 def _write(compared: Compared, output: Path) -> None:

@@ -28,6 +28,7 @@ from kept.questions.pages.page import (
 from kept.questions.plan import QuestionPlan
 from kept.questions.runs import QuestionRuns
 from kept.report.page import is_kept_page
+from kept.training.processes.launch import place
 from kg_loaders.disk.writing import write_json, write_text
 
 
@@ -44,13 +45,13 @@ def run(
 ) -> None:  # fmt: skip
     """Ask what is missing, print, and write NAME.md and NAME.json into `output`."""
     names, kinds = row_names(methods, plan), control_names(controls)
-    with running(output, budget=budget, threads=threads) as (bar, should_stop):
-        runs = QuestionRuns(plan, data_root(data), output, bar.notice, should_stop)
+    with running(output, "cpu", budget=budget, threads=threads) as (bar, should_stop):
+        runs = QuestionRuns(plan, data_root(data), output, bar, should_stop)
         ran = run_missing(
             runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,
             announce=bar.notice, should_stop=should_stop,
         )  # fmt: skip
-        found = tables(runs, ran) if ran.done else None
+        found = tables(runs, ran) if ran.done and not place().rank else None
     if found is not None:
         command = shlex.join(["kept", *sys.argv[1:]])
         write_json(output / f"{plan.name}.json", to_json(found), force=True)

@@ -13,9 +13,9 @@ Axis legend: text, layer, node, head, fact.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,16 @@ from torch.nn import functional
 from kept import decoders
 from kept.batches import Visibility
 from kept.decoders.kblam.knowledge_base import KnowledgeBase
+from kept.decoders.kblam.learner import fingerprint_of
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.rectangular import projections, rotated
 from kept.decoders.kblam.texts import BATCH, ReadTexts, Texts
 from kept.decoders.kblam.values import write_words
+from kept.decoders.learning import DecoderBatch, DecoderLearner, Lessons, Training, training_config
+from kept.layers.means import mean_of
 from kept.randomness import generator
+from kept.training.log import Reporter, TrainResult
+from kept.training.loop import Resume, train
 
 ELSEWHERE = 0.02
 """The share of attention that facts should get together at other nodes."""
@@ -140,60 +145,111 @@ def _best(scores: Tensor, k: int) -> Tensor:
     return scores.gather(-1, chosen.expand(*scores.shape[:-1], -1))
 
 
-def align(
-    model: KBLaM, texts: Texts, read: ReadStates, base: KnowledgeBase, plan: AlignmentPlan,
-    seed: int, announce: Callable[[str], None],
-) -> None:  # fmt: skip
-    """Train the maps of queries and keys; in every fourth text the right fact is left out."""
-    model.train()
-    trained = [*model.queries.parameters(), *model.encoder.key_projector.parameters()]
-    optimiser = torch.optim.AdamW(trained, lr=plan.learning_rate, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, plan.n_steps)
-    start = time.process_time()
-    for step in range(plan.n_steps):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReadBatch(DecoderBatch):
+    """Rows of `ReadStates`, and the facts of a step, `fact_rows`, the same for all.
+
+    `right` is the place of each text's fact among them, -1 in texts from which it is left out.
+    """
+
+    states: Tensor
+    text_scores: Tensor
+    right: Tensor
+    fact_rows: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Texts of a step with the facts of its graph, and the places of their own among them."""
+
+    chosen: Tensor
+    right: Tensor
+    facts: Tensor
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+
+def aligning(
+    model: KBLaM,
+    texts: Texts,
+    read: ReadStates,
+    base: KnowledgeBase,
+    plan: AlignmentPlan,
+    seed: int,
+) -> Training:  # fmt: skip
+    """The maps of queries and keys learn to find; in every fourth text the right fact is left out.
+
+    What the training loop takes.
+    """
+
+    def draw(seed: int, step: int) -> Aligned:
         draws = generator(seed, "kblam alignment", step)
         chosen = torch.from_numpy(draws.permutation(len(texts))[: plan.batch_size])
-        absent = torch.arange(len(chosen)) % 4 == 3
-        own, right = torch.unique(texts.rows[chosen][~absent], return_inverse=True)
+        there = torch.arange(len(chosen)) % 4 != 3
+        own, places = torch.unique(texts.rows[chosen][there], return_inverse=True)
         others = np.setdiff1d(np.arange(len(base.facts)), texts.rows[chosen].numpy())
         size = int(FEWEST * (max(plan.n_facts, FEWEST) / FEWEST) ** draws.random())
         more = torch.from_numpy(draws.permutation(others)[: max(size - len(own), 1)])
-        rows = torch.cat([own, more])
-        facts = model.encoder(*(each[rows] for each in base.vectors))
-        scores, mass = head_shares(model, read.states[chosen], read.text_scores[chosen], facts.keys)
-        read_of_each = min(len(rows), model.config.top_k or len(rows))
-        loss, first = _loss(scores, mass, right, absent, plan.mass, read_of_each)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
-        if (step + 1) % 50 == 0:
-            shown = " ".join(f"{each:.2f}" for each in first.tolist())
-            spent = f"loss {float(loss.detach()):.3f}, {time.process_time() - start:.0f} s"
-            announce(f"alignment {step + 1}: {spent}; first of {len(rows)} by layer: {shown}")
+        right = torch.full((len(chosen),), -1).masked_scatter(there, places)
+        return Aligned(chosen, right, torch.cat([own, more]))
+
+    def make(drawn: Aligned, own: slice) -> ReadBatch:
+        some = drawn.chosen[own]
+        states = read.states[some]
+        real = torch.ones(states.shape[0], states.shape[2], dtype=torch.bool)
+        return ReadBatch(
+            node_mask=real, states=states, text_scores=read.text_scores[some],
+            right=drawn.right[own], fact_rows=drawn.facts,
+        )  # fmt: skip
+
+    def loss(batch: ReadBatch) -> Tensor:
+        facts = model.encoder(*(each[batch.fact_rows] for each in base.vectors))
+        scores, mass = head_shares(model, batch.states, batch.text_scores, facts.keys)
+        n_read = min(len(batch.fact_rows), model.config.top_k or len(batch.fact_rows))
+        return _loss(scores, mass, batch.right, plan.mass, n_read)
+
+    parts = {"queries": model.queries, "key_projector": model.encoder.key_projector}
+    learner = DecoderLearner(parts, loss)
+    lessons = Lessons(
+        fingerprint_of(texts, base), -(-len(texts) // plan.batch_size), draw, make
+    )  # fmt: skip
+    config = training_config(
+        seed, plan.n_steps, plan.batch_size, plan.learning_rate, schedule="cosine"
+    )
+    return Training(learner, lessons, config)
+
+
+def align(
+    model: KBLaM, texts: Texts, read: ReadStates, base: KnowledgeBase, plan: AlignmentPlan,
+    seed: int, folder: Path, *, reporter: Reporter | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TrainResult:  # fmt: skip
+    """Train as `aligning` says, or go on from the last checkpoint in `folder`."""
+    training = aligning(model, texts, read, base, plan, seed)
+    ended = train(
+        *training, folder, reporter=reporter, resume=Resume.IF_ANY, should_stop=should_stop
+    )
     model.eval()
+    return ended
 
 
-def _loss(
-    scores: Tensor, mass: Tensor, right: Tensor, absent: Tensor, wanted: float, n_read: int
-) -> tuple[Tensor, Tensor]:
-    """The loss, and by layer how often the right fact has most attention where names end.
+def _loss(scores: Tensor, mass: Tensor, right: Tensor, wanted: float, n_read: int) -> Tensor:
+    """`scores` `[text layer node head fact]`, `mass` (log) `[text layer node head]`.
 
-    `scores` `[text layer node head fact]`, `mass` (log) `[text layer node head]`. Where the right
-    one is missing, the `n_read` best should share evenly.
+    Where the right fact is missing, the `n_read` best should share evenly.
     """
-    reading = scores[:, :, 0]
+    reading, absent = scores[:, :, 0], right < 0
     logs = reading - reading.logsumexp(-1, keepdim=True)
     there = logs[~absent]
-    chosen = there[torch.arange(len(there)), ..., right]
+    chosen = there[torch.arange(len(there)), ..., right[~absent]]
     target = torch.full_like(mass, ELSEWHERE)
     target[:, :, 0] = wanted
-    of_mass = functional.mse_loss(mass.exp(), target)
-    sums = there.detach().exp().sum(2)
-    first = (sums.argmax(-1) == right[:, None]).float().mean(0)
+    of_mass = functional.mse_loss(mass.exp(), target, reduction="sum")
     even = _best(reading[absent], n_read).log_softmax(-1) + float(np.log(n_read))
-    spread = even.mean() if bool(absent.any()) else logs.new_zeros(())
-    return -chosen.mean() - SPREAD_WEIGHT * spread + MASS_WEIGHT * of_mass, first
+    spread = mean_of(even.sum(), even.numel())
+    right_one = mean_of(chosen.sum(), chosen.numel())
+    return -right_one - SPREAD_WEIGHT * spread + MASS_WEIGHT * mean_of(of_mass, mass.numel())
 
 
 def say_values(model: KBLaM, read: ReadStates, plan: AlignmentPlan, otherwise: Tensor) -> None:

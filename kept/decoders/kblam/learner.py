@@ -1,4 +1,4 @@
-"""Training a KBLaM on a private world, step by step, from where it was stopped.
+"""Training a KBLaM on a private world.
 
 Each step is one micro-batch: plain questions reworded by templates, and a share of questions whose
 fact is left out of the graph, to be refused. The answer is learnt from its first word on, in a
@@ -8,37 +8,33 @@ Texts are drawn from those whose prompts the host has read (`kept.decoders.kblam
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
+from torch import Tensor
 
 from kept.decoders.kblam.knowledge_base import KnowledgeBase
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.texts import ReadTexts, Texts
-from kept.decoders.kblam.training import (
-    MicroBatch,
-    new_optimiser,
-    train_step,
-)
+from kept.decoders.kblam.training import LAST_SHARE, MicroBatch, loss_of
+from kept.decoders.learning import DecoderLearner, Lessons, Training, training_config
 from kept.randomness import generator
-from kg_loaders.disk.writing import write_bytes, write_json
+from kept.training.log import Reporter, TrainResult
+from kept.training.loop import Resume, train
 
 FEWEST = 8
 """Facts in the smallest graph of a step."""
-STATE, LOG = "training.pt", "training.json"
 
 
 class TrainingPlan(BaseModel):
-    """How long and on what a KBLaM is trained; `cpu_seconds` stops it early, the schedule stays.
+    """How long and on what a KBLaM is trained; so many `cpu_seconds` of the process, of each call
+    that goes on, end it early with the schedule as it is. A checkpoint is left every `save_every`.
 
     `learning_rate` is that of queries and keys, which are aligned before; `value_rate` that of the
     values, which begin as words.
@@ -57,6 +53,18 @@ class TrainingPlan(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
+class Drawn:
+    """Texts of a step, with the facts of its graph; `right` are the places of those that answer."""
+
+    chosen: NDArray[np.int64]
+    facts: Tensor
+    right: Tensor
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+
+@dataclass(frozen=True, eq=False)
 class Learner:
     """A model, the texts and facts it is trained on; `stored` as of `texts.read_texts`."""
 
@@ -67,8 +75,8 @@ class Learner:
     plan: TrainingPlan
     seed: int
 
-    def batch(self, step: int) -> MicroBatch:
-        """The micro-batch of a step: the last `n_refusals` questions are to be refused."""
+    def drawn(self, step: int) -> Drawn:
+        """What a step asks: the last `n_refusals` questions are to be refused."""
         draws = generator(self.seed, "kblam batch", step)
         n, plan, texts = len(self.base.facts), self.plan, self.texts
         is_refused, about = texts.refused.numpy(), texts.rows.numpy()
@@ -82,63 +90,66 @@ class Learner:
         own = np.setdiff1d(asked[:n_right], asked[n_right:])
         rows = np.concatenate([own, others[: max(size - len(own), 1)]])
         place = {row: i for i, row in enumerate(own.tolist())}
-        some = torch.from_numpy(chosen)
-        width = int(texts.mask[some].sum(dim=1).max())
+        right = torch.tensor([place.get(row, -1) for row in asked.tolist()])
+        return Drawn(chosen, torch.from_numpy(rows), right)
+
+    def batch(self, drawn: Drawn, own: slice = slice(None)) -> MicroBatch:
+        """The micro-batch of what is drawn, or of a part of its texts."""
+        texts, every = self.texts, torch.from_numpy(drawn.chosen)
+        some = every[own]
+        width = int(texts.mask[every].sum(dim=1).max())
+        labels = texts.labels[every, :width]
         return MicroBatch(
-            texts.ids[some, :width], texts.mask[some, :width], texts.labels[some, :width],
-            torch.from_numpy(rows), torch.tensor([place.get(row, -1) for row in asked.tolist()]),
+            texts.ids[some, :width], texts.mask[some, :width], labels[own],
+            drawn.facts, drawn.right[own],
             self.stored.entering[some, :width], texts.prompt_mask[some],
-            self.stored.cache(self.model, some),
+            self.stored.cache(self.model, some), int((labels[:, 1:] > 0).sum(dim=1).max()),
         )  # fmt: skip
 
+    def training(self) -> Training:
+        """What the training loop takes: the maps of facts, queries and keys, by the released loss.
+
+        The loss looks into the host's layers, whose weights are so shared out as one.
+        """
+        model, plan, vectors = self.model, self.plan, self.base.vectors
+        learner = DecoderLearner(
+            {"kblam": model},
+            lambda batch: loss_of(model, batch, *vectors),
+            enters_layers=True,
+            rates={"kblam.encoder.value_projector.": plan.value_rate / plan.learning_rate},
+        )
+        lessons = Lessons(
+            fingerprint_of(self.texts, self.base),
+            -(-len(self.texts) // plan.batch_size),
+            lambda seed, step: self.drawn(step),
+            self.batch,
+        )
+        config = training_config(
+            self.seed, plan.n_steps, plan.batch_size, plan.learning_rate,
+            schedule="cosine", last_share=LAST_SHARE, checkpoint_steps=plan.save_every,
+            budget_cpu_minutes=plan.cpu_seconds / 60,
+        )  # fmt: skip
+        return Training(learner, lessons, config)
+
     def run(
-        self, folder: Path, announce: Callable[[str], None],
+        self, folder: Path, *, reporter: Reporter | None = None,
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> list[float]:  # fmt: skip
-        """Train, or go on; the losses of all steps so far. Nothing is done where all is done.
+    ) -> TrainResult:  # fmt: skip
+        """Train, or go on from the last checkpoint in `folder`; the model is then as it ends.
 
         On `should_stop` the training is left where it is; the same call goes on.
         """
-        optimiser, schedule = new_optimiser(
-            self.model.train(), self.plan.n_steps, learning_rate=self.plan.learning_rate,
-            value_rate=self.plan.value_rate,
+        ended = train(
+            *self.training(), folder, reporter=reporter, resume=Resume.IF_ANY,
+            should_stop=should_stop,
         )  # fmt: skip
-        losses, spent = self._restore(folder, optimiser, schedule)
-        start, vectors = time.process_time() - spent, self.base.vectors
-        for step in range(len(losses), self.plan.n_steps):
-            spent = time.process_time() - start
-            if spent > self.plan.cpu_seconds or should_stop():
-                break
-            losses += train_step(self.model, [self.batch(step)], vectors, optimiser, schedule)
-            if (step + 1) % self.plan.save_every == 0:
-                self._save(folder, optimiser, schedule, losses, time.process_time() - start)
-                recent = float(np.mean(losses[-self.plan.save_every :]))
-                announce(f"step {step + 1}: loss {recent:.3f}, {spent:.0f} CPU seconds")
-        self._save(folder, optimiser, schedule, losses, time.process_time() - start)
         self.model.eval()
-        return losses
+        return ended
 
-    def _save(
-        self, folder: Path, optimiser: AdamW, schedule: LambdaLR, losses: Sequence[float],
-        seconds: float,
-    ) -> None:  # fmt: skip
-        stream = BytesIO()
-        state = {
-            "model": self.model.own_state(), "optimiser": optimiser.state_dict(),
-            "schedule": schedule.state_dict(), "losses": list(losses), "seconds": seconds,
-        }  # fmt: skip
-        torch.save(state, stream)
-        write_bytes(folder / STATE, stream.getvalue(), force=True)
-        log = {"losses": [round(loss, 4) for loss in losses], "cpu_seconds": round(seconds)}
-        write_json(folder / LOG, log, force=True)
 
-    def _restore(
-        self, folder: Path, optimiser: AdamW, schedule: LambdaLR
-    ) -> tuple[list[float], float]:
-        if not (folder / STATE).exists():
-            return [], 0.0
-        state: dict[str, Any] = torch.load(folder / STATE, weights_only=True)
-        self.model.load_own_state(state["model"])
-        optimiser.load_state_dict(state["optimiser"])
-        schedule.load_state_dict(state["schedule"])
-        return list(state["losses"]), float(state["seconds"])
+def fingerprint_of(texts: Texts, base: KnowledgeBase) -> str:
+    """Changes with texts and facts."""
+    state = hashlib.sha256(repr(base.facts).encode())
+    for each in (texts.prompts, texts.ids, texts.labels, texts.rows, texts.refused):
+        state.update(each.numpy().tobytes())
+    return state.hexdigest()[:16]

@@ -22,6 +22,7 @@ from kept.decoders.kblam.knowledge_base import KnowledgeBase, padded
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.wording import TEMPLATES
 from kept.randomness import generator
+from kept.training.processes.together import processes
 from kg_loaders.disk.writing import write_bytes
 
 BATCH = 16
@@ -29,7 +30,8 @@ BATCH = 16
 
 @dataclass(frozen=True, eq=False)
 class StoredVectors:
-    """A sentence encoder whose vectors of each list of texts are kept in a folder."""
+    """A sentence encoder whose vectors of each list of texts are kept in a folder, by the first
+    process where there are several."""
 
     encoder: SentenceEncoder
     folder: Path
@@ -52,8 +54,9 @@ class StoredVectors:
             found: NDArray[np.float32] = load_file(path)["vectors"]
             return found
         made = np.asarray(self.encoder.encode(texts), np.float32)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, save({"vectors": made}), force=True)
+        if processes().is_first:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, save({"vectors": made}), force=True)
         return made
 
 

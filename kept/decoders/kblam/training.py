@@ -9,10 +9,11 @@ Axis legend: batch, node, word, fact, own (facts of a question).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,6 +27,7 @@ from kept.batches import IGNORE
 from kept.decoders import hosts
 from kept.decoders.kblam.model import KBLaM
 from kept.errors import BatchError, ConfigError
+from kept.layers.means import mean_of
 
 Kind = Literal["standard", "extended", "several", "outlier"]
 LEARNING_RATE = 1e-4
@@ -42,7 +44,8 @@ class MicroBatch:
     `right_facts`, which the attention loss needs: the place among them of the fact that answers,
     -1 where none does. `entering`: what enters the first reading layer, where it is stored. With
     `prompt_mask` and a `cache`, for this batch alone, the prompts were read before, without facts.
-    Raises `BatchError` for shapes that do not fit.
+    `n_most`: of a part of a batch, the largest number of labels of any text of the whole. Raises
+    `BatchError` for shapes that do not fit.
     """
 
     input_ids: Int[Tensor, "batch node"]
@@ -53,6 +56,21 @@ class MicroBatch:
     entering: Float[Tensor, "batch node width"] | None = None
     prompt_mask: Bool[Tensor, "batch prompt"] | None = None
     cache: Cache | None = None
+    n_most: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def to(self, device: torch.device) -> MicroBatch:
+        """The same on `device`; a cache stays where it was made, `BatchError` elsewhere."""
+        if self.input_ids.device == device:
+            return self
+        if self.cache is not None:
+            raise BatchError(f"the cache of this batch is on {self.input_ids.device}, not {device}")
+        tensors: dict[str, Any] = {
+            name: v.to(device) for name, v in vars(self).items() if isinstance(v, Tensor)
+        }
+        return dataclasses.replace(self, **tensors)
 
     def __post_init__(self) -> None:
         shapes = {tuple(each.shape) for each in (self.input_ids, self.node_mask, self.labels)}
@@ -114,12 +132,13 @@ def training_loss(
     return _weighted(losses, labels)
 
 
-def _weighted(losses: Tensor, labels: Tensor) -> Tensor:
+def _weighted(losses: Tensor, labels: Tensor, n_most: int | None = None) -> Tensor:
     """The mean over all places of `losses` `[batch node-1]`, by each text's number of labels."""
     counts = (labels[:, 1:] > 0).sum(dim=1)
     if not torch.compiler.is_compiling() and int(counts.min()) == 0:
         raise BatchError(f"text {int(counts.argmin())} has no label to learn")
-    return (losses * (counts.max() / counts)[:, None]).mean()
+    most = counts.max() if n_most is None else n_most
+    return mean_of((losses * (most / counts)[:, None]).sum(), losses.numel())
 
 
 def graph_size(step: int, size: int | None) -> int:
@@ -199,7 +218,7 @@ def loss_of(
     scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][learnt]).float()
     each = functional.cross_entropy(scores, expected[learnt], reduction="none")
     losses = scores.new_zeros(expected.shape).masked_scatter(learnt, each)
-    loss = _weighted(losses, batch.labels)
+    loss = _weighted(losses, batch.labels, batch.n_most)
     if attention and batch.right_facts is not None:
         predicting = functional.pad(learnt, (0, 1))
         own = attention_loss(read.fact_weights, predicting, batch.right_facts)
@@ -242,6 +261,9 @@ def train_step(
     attention: float = 0.0,
 ) -> list[float]:
     """One step on the sum of the micro-batches' losses (`loss_of`), which are returned.
+
+    The released script's, which golden vectors hold; what is trained at length goes by the common
+    loop (`kept.decoders.kblam.learner`).
 
     `vectors` are those of all facts: of keys and of values.
     """

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kept.errors import ConfigError
 
-COMMANDS = ("pretrain", "finetune")
+COMMANDS = ("pretrain", "finetune", "compare")
 """The commands that several processes run together."""
 
 
@@ -38,5 +38,5 @@ def require_alone(command: str | None) -> None:
     if place().n > 1 and command not in COMMANDS:
         raise ConfigError(
             f"kept {command} is one process, and a launcher has started {place().n}: give it "
-            f"without the launcher; several train together in {' and '.join(COMMANDS)}"
+            f"without the launcher; several train together in {', '.join(COMMANDS)}"
         )

@@ -37,7 +37,7 @@ def share_layers(
     """
     _hooks_reach_outputs()
     mesh = init_device_mesh(device.type, (together.n,))
-    in_one = getattr(getattr(model, "encoder", None), "enters_layers", False)
+    in_one = getattr(getattr(model, "encoder", model), "enters_layers", False)
     for layer in () if in_one else _layers(model):
         fully_shard(layer, mesh=mesh)
     ignored: Any = set(whole)

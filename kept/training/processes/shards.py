@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.layers.part_table import rows_in_parts
-from kept.training.checkpoint import LEFTOVERS, Whole, states_of
+from kept.training.checkpoint import LEFTOVERS, Whole, states_of, tensors_of
 from kept.training.config import TrainConfig
 from kept.training.optimisers import sparse_parameters
 from kept.training.processes.launch import place, require_several
@@ -95,7 +95,7 @@ class Shards:
         """
         if not (self.tables or self.layers):
             return None
-        held = self._model.state_dict(keep_vars=True)
+        held = tensors_of(self._model)
         each = {id(value): value for value in held.values()}  # tied ones once
         whole = {number: self._whole(value, value) for number, value in each.items()}
         return {name: whole[id(value)] for name, value in held.items()}

@@ -9,21 +9,24 @@ nccl.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from kept.batches import KnowledgeBatch
+from kept.batches.shares import TrainingBatch
 from kept.errors import ConfigError, TrainingError
 from kept.layers.means import counted_by
 from kept.training.processes.launch import place
 from kept.training.processes.machines import require_reachable
+from kg_loaders.disk.writing import claim
+from kg_loaders.errors import InUseError
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)
@@ -80,6 +83,26 @@ class Processes:
             raise TrainingError(f"process 0 ended: {told[1]}")
         answer: T = told[0]
         return answer
+
+    def share(self, values: Sequence[T]) -> Sequence[T]:
+        """This process's share of `values`: every n-th of them, from its rank on."""
+        return values[self.rank :: self.n]
+
+    @contextmanager
+    def claimed(self, path: Path) -> Iterator[Path]:
+        """`claim(path)` in the first process, for all; each raises InUseError where it is held."""
+        with ExitStack() as held:
+
+            def take() -> str | None:
+                try:
+                    held.enter_context(claim(path))
+                except InUseError as error:
+                    return str(error)
+                return None
+
+            if (busy := self.from_first(take)) is not None:
+                raise InUseError(busy)
+            yield path
 
     def first_only(self, context: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
         """`context` in the first process, nothing in the others."""
@@ -174,7 +197,7 @@ class Losses(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, batch: KnowledgeBatch) -> dict[str, Tensor]:
+    def forward(self, batch: TrainingBatch) -> dict[str, Tensor]:
         losses: dict[str, Tensor] = self.model(batch).losses
         return losses
 
@@ -224,7 +247,8 @@ def telling_of_losses() -> Iterator[None]:
             raise
         raise TrainingError(
             "another process of this run has ended or cannot be reached; its own message says why. "
-            "The same command with --resume goes on from the last checkpoint"
+            "The same command goes on from the last checkpoint (kept pretrain and kept finetune: "
+            "with --resume)"
         ) from error
 
 

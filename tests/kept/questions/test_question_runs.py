@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tiny_chat import WordVectors
 from tiny_questions import SMALL, plan_of, write_decoder
 
 from kept.comparison.compare import Ran, finished_runs, run_missing
 from kept.comparison.stored import RECORDS, RunKey, read_records
+from kept.decoders.learning import Training
 from kept.decoders.trees import Continuation, LabelVectors
 from kept.errors import CheckpointError, ConfigError, NoKnowledgeError
 from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
@@ -30,6 +32,7 @@ from kept.questions.runs import QuestionRuns
 from kept.questions.showing import CONDITIONS, Shown, ShownItem
 from kept.questions.training import NoTraining
 from kept.questions.workshop import Workshop
+from kept.training.log import StepRecord
 
 CONTROLS = CONDITIONS[1:]
 
@@ -44,12 +47,23 @@ def word_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HostSentenceEncoder", lambda name: WordVectors())
 
 
-def run_all_of(runs: QuestionRuns, seeds: int = 1, told: list[str] | None = None) -> Ran:
+class Told:
+    """A reporter of steps and notices."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.notices: list[str] = []
+
+    def step(self, record: StepRecord) -> None:
+        self.steps.append(record.step)
+
+    def notice(self, message: str) -> None:
+        self.notices.append(message)
+
+
+def run_all_of(runs: QuestionRuns, seeds: int = 1) -> Ran:
     runs.folder.mkdir(exist_ok=True)
-    announce = (told if told is not None else []).append
-    return run_missing(
-        runs, methods=runs.rows, controls=CONTROLS, seeds=seeds, announce=announce
-    )  # fmt: skip
+    return run_missing(runs, methods=runs.rows, controls=CONTROLS, seeds=seeds)
 
 
 def answers(runs: QuestionRuns, key: RunKey, name: str = ASKED) -> list[Answer]:
@@ -58,10 +72,8 @@ def answers(runs: QuestionRuns, key: RunKey, name: str = ASKED) -> list[Answer]:
 
 def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     assert set(SMALL) == set(ROWS), "a row without a test"
-    told: list[str] = []
-    runs = dataclasses.replace(
-        QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs"), announce=told.append
-    )
+    trained = Told()
+    runs = QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs", reporter=trained)
     ran = run_all_of(runs, seeds=2)
     assert not ran.missing
     assert not ran.left_out
@@ -92,12 +104,14 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     assert 0 < found.chance < 1
     for path in write_page(found, tmp_path / "page.html"):
         assert path.stat().st_size > 50
-    lines = len(told)
-    again = run_all_of(QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs"), seeds=2)
+    steps = len(trained.steps)
+    again = run_all_of(dataclasses.replace(runs), seeds=2)
     assert {key: record.run for key, record in again.done.items()} == {
         key: record.run for key, record in ran.done.items()
     }
-    assert len(told) == lines
+    assert len(trained.steps) == steps > 0
+    for place in (runs.folder / "pretrained").glob("*/training"):
+        assert {path.name for path in place.iterdir()} == {"log.jsonl", "curves.png"}
 
 
 def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
@@ -105,17 +119,17 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
 ) -> None:
     plan = plan_of(host, methods={name: SMALL[name] for name in ("words-lora", "lora")})
     trained: list[str] = []
-    for name in ("read_with_lora", "remember_with_lora"):
+    for name in ("reading", "remembering"):
         real = getattr(training, name)
 
-        def counted(*given: object, _real: object = real, _name: str = name) -> None:
+        def counted(*given: object, _real: object = real, _name: str = name) -> Training:
             trained.append(_name)
-            _real(*given)  # type: ignore[operator]
+            return _real(*given)  # type: ignore[operator,no-any-return]
 
         monkeypatch.setattr(f"kept.questions.making.{name}", counted)
     whole = run_all_of(QuestionRuns(plan, tmp_path, tmp_path / "whole"))
     n_trained = len(trained)
-    assert trained == ["read_with_lora"] + ["remember_with_lora"] * 3  # true, shuffled, another's
+    assert trained == ["reading"] + ["remembering"] * 3  # true, shuffled, another's
 
     class Killed(BaseException):
         pass
@@ -145,22 +159,52 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
     assert finished_runs(runs).done.keys() == whole.done.keys()
 
 
-def test_a_kblam_that_was_stopped_goes_on(host: Path, tmp_path: Path) -> None:
-    plan = plan_of(host, methods={"kblam": SMALL["kblam"]})
-    steps: list[str] = []
-    runs = QuestionRuns(
-        plan, tmp_path, tmp_path / "runs", announce=steps.append,
-        should_stop=lambda: any("step 2" in line for line in steps),
+STOPPED = {
+    "words-lora": ("words-lora", {"n_steps": 4, "batch_size": 4}, 2),
+    "a prompt's words": ("soft-prompt", {**SMALL["soft-prompt"], "n_aligned": 4}, 2),
+    "a prompt's answers": ("soft-prompt", {**SMALL["soft-prompt"], "n_aligned": 4}, 5),
+    "lora": ("lora", {"n_epochs": 4}, 2),
+    "adapter": ("adapter", {**SMALL["adapter"], "n_epochs": 4}, 2),
+    "kblam's alignment": ("kblam", SMALL["kblam"], 2),
+    "kblam": ("kblam", SMALL["kblam"], 5),
+}
+"""A row with its options, and after how many steps of all its trainings it is stopped."""
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
+    name: str, host: Path, tmp_path: Path
+) -> None:
+    row, options, n_steps = STOPPED[name]
+    plan, key = plan_of(host, methods={row: options}), RunKey(row, "true", 0)
+    whole = QuestionRuns(plan, tmp_path, tmp_path / "whole", reporter=Told())
+    whole.folder.mkdir()
+    assert whole.run(key) is not None
+    told = Told()
+    runs = dataclasses.replace(
+        whole, folder=tmp_path / "stopped", reporter=told,
+        should_stop=lambda: len(told.steps) >= n_steps,
     )  # fmt: skip
-    key = RunKey("kblam", "true", 0)
     runs.folder.mkdir()
     assert runs.run(key) is None
     assert runs.record(key) is None
-    steps.clear()
-    rest = QuestionRuns(plan, tmp_path, tmp_path / "runs", announce=steps.append)
+    assert len(told.steps) == n_steps
+    rest = dataclasses.replace(runs, reporter=Told(), should_stop=lambda: False)
     assert rest.run(key) is not None
-    assert [line for line in steps if "step 1" in line] == []
-    assert any("step 4" in line for line in steps)
+    assert isinstance(whole.reporter, Told)
+    assert isinstance(rest.reporter, Told)
+    assert told.steps + rest.reporter.steps == whole.reporter.steps
+    assert any("resumed from" in notice for notice in rest.reporter.notices)
+    kind = "trained/kblam" if row == "kblam" else "weights"
+    weights = [
+        sorted(each.folder.glob(f"pretrained/*/{kind}.safetensors")) for each in (whole, rest)
+    ]
+    assert len(weights[0]) == 1
+    for one, other in zip(*weights, strict=True):
+        mine, theirs = load_file(one), load_file(other)
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[each], theirs[each]) for each in mine)
+    assert answers(rest, key) == answers(whole, key)
 
 
 def copier(shop: Workshop, options: NoTraining) -> Reader:
