@@ -13,7 +13,7 @@ FLAGS = {
     "graphs/extending.py": "--seeds 1",
     "graphs/readers.py": "--repeat 2",
     "linking/link_scale.py": "--entities 100000",
-    "linking/linking_rerankers.py": "--texts 4000 --seeds 1",
+    "linking/linking_rerankers.py": "--texts 2000 --seeds 1",
     "linking/processes.py": "--repeats 2",
     "models/encoders.py":
         "--methods kbert,ernie,kadapter,colake --sentences 32 --nodes 256 --repeats 2",

@@ -200,6 +200,17 @@ def test_each_bound_is_of_a_row_that_its_script_prints(row: Asked) -> None:
     assert [word for word in words if word.replace("_", "") not in text] == []
 
 
+def test_the_committed_table_is_of_the_committed_lines() -> None:
+    folder = ROOT / "benchmarks" / "results"
+    described = json.loads((folder / "machine.json").read_text("utf-8"))
+    found = results(folder)
+    assert (folder / "table.md").read_text("utf-8") == table.page(found, described)
+    ended = {name for name, (run, _) in found.items() if run["exit_code"] == 0}
+    for row in ASKED:
+        if runner.jobs([row.script], large=row.large)[0].name in ended:
+            assert table.judged(row, found)[-1] != table.UNKNOWN, row.work
+
+
 def test_the_hash_covers_what_a_script_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     (job,) = runner.jobs(["graphs/wordgraphs.py"], large=False)
     before = code_of(job)

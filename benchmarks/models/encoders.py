@@ -187,7 +187,7 @@ def full_rows(
     options: argparse.Namespace,
 ) -> None:
     draws = np.random.default_rng(0)
-    pieces = [draws.integers(1, 9) for _ in range(max(options.nodes * 400 // 1024, 100))]
+    pieces = [draws.integers(1, 9) for _ in range(400)]
     long = [joined([texts[i] for i in draws.integers(len(texts), size=n)]) for n in pieces]
     samples = Samples(name, long, graph, ROOMY)
     host, of_length = hosts.load_host("minilm"), dict[int, tuple[float, float]]()

@@ -30,6 +30,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.measuring import tell
 from entity_linking.annotations import write_jsonl
 from kept import hosts
 from kept.batches import KnowledgeBatch
@@ -58,10 +61,6 @@ class Size:
 
 GPU = Size(64, 512, 12, 64, 256, 1_000_000, tuple(METHODS), 5)
 SMALL = Size(2, 64, 2, 16, 4, 1_000, ("colake",), 2)
-
-
-def tell(**row: Any) -> None:
-    print(json.dumps(row), flush=True)
 
 
 def median_ms(run: Callable[[], object], device: str, repeats: int) -> float:
