@@ -40,6 +40,8 @@ def page(results: Results, machine: dict[str, Any], asked: Sequence[Asked] = ASK
             f"{n_grown} of {len(powers)} costs grow no faster than n log n."),
             *[f"\n**`{run['script']}` failed**: {run['exit_code']}" for run in failed],
             "",
+            *[f"- {reason}" for reason in left_out(results)],
+            "",
             "## Beside what is asked",
             "",
             *_table(("work", "script", "against", "at", "ours", "theirs", "figure", "asked", "aim",
@@ -59,6 +61,17 @@ def page(results: Results, machine: dict[str, Any], asked: Sequence[Asked] = ASK
             "",
         ]
     )  # fmt: skip
+
+
+def left_out(results: Results) -> list[str]:
+    """What scripts say that they did not measure."""
+    return [
+        f"`{run['script'].partition('/')[2]}`: "
+        + ": ".join(value for name, value in line.items() if isinstance(value, str))
+        for run, lines in results.values()
+        for line in lines
+        if line.keys() & {"skipped", "said"}
+    ]
 
 
 def judged(asked: Asked, results: Results) -> list[str]:

@@ -152,6 +152,7 @@ def test_what_falls_short_stands_first() -> None:
         {"row": "fine", "of": "texts", "sizes": [10, 1000], "kept_exponent": 1.0, "n_log_n": 1.24},
         {"row": "slow", "of": "texts", "sizes": [10, 1000], "kept_exponent": 2.0, "n_log_n": 1.24},
     ]
+    lines.append({"row": "dgl", "skipped": "no module dgl"})
     rows = [Asked(name, "t/s.py", {"row": name}, at_least=2) for name in ("fine", "slow", "none")]
     told = table.page({"t-s": (RUN, lines)}, machine.described(), rows)
     beside, grown = told.partition("## As work grows")[::2]
@@ -160,6 +161,7 @@ def test_what_falls_short_stands_first() -> None:
     )
     assert grown.index("| slow |") < grown.index("| fine |")
     assert "1 of 3 rows meet what is asked; 1 of 2 costs grow no faster than n log n" in told
+    assert "- `t/s.py`: dgl: no module dgl" in told
     assert "| fine | `t/s.py` |  | 1,000 texts | 2 ms | 10 ms | 5 | at least 2 |  | met" in told
 
 
