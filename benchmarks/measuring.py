@@ -74,7 +74,7 @@ def growth(
     fitted = {} if peer is None else {"peer_exponent": round(exponent(sizes, peer), 2)}
     tell(
         row=row, **more, of=of, sizes=list(sizes), kept_exponent=round(exponent(sizes, ours), 2),
-        **fitted, n_log_n=round(exponent(sizes, [n * np.log(n) for n in sizes]), 2),
+        **fitted, n_log_n=round(exponent(sizes, [n * np.log(max(n, 2)) for n in sizes]), 2),
     )  # fmt: skip
 
 

@@ -221,8 +221,9 @@ def full_rows(
             )  # fmt: skip
             if mode == "forward":
                 of_length[length] = seconds["ours"] / len(chosen), seconds["host"] / len(chosen)
-    growth("full rows, forward, beside the host", "nodes", list(of_length),
-           *zip(*of_length.values(), strict=True), method=name)  # fmt: skip
+    if of_length:
+        growth("full rows, forward, beside the host", "nodes", list(of_length),
+               *zip(*of_length.values(), strict=True), method=name)  # fmt: skip
 
 
 def beside(seconds: dict[str, float], n_sentences: int) -> dict[str, float]:
@@ -319,7 +320,8 @@ def main() -> None:
     print(f"{source}: {len(texts)} sentences, {graph}; {options.threads} thread(s)\n")
     for name in options.methods.split(","):
         pair = encoders(name, graph)
-        full_rows(name, texts, graph, pair, options)
+        if options.lengths:
+            full_rows(name, texts, graph, pair, options)
         length_mix(name, texts, graph, pair, options)
 
 
