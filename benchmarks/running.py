@@ -106,7 +106,7 @@ def is_there(job: Job, folder: Path, code: str) -> bool:
     if not path.is_file():
         return False
     run, _ = read(path)
-    return run["code"] == code and run["exit_code"] == 0
+    return bool(run["code"] == code and run["exit_code"] == 0)
 
 
 def run(job: Job, folder: Path, limit: float) -> dict[str, Any]:

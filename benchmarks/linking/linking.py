@@ -24,6 +24,7 @@ the aliases.
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import importlib.util
 import os
@@ -240,6 +241,8 @@ def measure_pipelines(
         both = NamesAndTagger(named, open_tagger(tagger))
         linkers["DictionaryLinker and a tagger"] = EndToEnd(both, DictionaryLinker(graph))
     sizes = three_sizes(len(sentences))
+    gc.collect()
+    gc.freeze()  # what the peers hold is not searched time and again while linkers make objects
     for name, whole in linkers.items():
         first = once(lambda whole=whole: whole.link(sentences))
         runs = [lambda n=n, whole=whole: whole.link(sentences[:n]) for n in sizes]
