@@ -136,6 +136,9 @@ ASKED = [
     Asked("index of 4.8 million entities' names, GB (run)", LARGE_GRAPH,
           {"stage": "names"}, "peak_gb", at_most=8, large=True),
     Asked("bytes a triple held", LARGE_GRAPH, {"stage": "build"}, "bytes_per_triple", at_most=24),
+    *(Asked(f"the forecast before {work}, worst share off", LARGE_GRAPH, {"stage": "build"},
+            "forecast_worst", at_most=0.2, large=large)
+      for work, large in (("a million triples", False), ("20.6 million triples", True))),
     Asked("open 4.8 million entities again, ms", LARGE_GRAPH, {"stage": "open"}, "again_ms",
           at_most=50, large=True),
     *(Asked(f"20.6 million triples: {stage}, GB", LARGE_GRAPH, {"stage": stage}, "peak_gb",

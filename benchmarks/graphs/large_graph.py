@@ -122,14 +122,15 @@ def build(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
         )  # fmt: skip
         size = sum(path.stat().st_size for path in (folder / "kg").rglob("*") if path.is_file())
         core = sum((folder / "kg" / f"{n}.npy").stat().st_size for n in ("triples", "in_order"))
+        off = _errors(
+            said, graph, size, time.process_time() - begun,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )  # fmt: skip
         return {
             "triples": graph.n_triples, "entities": graph.n_entities,
             "texts": len(graph.entity_texts), "disk_mb": round(size / 1e6),
-            "bytes_per_triple": round(core / graph.n_triples, 1),
-            "forecast_off": _errors(
-                said, graph, size, time.process_time() - begun,
-                resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            ),
+            "bytes_per_triple": round(core / graph.n_triples, 1), "forecast_off": off,
+            "forecast_worst": max(map(abs, off.values())),
         }  # fmt: skip
 
     return run
