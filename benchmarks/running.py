@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -118,12 +119,10 @@ def run(job: Job, folder: Path, limit: float) -> dict[str, Any]:
     }  # fmt: skip
     command = [sys.executable, str(job.root / job.script), *shlex.split(job.flags)]
     wall, processor = time.perf_counter(), _of_children()
-    complaints = folder / f"{job.name}.stderr"
-    with complaints.open("w+", encoding="utf-8", errors="replace") as stderr:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
         exit_code, lines = _watched(command, job.root, stderr, limit)
         stderr.seek(0)
         said = [line.rstrip() for line in stderr.read().splitlines() if line.strip()]
-    complaints.unlink()
     first = started | {
         "exit_code": exit_code, "seconds": round(time.perf_counter() - wall, 1),
         "processor_s": round(_of_children() - processor, 2),
