@@ -6,7 +6,7 @@ installed: a quarter of a second in every process that reads a file or links a t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -50,18 +50,32 @@ def strings_array(values: Iterable[str], type: pa.DataType | None = None) -> Any
     rows: list[Any] = list(values)
     joined: Any = "".join(rows)
     if joined.isascii():  # then characters are bytes
-        joined = joined.encode()
+        n_bytes, joined = _lengths(rows), joined.encode()
     else:
-        rows = [value.encode() for value in rows]
-        joined = b"".join(rows)
+        n_bytes, joined = _encoded(rows)
     offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=offsets[1:])
+    np.cumsum(n_bytes, out=offsets[1:])
     if type == pa.string():
         if offsets[-1] > LONGEST:
             raise OverflowError(f"{offsets[-1]} bytes of text do not fit one array of {type}")
         offsets = offsets.astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
     return pa.Array.from_buffers(type, len(rows), buffers)
+
+
+def _encoded(rows: list[str]) -> tuple[NDArray[np.int64], bytes]:
+    """The bytes of each, and all of them: encoded together, which is twice as fast."""
+    joined = "\0".join(rows).encode()
+    ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)
+    if len(ends) >= len(rows):  # NUL is in some
+        found = [row.encode() for row in rows]
+        return _lengths(found), b"".join(found)
+    bounds = np.concatenate([[-1], ends, [len(joined)]])
+    return np.diff(bounds) - 1, joined.replace(b"\0", b"")
+
+
+def _lengths(rows: Sequence[Sized]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, rows), np.int64, len(rows))
 
 
 def string_scalar(value: str, type: pa.DataType | None = None) -> Any:

@@ -165,19 +165,19 @@ def _read_from(
         if parts is not None and block.offset < start:  # read before the cut
             parts.restore()
             continue
-        for line_no, offset, line in _lines(str(path), block, report, longest):
-            if len(line) < _SHORT and bytes(line).strip() in (b"", b"[", b"]"):
+        for line_no, offset, content, comma in _lines(str(path), block, report, longest):
+            if len(content) < _SHORT and bytes(content).strip() + comma in (b"", b"[", b"]"):
                 report.n_blank += 1
                 continue
             try:
-                content = line[:-1] if line[-1] == _COMMA else line
                 try:
                     columns.add(decode(content))
                 except NumberedError:
                     columns.add(decode_numbered()(content))
             except JSON_FAULTS as error:
-                reason = fault_of(bytes(line)) or f"not an entity in JSON: {error}"[:200]
-                report.reject(str(path), line_no, offset, reason, bytes(line))
+                line = bytes(content) + comma
+                reason = fault_of(line) or f"not an entity in JSON: {error}"[:200]
+                report.reject(str(path), line_no, offset, reason, line)
         end = block.offset + len(block.data)
         if columns.n_rows >= BLOCK_ROWS:
             yield *columns.blocks(), end
@@ -186,18 +186,28 @@ def _read_from(
 
 def _lines(
     file: str, block: LineBlock, report: DamageReport, longest: int
-) -> Iterator[tuple[int, int, Any]]:
-    """As `checked_lines`; those of a sound block are not copied, and may hold NUL bytes."""
+) -> Iterator[tuple[int, int, Any, bytes]]:
+    """As `checked_lines`, each without the comma behind it, and that.
+
+    Those of a sound block are not copied, and may hold NUL bytes.
+    """
     data, ends = block.data, block.ends
     if ends is None or len(data) > longest or fault_of(data, nul_is_text=True):
-        yield from checked_lines(file, block, report, max_line_bytes=longest)
+        for line_no, offset, line in checked_lines(file, block, report, max_line_bytes=longest):
+            content = line.removesuffix(b",")
+            yield line_no, offset, content, line[len(content) :]
         return
     view, start, last = memoryview(data), 0, len(data)
     for line_no, end in enumerate(ends, block.first_line):
         report.n_lines += 1
-        has_cr = start < end < last and data[end - 1] == _CR
-        yield line_no, block.offset + start, view[start : end - has_cr]
-        start = end + 1
+        following = end + 1
+        if start < end < last and data[end - 1] == _CR:
+            end -= 1
+        if start < end and data[end - 1] == _COMMA:
+            yield line_no, block.offset + start, view[start : end - 1], b","
+        else:
+            yield line_no, block.offset + start, view[start:end], b""
+        start = following
 
 
 def _with_names(blocks: Iterable[Block], report: DamageReport) -> Iterator[Block]:

@@ -46,6 +46,8 @@ class ValueType(Enum):
     BAD = "bad"
     UNKNOWN = "unknown"
 
+    __hash__ = object.__hash__  # that of Enum is a function in Python, and these are counted
+
     @classmethod
     def _missing_(cls, value: object) -> ValueType:
         return cls.UNKNOWN

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import astuple
 
 from kg_loaders.damage import DamageReport
@@ -93,11 +94,6 @@ def _numbered(value: EntityId | NumberedId) -> NumberedId:
     return value
 
 
-def _by_place(terms: Any) -> Iterable[tuple[int, Any]]:
-    """What an object of languages has in each."""
-    return enumerate(astuple(terms))
-
-
 class EntityColumns:
     """Takes entities and gives blocks; counts what a graph has no place for."""
 
@@ -107,8 +103,10 @@ class EntityColumns:
         self._sitelinks = selection.sitelinks and frozenset(selection.sitelinks)
         self._is_plain = selection.types == "triple" and not selection.qualifiers
         """Whether a statement is a triple and nothing else."""
-        self._takes_any = not (selection.sitelinks or selection.instances_of or selection.inner)
-        """Whether every item is taken, and no more is to be known of it."""
+        self._takes_all = not (
+            selection.sitelinks or selection.instances_of or selection.inner or selection.properties
+        )
+        """Whether every item is taken with all its statements, and no more is to be known of it."""
         self._start()
 
     def _start(self) -> None:
@@ -136,8 +134,9 @@ class EntityColumns:
         """What has been added since the last call, and notes: (item, P31 or P279, class) of all
         items if classes are asked for, (item, `CHOSEN`, item) of those that may be members.
         """
+        of_types = Counter(self._of_types)
         for type in ValueType:
-            if n := self._of_types.count(type):
+            if n := of_types[type]:
                 self._report.skip(f"value of type {type.value}", n)
         for reason, n in Counter(self._skipped).items():
             self._report.skip(reason, n)
@@ -152,11 +151,10 @@ class EntityColumns:
         """Take all of an entity, or nothing of it: `msgspec.ValidationError` for a wrong value."""
         id, claims = entity.id, entity.claims
         if (
-            claims
-            and self._takes_any
-            and not self._properties
+            self._takes_all
+            and claims
             and id[:1] == "Q"
-            and entity.missing is entity.redirect is entity.redirects is msgspec.UNSET
+            and entity.missing is entity.redirect is entity.redirects is UNSET
         ):  # as nearly all are
             self._add_facts(id, claims)
             self._add_texts(id, entity, self._texts[0])
@@ -190,9 +188,9 @@ class EntityColumns:
         kind = _KINDS.get(id[:1], "")
         if not id:
             self._skip("entity without an id")
-        elif entity.missing is not msgspec.UNSET:
+        elif entity.missing is not UNSET:
             self._skip("deleted entity")
-        elif entity.redirect is not msgspec.UNSET or entity.redirects is not msgspec.UNSET:
+        elif entity.redirect is not UNSET or entity.redirects is not UNSET:
             self._skip("redirect")
         elif kind == "property":
             self._add_texts(id, entity, self._texts[1])
@@ -217,10 +215,12 @@ class EntityColumns:
 
     def _add_texts(self, id: str, entity: Any, rows: TextRows) -> None:
         kinds, languages, values = rows.kinds, rows.language_ids, rows.values
-        by_place = rows.by_place if self._selection.languages is None else _by_place
+        is_any = self._selection.languages is None  # else terms are objects with a field for each
         n_before = len(values)
         for kind, terms in ((_LABEL, entity.labels), (_DESCRIPTION, entity.descriptions)):
-            for place, term in by_place(terms) if terms else ():
+            if not terms:
+                continue
+            for place, term in rows.by_place(terms) if is_any else enumerate(astuple(terms)):
                 if term is None:
                     continue
                 if value := term.value:
@@ -229,14 +229,15 @@ class EntityColumns:
                     values.append(value)
                 else:
                     self._skip(_EMPTY)
-        for place, aliases in by_place(entity.aliases) if entity.aliases else ():
-            for term in aliases or ():
-                if value := term.value:
-                    kinds.append(_ALIAS)
-                    languages.append(place)
-                    values.append(value)
-                else:
-                    self._skip(_EMPTY)
+        if aliases := entity.aliases:
+            for place, terms in rows.by_place(aliases) if is_any else enumerate(astuple(aliases)):
+                for term in terms or ():
+                    if value := term.value:
+                        kinds.append(_ALIAS)
+                        languages.append(place)
+                        values.append(value)
+                    else:
+                        self._skip(_EMPTY)
         if len(values) > n_before:
             rows.nodes.append(id)
             rows.ends.append(len(values))
