@@ -37,10 +37,8 @@ def name_of(path: str) -> str:
 
 GROUPS = (
     _group("kept/evaluation", "statistics", "kept/evaluation", "statistics"),
-    _group(
-        "kept/evaluation", "ranking ranks/counting", "kept/evaluation",
-        "ranking", "ranking_groups", "ranking_budget",
-    ),
+    _group("kept/evaluation", "ranking ranks/counting", "kept/evaluation", "ranking",
+           "ranking_groups", "ranking_budget"),
     _group("kept/evaluation", "crossed", "kept/evaluation", "crossed"),
     _group("kept/evaluation", "leakage", "kept/evaluation", "leakage", "audit"),
     _group("kept/comparison", "compare", "kept/comparison", "experiment_verdicts",
