@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.completion_table.graphs import Asked, TableGraph
-from kept.cli.kgc.evaluation import Remembering
 from kept.cli.kgc.opening import filter_of, open_over
 from kept.cli.kgc.train_options import TrainOptions, what_decides
 from kept.cli.kgc.training import train_scorer
+from kept.completion.shared_ranking import RememberedBlocks
 from kept.evaluation.ranking import Direction, HasScores, RankingResult, rank
 from kept.evaluation.sampled_ranking import rank_among_sampled
 from kept.evaluation.triple_classification import classify_triples, mean_of_directions
@@ -148,8 +148,9 @@ def _asked(
         scorer, splits, seen = opened.scorer, opened.splits, opened.seen
     else:
         scorer = _baseline(plan.name, splits)
-    known, remembered = filter_of(splits), Remembering(scorer)
+    known = filter_of(splits)
     directions: tuple[Direction, ...] = ("head", "tail")
+    remembered = RememberedBlocks(scorer, splits.test, filter=known, directions=directions)
     full = rank(remembered, splits.test, filter=known, ties="realistic",
                 directions=directions, candidates="all")  # fmt: skip
     few = rank_among_sampled(

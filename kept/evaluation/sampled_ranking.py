@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, RankCounts, Ties
 from kept.randomness import generator
+from kept.training.processes.together import ALONE, Processes
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +68,14 @@ def rank_among_sampled(
     n_draws: int,
     seed: int,
     block: int = 256,
+    together: Processes = ALONE,
 ) -> SampledRanking:
     """Rank every answer among itself and `n_candidates - 1` entities, sampled anew in each draw.
 
     Where we differ from the released program: negatives are distinct and never a known answer
     (there only the context's triples are filtered), and ties count by `ties` (there by the order of
     a sort). Samples depend on (seed, direction, draw), so every method gets the same candidates.
+    Several processes share blocks of `block` questions out, and all have the result.
     EvaluationError: no triple, or no negative.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
@@ -80,9 +83,14 @@ def rank_among_sampled(
         raise EvaluationError(
             f"{len(rows)} triples, {n_candidates=}, {n_draws=}: each must allow a comparison"
         )
-    ranks, slots, n_short = [], [], 0
+    slots: list[NDArray[np.uint8]] = []
+    parts: list[tuple[list[NDArray[np.float64]], int]] = []
+    starts = range(0, len(rows), block)
+    own = together.share(len(starts))
     for direction in directions:
-        for start in range(0, len(rows), block):
+        ranks: list[NDArray[np.float64]] = []
+        n_short = 0
+        for start in starts[own.start : own.stop]:
             questions = rows[start : start + block]
             with torch.no_grad():
                 scores = scorer.scores(direction, torch.from_numpy(questions)).cpu().numpy()
@@ -100,15 +108,16 @@ def rank_among_sampled(
                 for draw in range(n_draws)
             ]  # fmt: skip
             ranks.append(np.stack(sampled, 1))
+        parts += together.from_each((ranks, n_short))
         slots.append(np.full(len(rows), SLOTS[direction], np.uint8))
     return SampledRanking(
         triples=np.concatenate([rows] * len(directions)),
         slots=np.concatenate(slots),
-        ranks=np.concatenate(ranks),
+        ranks=np.concatenate([each for ranks, _ in parts for each in ranks]),
         ties=ties,
         filter=filter.description,
         n_candidates=n_candidates,
-        n_short=n_short,
+        n_short=sum(n_short for _, n_short in parts),
     )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from entity_linking.scoring.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import Direction, HasScores
+from kept.training.processes.together import ALONE, Processes
 
 MIN_TRIPLES = 10
 
@@ -160,21 +161,26 @@ def classify_triples(
     generator: np.random.Generator,
     min_triples: int = MIN_TRIPLES,
     batch_size: int = 1024,
+    together: Processes = ALONE,
 ) -> TripleClassification:
     """Fit thresholds on "valid" of `true` and `false` `[triple 3]`, judge their "test".
 
     `score` maps triples int `[batch 3]` to scores `[batch]`, as `Scorer.score_triples` does.
+    Several processes share the batches out, and all have the result.
     """
     parts = {}
     for split in ("valid", "test"):
         triples = np.concatenate([true[split], false[split]]).astype(np.int64)
         labels = np.arange(len(triples)) < len(true[split])
+        starts = range(0, len(triples), batch_size)
+        own = together.share(len(starts))
         with torch.no_grad():
             blocks = [
-                score(torch.from_numpy(triples[start : start + batch_size]))
-                for start in range(0, len(triples), batch_size)
+                score(torch.from_numpy(triples[start : start + batch_size])).double().cpu().numpy()
+                for start in starts[own.start : own.stop]
             ]
-        parts[split] = torch.cat(blocks).double().cpu().numpy(), triples[:, 1], labels
+        scores = np.concatenate([each for told in together.from_each(blocks) for each in told])
+        parts[split] = scores, triples[:, 1], labels
     thresholds = fit_thresholds(*parts["valid"], n_relations=n_relations, min_triples=min_triples)
     scores, relations, labels = parts["test"]
     return score_classification(

@@ -13,11 +13,18 @@ import typer
 
 from kept.bounds import MAX_COUNT, MAX_SEED
 from kept.cli.options import HostModel, KeptCommand
+from kept.training.processes.launch import require_alone
 
 app = typer.Typer(
     help="Complete a knowledge graph: train, evaluate and ask triple scorers.",
     no_args_is_help=True,
 )
+
+
+@app.callback()
+def _group(ctx: typer.Context) -> None:
+    require_alone(f"kgc {ctx.invoked_subcommand}")
+
 
 Source = Annotated[Path, typer.Argument(help="Graph folder, or one with train, valid and test.")]
 Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained scorer.")]

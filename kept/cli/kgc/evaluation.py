@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.table import Table
-from torch import Tensor
 
 from kept.cli.console import TerminalConsole
 from kept.cli.kgc.opening import Opened, directions_of, filter_of, open_over, tell_shared, ties_of
 from kept.cli.terminal import echo
+from kept.completion.shared_ranking import RememberedBlocks, rank_together
 from kept.errors import ConfigError, EvaluationError
-from kept.evaluation.ranking import Direction, Filter, HasScores, RankingResult, Ties, rank
+from kept.evaluation.ranking import Filter, HasScores, RankingResult, Ties
 from kept.evaluation.sampled_ranking import SampledRanking, rank_among_sampled
 from kept.evaluation.triple_classification import (
     TripleClassification,
@@ -29,9 +28,9 @@ from kept.kge.inductive import DegreeScorer, PageRankScorer
 from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
 from kept.kge.trained import check_splits
 from kept.randomness import generator
+from kept.training.processes.together import Processes, leave, meet, telling_of_losses
 
 N_CANDIDATES, N_DRAWS = 50, 10
-REMEMBERED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +54,24 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
     the scorer is a completer. With a folder of `negatives`, triples of test are classified too, by
     thresholds fitted on valid.
     """
+    together = meet("cpu")  # they tell one another ranks, wherever these are computed
+    try:
+        with telling_of_losses("Give the same command again"):
+            _evaluate(source, model, options, together)
+    finally:
+        leave()
+
+
+def _evaluate(source: Path, model: Path, options: EvalOptions, together: Processes) -> None:
     opened = open_over(source, model)
     rows = _rows(opened, model, options)
     pooled = options.pooled or opened.completer is not None
     ties, directions = ties_of(options.ties), directions_of(options.directions)
-    known, scorer = filter_of(opened.splits), Remembering(opened.scorer)
-    result = rank(scorer, rows, filter=known, ties=ties, directions=directions, candidates="all")
+    known = filter_of(opened.splits)
+    scorer = RememberedBlocks(opened.scorer, rows, filter=known, directions=directions)
+    result = rank_together(
+        scorer, rows, filter=known, ties=ties, directions=directions, together=together
+    )
     strata = _strata(opened, result, rows)
     headline = result
     if not pooled:
@@ -72,9 +83,9 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
         )
     beside = {}
     if options.baselines:
-        beside = _beside(scorer, opened.splits, headline, known=known, ties=ties)
+        beside = _beside(scorer, opened.splits, headline, known=known, ties=ties, together=together)
     classification = _classification(opened, scorer, source if options.classify else
-                                     options.negatives)  # fmt: skip
+                                     options.negatives, together)  # fmt: skip
     if options.as_json:
         _print_json(opened, headline, strata, beside, classification, options, rows)
         return
@@ -105,29 +116,6 @@ def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32
     return opened.splits.as_mapping()[options.split]
 
 
-@dataclass(eq=False)
-class Remembering:
-    """A scorer whose scores are computed once: they are ranked twice, against all and a few."""
-
-    inner: HasScores
-    _rows: dict[tuple[str, int, int, int], Tensor] = field(default_factory=dict)
-    _n_bytes: int = 0
-
-    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
-        """`[batch candidate]`, of the scorer or of memory."""
-        keys = [(direction, *row) for row in triples.tolist()]
-        missing = [i for i, key in enumerate(keys) if key not in self._rows]
-        if not missing:
-            return torch.stack([self._rows[key] for key in keys])
-        if len(missing) < len(keys) or direction == "relation":
-            return self.inner.scores(direction, triples)
-        found = self.inner.scores(direction, triples)
-        self._n_bytes += found.element_size() * found.numel()
-        if self._n_bytes <= REMEMBERED_BYTES:
-            self._rows.update(zip(keys, found.cpu(), strict=True))
-        return found
-
-
 @dataclass(frozen=True, eq=False)
 class Beside:
     """Ranks of the same questions among all entities, and among a few."""
@@ -143,7 +131,13 @@ class Beside:
 
 
 def _beside(
-    scorer: HasScores, splits: Splits, headline: RankingResult, *, known: Filter, ties: Ties
+    scorer: HasScores,
+    splits: Splits,
+    headline: RankingResult,
+    *,
+    known: Filter,
+    ties: Ties,
+    together: Processes,
 ) -> dict[str, Beside]:
     """The scorer ("model") and both baselines, on the headline's questions for entities."""
     graph = splits.graph
@@ -161,11 +155,15 @@ def _beside(
     rows = headline.of(directions[0]).triples
     found = {}
     for name, one in scorers.items():
-        one = one if name == "model" else Remembering(one)
-        whole = rank(one, rows, filter=known, ties=ties, directions=directions, candidates="all")
+        if name != "model":
+            one = RememberedBlocks(one, rows, filter=known, directions=directions)
+        whole = rank_together(
+            one, rows, filter=known, ties=ties, directions=directions, together=together
+        )
         few = rank_among_sampled(
             one, rows, filter=known, ties=ties, directions=directions,
             n_candidates=min(N_CANDIDATES, graph.n_entities), n_draws=N_DRAWS, seed=0,
+            together=together,
         )  # fmt: skip
         found[name] = Beside(whole, few)
     return found
@@ -277,7 +275,7 @@ def _print_json(
 
 
 def _classification(
-    opened: Opened, scorer: HasScores, folder: Path | None
+    opened: Opened, scorer: HasScores, folder: Path | None, together: Processes
 ) -> TripleClassification | None:
     """By the mean of a triple's scores as an answer for its head and for its tail."""
     if folder is None:
@@ -286,6 +284,7 @@ def _classification(
     return classify_triples(
         mean_of_directions(scorer), splits.as_mapping(), read_negatives(folder, splits),
         n_relations=splits.graph.n_relations, generator=generator(0, "kgc", "classification"),
+        together=together,
     )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kept.errors import ConfigError
 
-COMMANDS = ("pretrain", "finetune", "compare")
-"""The commands that several processes run together."""
+COMMANDS = ("pretrain", "finetune", "compare", "kgc eval")
+"""The commands that several processes run together; of a group, the group says of each."""
 
 
 class Place(NamedTuple):
@@ -35,8 +35,9 @@ def require_several(shard: Sequence[str]) -> None:
 
 def require_alone(command: str | None) -> None:
     """Raise `ConfigError` where a launcher has started several of a command that is one process."""
-    if place().n > 1 and command not in COMMANDS:
+    groups = {name.split()[0] for name in COMMANDS if " " in name}
+    if place().n > 1 and command not in {*COMMANDS, *groups}:
         raise ConfigError(
             f"kept {command} is one process, and a launcher has started {place().n}: give it "
-            f"without the launcher; several train together in {', '.join(COMMANDS)}"
+            f"without the launcher; several run {', '.join(COMMANDS)} together"
         )

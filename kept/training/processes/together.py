@@ -63,6 +63,14 @@ class Processes:
         distributed.all_gather_object(told, value, group=_told_over())
         return told
 
+    def share(self, n_parts: int) -> range:
+        """Which of `n_parts` in a row are this process's: consecutive ones.
+
+        >>> [list(Processes(rank, 2).share(3)) for rank in range(2)]
+        [[0], [1, 2]]
+        """
+        return range(n_parts * self.rank // self.n, n_parts * (self.rank + 1) // self.n)
+
     def from_first(self, ask: Callable[[], T]) -> T:
         """What `ask` returns in the first process, which alone calls it.
 
@@ -237,8 +245,11 @@ def leave() -> None:
         distributed.destroy_process_group()
 
 
+GO_ON = "The same command with --resume goes on from the last checkpoint"
+
+
 @contextmanager
-def telling_of_losses() -> Iterator[None]:
+def telling_of_losses(remedy: str = GO_ON) -> Iterator[None]:
     """Say in plain words that another process has ended."""
     try:
         yield
@@ -247,8 +258,7 @@ def telling_of_losses() -> Iterator[None]:
             raise
         raise TrainingError(
             "another process of this run has ended or cannot be reached; its own message says why. "
-            "The same command goes on from the last checkpoint (kept pretrain and kept finetune: "
-            "with --resume)"
+            + remedy
         ) from error
 
 

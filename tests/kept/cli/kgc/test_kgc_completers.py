@@ -12,12 +12,12 @@ import torch
 from kgc_toy import done, kept
 from safetensors.torch import load_file, save_file
 
-from kept.cli.kgc.evaluation import Remembering
 from kept.cli.kgc.shared_parts import by_recipe
 from kept.cli.kgc.train_options import TrainOptions
 from kept.completion.completers.folders import open_completer
 from kept.completion.completers.seen import TrainedOn
 from kept.completion.completers.ultra import ULTRA_RECIPE
+from kept.completion.shared_ranking import RememberedBlocks
 from kept.evaluation.ranking import Filter, rank
 from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer
@@ -219,7 +219,9 @@ def test_scores_are_computed_once(chain: Path, ultra: Path) -> None:
         n_relations=splits.graph.n_relations,
     )  # fmt: skip
     ranks = []
-    remembered = Remembering(Counting())
+    remembered = RememberedBlocks(
+        Counting(), splits.test, filter=known, directions=("head", "tail")
+    )
     for _ in range(2):
         result = rank(remembered, splits.test, filter=known, ties="realistic",
                       directions=("head", "tail"), candidates="all")  # fmt: skip
