@@ -298,7 +298,8 @@ def _load_optimisers(
                 raise CheckpointError(f"{path}: optimiser {kind!r} has no parameter {name!r}")
             value = flat.pop(full)
             if isinstance(value, Tensor):
-                value = own(parameters[name], value)
+                part = own(parameters[name], value)
+                value = value if part is value else part.clone()  # of a file that is mapped
             entries.setdefault(numbers[name], {})[key] = value
         optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})
     if flat:

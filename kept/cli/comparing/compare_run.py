@@ -88,7 +88,7 @@ def running(
         output.mkdir(parents=True, exist_ok=True)
 
     try:
-        with telling_of_losses("The same command goes on from the last checkpoint"):
+        with telling_of_losses():
             meet(device).from_first(prepare)
             disable_progress_bar()
             if threads is not None:

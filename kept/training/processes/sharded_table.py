@@ -63,7 +63,7 @@ class ShardedTable(nn.Embedding):
         with torch.device("meta"):  # its own first rows are not wanted
             shared = cls(table.num_embeddings, table.embedding_dim, together, on_host=on_host)
         weight = table.weight.detach()
-        own = weight if is_part else shared.own_of(weight)
+        own = weight if is_part else shared.own_of(weight).clone()
         shared.weight = nn.Parameter(own, requires_grad=table.weight.requires_grad)
         return shared
 
@@ -107,13 +107,13 @@ class ShardedTable(nn.Embedding):
 
     # ---- whole tables ----------------------------------------------------------------------
     def own_of(self, whole: Tensor) -> Tensor:
-        """This process's rows of values `[row ...]`: `[own ...]`.
+        """This process's rows of values `[row ...]`: a view `[own ...]`.
 
         Raises `ConfigError` where they are of a table of another size.
         """
         if len(whole) != self.num_embeddings:
             raise ConfigError(f"{len(whole)} rows for a table of {self.num_embeddings}")
-        return whole[self.together.rank :: self.together.n].clone()
+        return whole[self.together.rank :: self.together.n]
 
     def whole_of(self, own: Tensor, space: Space = torch.empty) -> Tensor:
         """Values `[own ...]` of all processes, which all call this, as `[row ...]` in host memory.

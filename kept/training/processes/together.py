@@ -245,7 +245,10 @@ def leave() -> None:
         distributed.destroy_process_group()
 
 
-GO_ON = "The same command with --resume goes on from the last checkpoint"
+GO_ON = (
+    "The same command goes on from the last checkpoint (kept pretrain and kept finetune: with "
+    "--resume)"
+)
 
 
 @contextmanager
