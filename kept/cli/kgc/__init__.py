@@ -15,14 +15,12 @@ from kept.bounds import MAX_COUNT, MAX_SEED
 from kept.cli.options import HostModel, KeptCommand
 from kept.training.processes.launch import require_alone
 
-app = typer.Typer(
-    help="Complete a knowledge graph: train, evaluate and ask triple scorers.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def _group(ctx: typer.Context) -> None:
+    """Complete a knowledge graph: train, evaluate and ask triple scorers."""
     require_alone(f"kgc {ctx.invoked_subcommand}")
 
 
