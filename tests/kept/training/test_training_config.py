@@ -45,7 +45,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
         tmp_path,
         "metod: colake\ntext: []\ngraph: {max_neighbour: 3, max_nodes: x}\n"
         "objectives: {masked_nodes: 3}\n"
-        "training: {steps: 10, epochs: 2, seed: -1, schedule: cosine, batchsize: 3}\n",
+        "training: {steps: 10, epochs: 2, seed: -1, schedule: cubic, batchsize: 3}\n",
     )
     with pytest.raises(ConfigError) as caught:
         PretrainConfig.read(path)

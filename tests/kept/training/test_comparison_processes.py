@@ -1,0 +1,67 @@
+"""`kept compare` of an experiment by two processes: the runs of one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+from test_processes import finish, start
+from test_shards import without_dropout
+from typer.testing import CliRunner
+
+from kept.cli import app
+from kept.comparison.stored import read_records
+from kept.finetuning.scoring.answers import ANSWERS
+
+
+@pytest.mark.slow
+def test_two_processes_compare_what_one_compares(experiment_root: Path, tmp_path: Path) -> None:
+    """With a first stage, rates that are chosen, a run that is the baseline's, and a control."""
+    shutil.copytree(experiment_root, tmp_path / "root")
+    given = yaml.safe_load((tmp_path / "root/tiny.yaml").read_text())
+    shutil.copytree(given["task"]["host"], tmp_path / "host")
+    without_dropout(tmp_path / "host/config.json")
+    given["task"] |= {"host": str(tmp_path / "host"), "head_options": {"dropout": 0.0}}
+    given["task"]["training"] |= {"evaluate_every": 1, "device": "cpu", "threads": 1}
+    given["tuning"] = {"learning_rates": [0.01, 0.02], "budgets": [1.0], "share": 0.3}
+    (tmp_path / "root/tiny.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
+
+    def words(output: str) -> list[str]:
+        return [
+            "compare", "--task", str(tmp_path / "root/tiny.yaml"), "--data", str(tmp_path / "root"),
+            "--methods", "kbert", "--controls", "off,shuffled", "--seeds", "1", "--threads", "1",
+            "-o", str(tmp_path / output),
+        ]  # fmt: skip
+
+    ended = CliRunner().invoke(app, words("one"))
+    assert ended.exit_code == 0, ended.output
+    command = ["-m", "kept", *words("two")]
+    (code, output), (other, silent) = finish(start(command, 2))
+    assert (code, other) == (0, 0), output + silent
+    assert "tables in" in output
+    assert "tables in" not in silent
+    for folder in (".", "tuning"):
+        one, two = tmp_path / "one" / folder, tmp_path / "two" / folder
+        mine, theirs = read_records(one), read_records(two)
+        assert mine.keys() == theirs.keys()
+        assert len(mine) >= 4
+        for name, record in mine.items():
+            assert theirs[name].scores == record.scores
+            assert (two / name / ANSWERS).read_text() == (one / name / ANSWERS).read_text()
+    (mine_path, *others), (their_path, *_) = (
+        sorted((tmp_path / name / "tuning").glob("tiny-*.json")) for name in ("one", "two")
+    )
+    assert not others
+    assert json.loads(mine_path.read_text()) == json.loads(their_path.read_text())
+    stages = sorted((tmp_path / "one/pretrained").glob("*/model.safetensors"))
+    assert len(stages) >= 3
+    for path in stages:
+        expected = load_file(path)
+        found = load_file(tmp_path / "two" / path.relative_to(tmp_path / "one"))
+        for key, value in expected.items():
+            torch.testing.assert_close(found[key], value, atol=2e-5, rtol=1e-3)
