@@ -74,7 +74,7 @@ def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
         (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stored, "_leave", killed)
+    monkeypatch.setattr(stored, "leave_records", killed)
     runs, key = ExperimentRuns(experiment, experiment_root, tmp_path), RunKey("none", "off", 0)
     with pytest.raises(KeyboardInterrupt):
         runs.run(key)
@@ -193,7 +193,7 @@ def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyP
             raise InUseError("held")
         return "a record"
 
-    runs: Any = SimpleNamespace(record=lambda key: None, run=run)
+    runs: Any = SimpleNamespace(record=lambda key: None, run=run, device="cpu")
     monkeypatch.setattr(experiment_comparison.time, "sleep", lambda seconds: said.append("wait"))
     done = experiment_comparison.run_all(runs, keys, announce=lambda line: None)
     assert list(done.done) == keys
@@ -205,7 +205,9 @@ def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
     keys = list(planned(["none", "kbert"], ["off"], 1))
     records = {keys[0]: "a record", keys[1]: None, keys[2]: None}
     tidied: list[RunKey] = []
-    runs: Any = SimpleNamespace(record=records.get, run=lambda key: f"{key}", tidy=tidied.append)
+    runs: Any = SimpleNamespace(
+        record=records.get, run=lambda key: f"{key}", tidy=tidied.append, device="cpu"
+    )
     ran = experiment_comparison.run_all(runs, keys, announce=lambda line: None)
     assert tidied == keys[:1]
     assert list(ran.done) == keys
