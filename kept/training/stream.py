@@ -132,8 +132,16 @@ Data = PretrainingData | Numbered
 
 
 def stream_of(data: Data, config: TrainConfig) -> Stream:
-    """The batches of `data` in the sizes of `config`; `Numbered` data have sizes of their own."""
+    """The batches of `data` in the sizes of `config`; `Numbered` data have sizes of their own.
+
+    Raises `ConfigError` for workers of `Numbered` data, which need not pickle.
+    """
     if isinstance(data, Numbered):
+        if config.workers:
+            raise ConfigError(
+                f"workers {config.workers}: batches of {type(data).__name__} are made by the "
+                "process that trains; take 0"
+            )
         return NumberedStream(data, config.seed)
     return BatchStream(
         data, seed=config.seed, batch_size=config.batch_size, node_budget=config.node_budget

@@ -58,7 +58,8 @@ def compare(
     """Run what is missing, then compare: scores, intervals, tests, one verdict per method.
 
     A run's address is the hash of everything that it depends on: comparisons share runs, and none
-    is repeated. A file with `questions` (such as private-questions) is put to a decoder.
+    is repeated. A file with `questions` (such as private-questions) is put to a decoder. Several
+    processes: `torchrun --nproc-per-node 2 -m kept compare ...`.
 
     Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """

@@ -115,7 +115,7 @@ def test_half_a_cosine_falls_to_its_last_share() -> None:
         TrainConfig(steps=1, batch_size=1, last_share=2)
 
 
-def test_a_cache_stays_where_it_was_made_and_a_decoder_has_no_teacher(
+def test_a_cache_stays_where_it_was_made_and_what_a_decoder_cannot_have_is_refused(
     host: Path, tmp_path: Path
 ) -> None:
     learner, lessons, config = training_of("kblam", host)
@@ -123,6 +123,12 @@ def test_a_cache_stays_where_it_was_made_and_a_decoder_has_no_teacher(
     assert batch.to(torch.device("cpu", 0)) is batch
     with pytest.raises(BatchError, match="the cache of this batch is on cpu, not meta"):
         batch.to(torch.device("meta"))
+    for fields, said in (
+        ({"workers": 1}, "batches of Lessons are made by the process that trains"),
+        ({"shard": ("layers",)}, "there is one process, and nothing to share out"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            train(learner, lessons, config.model_copy(update=fields), tmp_path)
     with_teacher = TrainConfig.model_validate(
         config.model_dump() | {"averaging": {"steps": 1, "distil": True}}
     )
