@@ -53,7 +53,8 @@ def write_all(
     of one process, and all get every answer.
     """
     start, parts = time.process_time(), dict[int, tuple[list[str], Tensor, int]]()
-    for first in together.share(range(0, len(shown.items), BATCH)):
+    for batch in together.share(-(-len(shown.items) // BATCH)):
+        first = batch * BATCH
         new, n = reader(shown, shown.items[first : first + BATCH], n_new)
         parts[first] = prompting.tokenizer.batch_decode(new.words), new.first_scores, n
     spent, n_items = time.process_time() - start, len(shown.items)

@@ -92,10 +92,6 @@ class Processes:
         answer: T = told[0]
         return answer
 
-    def share(self, values: Sequence[T]) -> Sequence[T]:
-        """This process's share of `values`: every n-th of them, from its rank on."""
-        return values[self.rank :: self.n]
-
     @contextmanager
     def claimed(self, path: Path) -> Iterator[Path]:
         """`claim(path)` in the first process, for all; each raises InUseError where it is held."""
