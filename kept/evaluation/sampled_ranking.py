@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +20,35 @@ from numpy.typing import NDArray
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, RankCounts, Ties
 from kept.randomness import generator
-from kept.training.processes.together import ALONE, Processes
+
+T = TypeVar("T")
+
+
+class Sharing(Protocol):
+    """Processes that share parts out: `kept.training.processes.together.Processes`."""
+
+    def share(self, n_parts: int) -> range:
+        """This process's of parts in a row, consecutive ones."""
+        ...
+
+    def from_each(self, value: T) -> list[T]:
+        """The `value` of each process, which all call this."""
+        ...
+
+
+class NotShared:
+    """One process, which does all."""
+
+    def share(self, n_parts: int) -> range:
+        """All parts."""
+        return range(n_parts)
+
+    def from_each(self, value: T) -> list[T]:
+        """The value alone."""
+        return [value]
+
+
+NOT_SHARED: Sharing = NotShared()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +97,7 @@ def rank_among_sampled(
     n_draws: int,
     seed: int,
     block: int = 256,
-    together: Processes = ALONE,
+    together: Sharing = NOT_SHARED,
 ) -> SampledRanking:
     """Rank every answer among itself and `n_candidates - 1` entities, sampled anew in each draw.
 

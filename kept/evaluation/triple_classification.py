@@ -18,7 +18,7 @@ from torch import Tensor
 from entity_linking.scoring.intervals import Interval, ratio_interval
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import Direction, HasScores
-from kept.training.processes.together import ALONE, Processes
+from kept.evaluation.sampled_ranking import NOT_SHARED, Sharing
 
 MIN_TRIPLES = 10
 
@@ -161,7 +161,7 @@ def classify_triples(
     generator: np.random.Generator,
     min_triples: int = MIN_TRIPLES,
     batch_size: int = 1024,
-    together: Processes = ALONE,
+    together: Sharing = NOT_SHARED,
 ) -> TripleClassification:
     """Fit thresholds on "valid" of `true` and `false` `[triple 3]`, judge their "test".
 
