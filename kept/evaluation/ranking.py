@@ -223,6 +223,7 @@ def rank(
 ) -> RankingResult:
     """Rank the true answer of every triple in every direction.
 
+    `ties`: "optimistic", "realistic" or "pessimistic", the best, mean or worst place among equals.
     `candidates`: "all", or the entity ids that compete (relations always compete all). Scores are
     computed in blocks of at most `byte_budget` bytes, one row at least; ranks do not depend on it.
     Known answers of a block, and about 3 MB in the scorers of `kept.kge`, come on top; blocks above
