@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ SAMPLE_BYTES = 24 << 20
 """Read of each file."""
 LARGE_BYTES = 256 << 20
 """From this size of all files on a build tells its forecast."""
-MEMORY = {"base": 1.8e8, "triple": 85.0, "entity": 103.0, "text": 162.0, "text_byte": 1.7}
+MEMORY = {"base": 1.6e8, "triple": 73.0, "entity": 89.0, "text": 139.0, "text_byte": 1.46}
 """Bytes at the peak: of a process that has nothing yet, and of each thing that is read."""
 SORTED = 0.3
 """A file whose triples have the head of the one before so often is in order of heads."""
@@ -141,16 +141,20 @@ def _sampled(source: Source, n_bytes: int) -> _Sample:
     size, read = size_of(source.path), [0]
     report = DamageReport(DamagePolicy.SKIP)
     report.progress = lambda n: read.__setitem__(0, n)
-    columns, begun, n_same = Columns(), time.process_time(), 0
+    columns, n_same = Columns(), 0
+    marks = [(0, time.process_time())]  # bytes and seconds at each part that is read
     for item in source.read_in_blocks(report):
         columns.add([item])
         if isinstance(item, TripleBlock):
             n_same += int((item.ends[1:, 0] == item.ends[:-1, 0]).sum())
+        if read[0] > marks[-1][0]:
+            marks.append((read[0], time.process_time()))
         if read[0] >= n_bytes:
             break
     else:
         read[0] = size
-    reading, n_records = time.process_time() - begun, columns.n_records
+    marks.append((read[0], time.process_time()))
+    reading, n_records = _warm(marks), columns.n_records
     begun = time.process_time()
     graph = KnowledgeGraph(**columns.fields(languages=()))
     n_triples = max(n_records - len(graph.entity_texts) - len(graph.relation_texts), 0)
@@ -162,6 +166,17 @@ def _sampled(source: Source, n_bytes: int) -> _Sample:
         reading=reading,
         finishing=time.process_time() - begun,
     )
+
+
+def _warm(marks: Sequence[tuple[int, float]]) -> float:
+    """Seconds of reading all bytes of `marks`, at the rate of those behind the first part: it also
+    loads what is used for the first time.
+
+    >>> _warm([(0, 0.0), (10, 9.0), (20, 10.0), (30, 11.0)])
+    3.0
+    """
+    (n_first, begun), (n_bytes, ended) = marks[1 if len(marks) > 3 else 0], marks[-1]
+    return (ended - begun) * n_bytes / max(n_bytes - n_first, 1)
 
 
 def size_of(path: Path) -> int:
