@@ -28,7 +28,7 @@ def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
     process = Forked([BENCHMARKS / script, *flags], os.environ | paths)
     said, _ = process.communicate(600)
     assert process.returncode == 0, said
-    return [json.loads(row) for row in re.findall(r'^\{".*\}$', said, re.MULTILINE)]
+    return [json.loads(row) for row in re.findall(r'\{"(?:work|row)".*\}$', said, re.MULTILINE)]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is at hand")
