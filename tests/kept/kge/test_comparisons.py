@@ -176,3 +176,11 @@ def test_ranks_by_squares_are_ranks_by_distances(
         triples = torch.from_numpy(tested)
         values = scorer.comparer("tail")(triples).values
         assert torch.equal(-(-values).clamp(min=0).sqrt(), scorer.scores("tail", triples))
+
+
+@pytest.mark.parametrize("n_rows", [1, 300, 1 << 16, (1 << 16) + 1])
+def test_sampled_ids_are_ordered_as_a_stable_sort_does(n_rows: int) -> None:
+    """So that sums of gradients keep their bits, whichever sort it is."""
+    ids = torch.randint(n_rows, (2000,), generator=torch.Generator().manual_seed(n_rows))
+    ids[:2] = n_rows - 1
+    assert torch.equal(comparisons._in_order(ids, n_rows), ids.argsort(stable=True))
