@@ -245,7 +245,7 @@ def measure_pipelines(
     gc.freeze()  # what the peers hold is not searched time and again while linkers make objects
     for name, whole in linkers.items():
         first = once(lambda whole=whole: whole.link(sentences))
-        runs = [lambda n=n, whole=whole: whole.link(sentences[:n]) for n in sizes]
+        runs = [lambda n=n, whole=whole: whole.link(spread(sentences, n)) for n in sizes]
         parts: list[Spent] = in_turn(runs, repeats)
         tell(
             row="texts to links", linker=name, sentences=len(sentences),
@@ -255,6 +255,11 @@ def measure_pipelines(
         )  # fmt: skip
         growth("texts to links", "sentences", sizes, [spent.processor for spent in parts],
                kind=name)  # fmt: skip
+
+
+def spread(sentences: Sequence[str], n: int) -> Sequence[str]:
+    """About `n` of them, from all places: later ones have more names."""
+    return sentences[:: max(len(sentences) // n, 1)]
 
 
 def make_graph(names: Sequence[str]) -> KnowledgeGraph:
