@@ -125,6 +125,7 @@ def in_turn(
     for _ in range(repeats):
         for n in times:
             command = [sys.executable, "-c", WATCHED, *command_of(n), "--workers", n, "--force"]
+            os.sync()  # what was written before is not written out beside this
             begun = time.perf_counter()
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             times[n].append(time.perf_counter() - begun)
