@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kg_loaders.errors import AmbiguousNameError, UnknownNodeError
 from kg_loaders.notebook import table
 from kg_loaders.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from kg_loaders.store import KnowledgeGraph
+from kg_loaders.texts import Texts
+from kg_loaders.vocabulary import Vocabulary
 
 N_IN_MESSAGE = 5
 """Entities of one name that an error lists."""
+MOST_COMPARED = 100_000
+"""Entities of a graph whose labels are compared with a misspelt name."""
+
+
+class Graph(Protocol):
+    """What is asked of a graph here; `kg_loaders.KnowledgeGraph` has it all."""
+
+    @property
+    def content_hash(self) -> str: ...
+    @property
+    def n_entities(self) -> int: ...
+
+    entities: Vocabulary
+    entity_texts: Texts
+
+    def named(self, name: str) -> list[int]: ...
+    def label(self, entity: int) -> str: ...
+    def labels(self, entities: NDArray[np.integer[Any]]) -> list[str]: ...
+    def relation_label(self, relation: int) -> str: ...
+    def aliases(self, entity: int) -> list[tuple[str, int]]: ...
+    def description(self, entity: int) -> str | None: ...
+    def types(self, entity: int) -> list[str]: ...
+    def outgoing(self, entity: int) -> NDArray[np.int32]: ...
+    def incoming(self, entity: int) -> NDArray[np.int32]: ...
 
 
 class Entity:
@@ -31,7 +55,7 @@ class Entity:
 
     __slots__ = ("graph", "index")
 
-    def __init__(self, graph: KnowledgeGraph, index: int) -> None:
+    def __init__(self, graph: Graph, index: int) -> None:
         self.graph, self.index = graph, index
 
     @property
@@ -98,7 +122,7 @@ class Entity:
         return table(about, head, rows, len(rows)) + f"<p>{escape(', '.join(self.types))}</p>"
 
 
-def facts_of(graph: KnowledgeGraph, entities: list[int]) -> list[tuple[str, str, str]]:
+def facts_of(graph: Graph, entities: list[int]) -> list[tuple[str, str, str]]:
     """Return the triples of `entities` in words, homonyms kept apart by their identifiers."""
     starts = [graph.outgoing(i) for i in entities]
     ends = [graph.incoming(i) for i in entities]
@@ -112,7 +136,7 @@ def facts_of(graph: KnowledgeGraph, entities: list[int]) -> list[tuple[str, str,
     return [(names[h], graph.relation_label(r), names[t]) for h, r, t in distinct]
 
 
-def distinct_name(graph: KnowledgeGraph, index: int) -> str:
+def distinct_name(graph: Graph, index: int) -> str:
     """Return the label of an entity, with its identifier where another one has the same label.
 
     >>> from kg_loaders import atlas
@@ -126,7 +150,7 @@ def distinct_name(graph: KnowledgeGraph, index: int) -> str:
     return f"{label} ({graph.entities.name(index)})" if is_shared else label
 
 
-def entity_named(graph: KnowledgeGraph, name: str) -> Entity:
+def entity_named(graph: Graph, name: str) -> Entity:
     """Return the entity that `name` means: its identifier, else its label, else its alias.
 
     `UnknownNodeError` where there is none; `AmbiguousNameError`, which lists them, where several
@@ -159,11 +183,8 @@ def _first_fact(entity: Entity) -> str:
     return " – ".join(facts[0]) if facts else "no facts"
 
 
-def _some_labels(graph: KnowledgeGraph) -> list[str]:
+def _some_labels(graph: Graph) -> list[str]:
     """Labels that a misspelt name is compared with; none of a graph too large to look through."""
     if graph.n_entities > MOST_COMPARED:
         return []
     return graph.labels(np.arange(graph.n_entities))
-
-
-MOST_COMPARED = 100_000

@@ -117,7 +117,8 @@ def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
                 yield Text(str(node), kind, str(value))
     edges: Iterable[tuple[Any, Any, dict[str, Any]]] = graph.edges(data=True)
     if graph.is_multigraph():
-        keyed: Any = graph.edges(keys=True, data=True)
+        multigraph: Any = graph
+        keyed = multigraph.edges(keys=True, data=True)
         edges = ((h, t, {"key": key, **data}) for h, t, key, data in keyed)
     for head, tail, attributes in edges:
         relation = _edge_relation(head, tail, attributes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,16 +153,14 @@ class KnowledgeGraph:
     @classmethod
     def from_networkx(cls, graph: nx.Graph[Any]) -> KnowledgeGraph:
         """Return the graph of a networkx graph; see `kg_loaders.opening.from_networkx`."""
-        from kg_loaders.opening import from_networkx
-
-        return from_networkx(graph)
+        made: KnowledgeGraph = _opening().from_networkx(graph)
+        return made
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame, **options: Any) -> KnowledgeGraph:
         """Return the graph of a data frame; see `kg_loaders.opening.from_pandas`."""
-        from kg_loaders.opening import from_pandas
-
-        return from_pandas(frame, **options)
+        made: KnowledgeGraph = _opening().from_pandas(frame, **options)
+        return made
 
     def named(self, name: str) -> list[int]:
         """Return the ids of the entities whose identifier, label or alias is `name`, sorted.
@@ -415,9 +414,13 @@ class KnowledgeGraph:
 
 
 def _opened(path: str | Path, format: str, options: Mapping[str, Any]) -> KnowledgeGraph:
-    from kg_loaders.opening import open_graph
+    graph: KnowledgeGraph = _opening().open_graph(path, format=format, **options)
+    return graph
 
-    return open_graph(path, format=format, **options)
+
+def _opening() -> Any:
+    """The module that reads everything; it makes graphs, so it is imported by name when used."""
+    return import_module("kg_loaders.opening")
 
 
 def _reopen(path: str, content_hash: str) -> KnowledgeGraph:
