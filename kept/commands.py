@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import io
+import re
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from importlib import import_module
@@ -96,6 +97,7 @@ def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> A
 
     from kept.cli.errors import FAULTY_LINE
     from kept.cli.options import KeptCommand
+    from kept.cli.terminal import CALL
     from kept.errors import ConfigError
 
     app = typer.Typer(add_completion=False)
@@ -112,16 +114,34 @@ def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> A
                 else:
                     value, _ = parameter.consume_value(context, {})
                 context.params[parameter.name] = parameter.process_value(context, value)
-            with redirect_stdout(printed):
-                outcome = parsed.invoke(context)
+            call = CALL.set(_call(name, given))
+            try:
+                with redirect_stdout(printed):
+                    outcome = parsed.invoke(context)
+            finally:
+                CALL.reset(call)
     except FAULTY_LINE as error:
-        raise ConfigError(f"kept.{name}: {error.format_message()}") from error
+        raise ConfigError(f"kept.{name}: {_in_python(error.format_message(), parsed)}") from error
     except typer.Exit as stop:
         outcome = Result(values={"exit_code": stop.exit_code})
     text = printed.getvalue()
     if outcome is None:
         outcome = Result()
     return outcome.with_text(text) if isinstance(outcome, Result) else outcome
+
+
+def _call(name: str, given: Mapping[str, Any]) -> str:
+    """The call as somebody would write it, for pages that say how they were made."""
+    return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+
+def _in_python(message: str, parsed: Any) -> str:
+    """A message about options with their names in Python: `max_items` for `--max-items`."""
+    for parameter in parsed.params:
+        for option in sorted(parameter.opts, key=len, reverse=True):
+            if option.startswith("--"):
+                message = re.sub(rf"{re.escape(option)}(?![\w-])", parameter.name, message)
+    return message
 
 
 def _plain(value: Any, parameter: Any) -> Any:

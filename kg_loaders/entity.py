@@ -29,7 +29,9 @@ class Graph(Protocol):
     def n_entities(self) -> int: ...
 
     entities: Vocabulary
+    relations: Vocabulary
     entity_texts: Texts
+    relation_texts: Texts
 
     def named(self, name: str) -> list[int]: ...
     def label(self, entity: int) -> str: ...
@@ -188,3 +190,26 @@ def _some_labels(graph: Graph) -> list[str]:
     if graph.n_entities > MOST_COMPARED:
         return []
     return graph.labels(np.arange(graph.n_entities))
+
+
+def relation_named(graph: Graph, name: str) -> str:
+    """Return the identifier of the relation that `name` means: its identifier, or its label.
+
+    `UnknownNodeError` where there is none, `AmbiguousNameError` where several have the name.
+
+    >>> from kg_loaders import atlas
+    >>> relation_named(atlas.graph(), "country")
+    'P17'
+    """
+    if name in graph.relations:
+        return name
+    ids = sorted(set(graph.relation_texts.named(name)))
+    if len(ids) == 1:
+        return graph.relations.name(ids[0])
+    if ids:
+        listed = ", ".join(map(graph.relations.name, ids))
+        raise AmbiguousNameError(f"{len(ids)} relations are called {name!r}: {listed}")
+    labels = [graph.relation_label(i) for i in range(min(len(graph.relations), MOST_COMPARED))]
+    raise UnknownNodeError(
+        f"no relation of {graph} has the identifier or label {name!r}{did_you_mean(name, labels)}"
+    )
