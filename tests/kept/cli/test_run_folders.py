@@ -70,7 +70,6 @@ def test_what_came_while_the_lock_was_waited_for_is_seen(tmp_path: Path) -> None
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "thesis.txt").write_text("mine")
-    with pytest.raises(ExistsError, match="thesis"):
-        with run_folder(folder, "run.json"):
-            raise AssertionError
+    with pytest.raises(ExistsError, match="thesis"), run_folder(folder, "run.json"):
+        raise AssertionError
     assert (folder / "thesis.txt").read_text() == "mine"
