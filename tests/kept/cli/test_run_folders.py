@@ -43,9 +43,11 @@ def another_run(folder: Path, what: str) -> Iterator[subprocess.Popen[str]]:
 def test_the_second_run_leaves_the_first_its_empty_folder(tmp_path: Path, inside: str) -> None:
     folder = tmp_path / inside
     with another_run(folder, "writes") as first:
-        with pytest.raises(InUseError, match="is being written by another process"):
-            with run_folder(folder, "run.json"):
-                raise AssertionError("two runs hold one folder")
+        with (
+            pytest.raises(InUseError, match="is being written by another process"),
+            run_folder(folder, "run.json"),
+        ):
+            raise AssertionError("two runs hold one folder")
         assert folder.is_dir(), "the run that was refused took the folder of the other away"
     assert first.returncode == 0
     assert (folder / "run.json").read_text() == "{}"
@@ -61,9 +63,12 @@ def test_a_run_that_wrote_nothing_leaves_no_folder(tmp_path: Path) -> None:
 def test_a_link_and_its_folder_are_one(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to("run")
-    with another_run(tmp_path / "run", "nothing"), pytest.raises(InUseError):
-        with run_folder(tmp_path / "link", "run.json"):
-            raise AssertionError("two runs hold one folder")
+    with (
+        another_run(tmp_path / "run", "nothing"),
+        pytest.raises(InUseError),
+        run_folder(tmp_path / "link", "run.json"),
+    ):
+        raise AssertionError("two runs hold one folder")
 
 
 def test_what_came_while_the_lock_was_waited_for_is_seen(tmp_path: Path) -> None:
