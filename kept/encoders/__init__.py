@@ -24,6 +24,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-sentilare": ("kept.encoders.lexical.sentilare", "SentiLARE"),
     "kept-ebert": ("kept.encoders.ebert", "EBERT"),
     "kept-wklm": ("kept.encoders.wklm", "WKLM"),
+    "kept-words": ("kept.encoders.words", "FactsAsWords"),
     "kept-ktnet": ("kept.encoders.ktnet", "KTNET"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }

@@ -57,6 +57,13 @@ def finetune(
         Path | None, typer.Option(help="Folder of a trained model, or give --method.")
     ] = None,
     method: Annotated[str | None, typer.Option(help="A new encoder of this method.")] = None,
+    as_published: Annotated[
+        bool | None,
+        typer.Option(
+            "--as-published",
+            help="The settings of the method's paper, not the recipe with which it reads facts.",
+        ),
+    ] = None,
     host: HostModel = None,
     adapter: Annotated[
         list[Path] | None,
@@ -132,6 +139,7 @@ def finetune(
         "kg": kg,
         "model": model,
         "method": method,
+        "as_published": as_published,
         "host": host,
         "adapters": adapter or None,
         "knowledge": knowledge,

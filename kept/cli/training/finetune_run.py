@@ -25,6 +25,7 @@ from kept.cli.training.run import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
+from kept.finetuning.recipes import budget_warning, with_recipe
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.heads.model import SPAN
@@ -72,6 +73,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
+        complete=dict if resume else with_recipe,
     )
     require_several(config.training.shard)
     disable_progress_bar()
@@ -90,6 +92,8 @@ def run(
             console.print(f"{name}: {coverage}")
         for line in assembled.cautions:
             console.print(f"warning: {line}")
+        if short := budget_warning(assembled.config, len(assembled.train)):
+            console.print(f"warning: {short}")
         tell_memory(assembled.model, config.training, console)
         result = _train(assembled, output, how, console, begun, track)
         if result.stopped == "finished":
