@@ -72,11 +72,16 @@ class TellsErrors(TyperGroup):
 def explain(error: Exception) -> tuple[str, int]:
     """The message for any exception, and the exit code."""
     if type(error).__module__.split(".")[0] in OURS:
-        return str(error) or type(error).__name__, FAILED
+        return str(error) or type(error).__name__, FAULT if _is_internal(error) else FAILED
     message = _known_cause(error)
     if message is not None:
         return message, FAILED
     return _fault(error), FAULT
+
+
+def _is_internal(error: Exception) -> bool:
+    """Whether the error names a fault of kept's own; by name, which loads no package."""
+    return any(kind.__name__ == "InternalError" for kind in type(error).__mro__)
 
 
 def _known_cause(error: Exception) -> str | None:

@@ -160,6 +160,8 @@ def main() -> None:
         _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
     except (TermTooLongError, BaseSeenError, MemoryError, SyntaxError) as error:
         fault = fault_of(error, stream)
+    except ImportError:  # a library of ours is missing: no fault of the document
+        raise
     except Exception as error:
         if task.format not in ("n3", "trix"):  # rdflib's parsers declare none, and raise any
             raise
@@ -228,7 +230,3 @@ def _limit(task: Task) -> Callable[[], None]:
 
     renew()
     return renew if task.renew else lambda: None
-
-
-if __name__ == "__main__":
-    main()
