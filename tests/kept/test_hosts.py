@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from kept import hosts
 from kept.batches import Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
+from tests.kept.tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
 
 
 def test_every_family_is_tested() -> None:

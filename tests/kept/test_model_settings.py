@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_decoders import tiny_decoder
-from tiny_hosts import tiny_host
 
 from kept.decoders.hosts import load_decoder
 from kept.errors import CheckpointError, HostError
 from kept.hosts import load_host
 from kept.model_files import seal_model
 from kept.model_settings import require_sane
+from tests.kept.tiny_decoders import tiny_decoder
+from tests.kept.tiny_hosts import tiny_host
 
 SETTINGS: list[tuple[str, Any, str]] = [
     ("num_hidden_layers", 1_000_000, "expected a whole number from 1 to 1,000"),

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flips import forge
 from hypothesis import given
 from hypothesis import strategies as st
-from rerank_worlds import flat, linked
 
 from entity_linking import LinkedText, LinkingError
 from entity_linking.decision import Decision
@@ -35,6 +33,8 @@ from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import tabulate
 from entity_linking.scorers.reranker import Reranker, relative_logits
 from kg_loaders.disk import seals
+from tests.flips import forge
+from tests.rerank_worlds import flat, linked
 
 QUICK = RerankSettings(epochs=25, learning_rate=0.05, mentions_per_step=32)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_chat import WordVectors, chat_tokenizer
-from tiny_decoders import tiny_decoder
 from typer.testing import CliRunner
 
 from kept.cli import app
 from kg_loaders import Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_chat import WordVectors, chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 QUESTION = "where is Paris"
 

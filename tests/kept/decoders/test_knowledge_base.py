@@ -6,8 +6,6 @@ import math
 
 import pytest
 import torch
-from tiny_chat import WordVectors, chat_tokenizer
-from tiny_decoders import tiny_decoder
 
 from kept.decoders.kblam.config import KBLaMConfig
 from kept.decoders.kblam.knowledge_base import (
@@ -29,6 +27,8 @@ from kept.decoders.kblam.training import (
 from kept.decoders.kblam.wording import CHATML, Fact
 from kept.errors import BatchError
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_chat import WordVectors, chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 FACTS = [
     Fact("Wexo", "colour", "red"), Fact("Kovo", "colour", "blue"), Fact("Lumo", "colour", "green"),

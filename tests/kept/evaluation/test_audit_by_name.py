@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing import counts, kept
 
 from kept.cli.comparing.audit_sets import cloze_part, triples_part
 from kept.evaluation.audit import AuditPart, audit
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.evaluation.auditing import counts, kept
 
 N_PEOPLE = 12
 BORN = "/people/person/place_of_birth"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import method_encoder, tiny_host, untaught_encoder
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -27,6 +26,7 @@ from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_record
 from kg_loaders.errors import ExistsError, GraphMismatchError
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.records import Record
+from tests.kept.tiny_hosts import method_encoder, tiny_host, untaught_encoder
 
 SILENT = (
     Text("A0", TextKind.LABEL, "old city", "en"),

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_chat import chat_tokenizer
 
 from kept.questions.answering import candidates, is_right, judged
 from kept.questions.items import question_sets
 from kept.questions.prompts import Prompting
 from kept.questions.showing import ShownItem, absent, edited, other_entities, shown
 from kept.questions.source import Source
+from tests.kept.tiny_chat import chat_tokenizer
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from test_processes import finish, start
-from test_shards import without_dropout
 from typer.testing import CliRunner
 
 from kept.cli import app
 from kept.comparison.stored import read_records
 from kept.finetuning.scoring.answers import ANSWERS
+from tests.kept.training.test_processes import finish, start
+from tests.kept.training.test_shards import without_dropout
 
 
 @pytest.mark.slow

@@ -13,10 +13,6 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from test_processes import finish, start
-from tiny_pretraining import write_host
-from tiny_questions import SMALL, plan_of, write_decoder
-from train_decoders import KINDS, run_all, training_of
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -24,6 +20,10 @@ from kept.comparison.stored import RECORDS, read_records
 from kept.finetuning.scoring.answers import ANSWERS
 from kept.training.log import read_log
 from kept.training.loop import Resume, train
+from tests.kept.tiny_questions import SMALL, plan_of, write_decoder
+from tests.kept.training.test_processes import finish, start
+from tests.kept.training.tiny_pretraining import write_host
+from tests.kept.training.train_decoders import KINDS, run_all, training_of
 
 SCRIPT = Path(__file__).with_name("train_decoders.py")
 

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from forked import Forked
 from safetensors.torch import load_file
-from test_processes import finish
-from test_shards import without_dropout
-from tiny_pretraining import write_everything
-from train_processes import run
 
 from kept.errors import ConfigError, TrainingError
 from kept.training.processes import together
 from kept.training.processes.machines import require_reachable
 from kg_loaders import KnowledgeGraph
+from tests.forked import Forked
+from tests.kept.training.test_processes import finish
+from tests.kept.training.test_shards import without_dropout
+from tests.kept.training.tiny_pretraining import write_everything
+from tests.kept.training.train_processes import run
 
 SCRIPT = Path(__file__).with_name("on_machine.py")
 PROCESSES = ((0, 0, 2), (0, 1, 2), (1, 0, 1))

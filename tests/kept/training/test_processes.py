@@ -14,11 +14,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from forked import Forked
 from safetensors.torch import load_file
-from tiny_pretraining import write_everything
 from torch import Tensor
-from train_processes import run, run_all
 from typer.testing import CliRunner
 
 from kept.auto import AutoEncoder
@@ -30,6 +27,9 @@ from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
+from tests.forked import Forked
+from tests.kept.training.tiny_pretraining import write_everything
+from tests.kept.training.train_processes import run, run_all
 
 SCRIPT = Path(__file__).with_name("train_processes.py")
 STEPS = {"steps": 3, "batch_size": 23, "checkpoint_steps": 2, "gradient_norms_every": 1}

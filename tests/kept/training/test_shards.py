@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_processes import STEPS, finish, runs_of, start
-from tiny_pretraining import write_everything
-from train_processes import run_all
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -30,6 +27,9 @@ from kept.training.processes.shards import Shards
 from kept.training.processes.together import Processes
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import WriteError
+from tests.kept.training.test_processes import STEPS, finish, runs_of, start
+from tests.kept.training.tiny_pretraining import write_everything
+from tests.kept.training.train_processes import run_all
 
 SCRIPT = Path(__file__).with_name("train_processes.py")
 WITH_TABLES = ("ernie", "knowbert", "colake", "ebert", "ktnet")

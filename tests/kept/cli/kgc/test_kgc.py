@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from flips import forge
 from typer.testing import CliRunner, Result
 
 from kept.batches import N_SPECIAL_ROWS
@@ -20,6 +19,7 @@ from kept.kge.training_config import NETWORK_RECIPES
 from kept.kge.vectors import entity_vectors
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import seal
+from tests.flips import forge
 
 N = 12
 
