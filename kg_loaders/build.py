@@ -113,6 +113,7 @@ FORMATS: dict[str, Format] = {
         "kg_loaders.formats.rag_graphs", ("graph_store.json",), function="read_llamaindex"
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
+    "json": Format("kg_loaders.formats.json_objects"),
 }
 
 
@@ -129,11 +130,6 @@ FORMAT_ALIASES: dict[str, tuple[str, dict[str, str]]] = {
     "json-ld": ("rdf", {"format": "jsonld"}),
     "n-triples": ("rdf", {"format": "nt"}),
     "n-quads": ("rdf", {"format": "nq"}),
-    "kgtk": ("tsv", {}),
-    "hetionet": ("tsv", {}),
-    "sssom": ("tsv", {}),
-    "kgx": ("tsv", {}),
-    "primekg": ("csv", {}),
 }
 """Other names of a format, in `kept kg build --format` too, and the options that they stand for."""
 
@@ -241,12 +237,10 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
         )
     if kind.format == "rdf":
         return "rdf", _syntax(path, kind)
-    is_closer = by_name in _MORE_THAN_JSON_LINES and kind.format == "jsonl"
-    return (by_name if by_name is not None and is_closer else kind.format), dict(kind.options)
+    return kind.format, dict(kind.options)
 
 
 _NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet")
-_MORE_THAN_JSON_LINES = ("wikidata", "llamaindex", "jsonl")
 
 
 def _unknown(path: Path) -> str:

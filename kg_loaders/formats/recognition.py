@@ -226,4 +226,8 @@ def _json_kind(text: str) -> FileKind | None:
         return FileKind("nodes and links in JSON", "json")
     if _ARRAY.match(text) or keys & {"triples", "triplets", "facts", "edges", "links"}:
         return FileKind("triples or nodes in JSON", "json")
-    return FileKind("lines of JSON", "jsonl") if _JSON_LINES.match(text) else None
+    if not _JSON_LINES.match(text):
+        return None
+    if keys & {"claims", "sitelinks"}:
+        return FileKind("entities of Wikidata", "wikidata")
+    return FileKind("lines of JSON", "jsonl")

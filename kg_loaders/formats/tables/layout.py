@@ -200,7 +200,7 @@ def named_layout(header: Sequence[str]) -> Layout | None:
         places.setdefault(plain_name(name), place)
     if _is_neo4j(places):
         return Neo4jLayout()
-    ends = _ends(places)
+    ends = ends_of(places)
     if ends is not None:
         return _triple_layout(header, places, *ends)
     return _node_layout(header, places)
@@ -213,8 +213,12 @@ def _is_neo4j(places: Mapping[str, int]) -> bool:
     return edges or ":id" in kinds or apoc
 
 
-def _ends(places: Mapping[str, int]) -> tuple[str, str, str] | None:
-    """The names of head, relation and tail among those of the columns."""
+def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
+    """Return the names of head, relation and tail among those of columns; None where one lacks.
+
+    >>> ends_of({"source": 0, "target": 1, "edge": 2})
+    ('source', 'edge', 'target')
+    """
     pairs = [(h, t, r) for h, t, r in ENDS if h in places and t in places]
     if not pairs:
         head = first_of([name for name in HEADS if len(name) > 1], places)

@@ -132,9 +132,13 @@ def _values(cell: str, kind: TextKind) -> list[str]:
 def order_remedy(n_fields: int) -> str:
     """What to do about a row of more fields than three; "" for others.
 
-    >>> order_remedy(5)
-    'mend the row, or say which columns they are (--order hrt--)'
+    >>> order_remedy(5)[:54]
+    'mend the row, or say which columns they are (--order h'
     """
     if not 4 <= n_fields <= 26:
         return ""
-    return f"mend the row, or say which columns they are (--order hrt{'-' * (n_fields - 3)})"
+    order = "hrt" + "-" * (n_fields - 3)
+    return (
+        f"mend the row, or say which columns they are (--order {order}, and --header yes if the "
+        "first row names them)"
+    )
