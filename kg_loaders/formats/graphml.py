@@ -163,7 +163,7 @@ class _Graph:
             self.report.reject(self.file, self.n_elements, 0, "no id, source or target", raw)
             return
         data = self._data(element, tag)
-        plain = {}
+        plain: dict[str, str] = {}
         for name, value in data.items():
             plain.setdefault(plain_name(name), value)
         if tag == "node":

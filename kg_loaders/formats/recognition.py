@@ -186,8 +186,8 @@ def kind_of(start: bytes) -> FileKind | None:
     first = text.lstrip()[:1]
     if _HTML.match(text):
         return _ROOTS["html"]
-    if first == "<" and (kind := _xml_kind(text)) is not None:
-        return kind
+    if first == "<" and (of_root := _xml_kind(text)) is not None:
+        return of_root
     if first in ("{", "["):
         return _json_kind(text.lstrip())
     rest = text[len(_COMMENTS.match(text)[0]) :]  # type: ignore[index]

@@ -110,7 +110,7 @@ def require_header(header: str | bool) -> Header:
     word = {True: "yes", False: "no"}.get(header, header) if isinstance(header, bool) else header
     if word not in HEADERS:
         raise KgError(f"header {header!r} is none of {', '.join(HEADERS)}")
-    return word  # type: ignore[return-value]
+    return word
 
 
 def require_order(order: str | None) -> str | None:
@@ -171,7 +171,7 @@ def layout_of(
         _note_header(known, file, notes)
         return known
     if header == "yes":
-        if len(first) == 3 and not _parts_of_header(first):
+        if len(first) == 3 and not any(_parts_of_header(first)):
             notes.append(f"{file}: its first row, {shown(first)}, is passed over as a header; its "
                          "columns are taken for head, relation and tail")  # fmt: skip
             return by_letters("hrt", first, has_header=True)
