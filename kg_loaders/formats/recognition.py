@@ -144,7 +144,7 @@ _TEXT: tuple[tuple[str, FileKind], ...] = (
         "Cypher, commands for Neo4j", "export the graph with APOC (apoc.export.csv.all) instead")),
     (r"(?i:CREATE TABLE|INSERT INTO|DROP TABLE|-- MySQL dump|-- PostgreSQL)", _none(
         "commands of SQL", "write the table as CSV and read that")),
-    (r"  1 This software and database is being provided", _none(
+    (r"1 This software and database is being provided", _none(
         "a file of WordNet's database", "name the folder that it is in")),
 )  # fmt: skip
 """Kinds of text by how it begins, comments (#) aside; of .n3, .trig the file's name says more."""
@@ -188,8 +188,8 @@ def kind_of(start: bytes) -> FileKind | None:
         return _ROOTS["html"]
     if first == "<" and (of_root := _xml_kind(text)) is not None:
         return of_root
-    if first in ("{", "["):
-        return _json_kind(text.lstrip())
+    if first in ("{", "[") and (of_json := _json_kind(text.lstrip())) is not None:
+        return of_json
     rest = text[len(_COMMENTS.match(text)[0]) :]  # type: ignore[index]
     return next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
 

@@ -15,8 +15,7 @@ from kg_loaders.rdf.nesting import check_json
 from kg_loaders.reading.lines import BOM, JSON_FAULTS, read_whole
 
 _MAP = re.compile(rb'\s*\{(?:[^{}\[\]"]|"(?:[^"\\]|\\.)*")*?"entities"\s*:')
-_ARRAY_IN_LINE = re.compile(rb"\s*\[[ \t\r]*\{")
-_ONE = re.compile(rb"\s*\{[ \t\r]*\n")
+_ARRAY_OR_ONE = re.compile(rb"\s*(?:\[[ \t\r]*[^\s]|(?:\[\s*)?\{[ \t\r]*\n)")
 
 
 class _Entities(msgspec.Struct):
@@ -30,20 +29,10 @@ _Array = msgspec.json.Decoder(list[msgspec.Raw])
 def is_document(path: Path, report: DamageReport) -> bool:
     """Return whether a file is one JSON value of entities, and no entity in each line.
 
-    A dump has its bracket in a line of its own; an array that begins with an entity in the same
-    line is a document unless that entity is the whole line.
+    A dump has its bracket in a line of its own, and entities that are whole lines.
     """
     start, _ = start_bytes(path, report)
-    if _MAP.match(start) or _ONE.match(start):
-        return True
-    if not _ARRAY_IN_LINE.match(start):
-        return False
-    first = start.lstrip()[1:].split(b"\n", 1)[0].strip().removesuffix(b",")
-    try:
-        msgspec.json.decode(first)
-    except JSON_FAULTS:
-        return True
-    return False
+    return bool(_MAP.match(start) or _ARRAY_OR_ONE.match(start))
 
 
 def entities(path: Path, report: DamageReport) -> Iterator[tuple[int, msgspec.Raw]]:
