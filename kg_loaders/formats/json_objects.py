@@ -14,6 +14,7 @@ counted. `record_of` is what a line of JSON says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,8 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
             report.skip("node without a name, label or description")
             continue
         if not records:
-            raw = msgspec.json.encode(item)
-            report.reject(file, number, 0, "neither a triple nor a node with a text", raw[:4096])
+            raw = json.dumps(item)[:4096].encode()
+            report.reject(file, number, 0, "neither a triple nor a node with a text", raw)
             continue
         n_unnamed += not is_named
         report.n_further += len(records) - 1 + len(unused)
@@ -177,6 +178,17 @@ def _name(value: Any) -> str:
         own = {plain_name(key): part for key, part in value.items()}
         found = first_of((*IDS, "name"), own)
         return _name(found[1]) if found and not isinstance(found[1], dict) else ""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not (isinstance(value, str) or (is_number and abs(value) < 10**20)):
         return ""
-    return str(value)
+    text = str(value)
+    return text if text.isascii() or _is_text(text) else ""
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string can be written as UTF-8: JSON may hold half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

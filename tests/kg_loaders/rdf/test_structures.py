@@ -224,7 +224,7 @@ def test_a_property_is_no_entity(records: Any) -> None:
     [
         'a:x <http://w.example/prop/direct/P5> a:y . <http://w.example/entity/P5> rdfs:label "p" .',
         "a:x <http://w.example/prop/direct/P5> a:y .\n"
-         'a:f rdfs:label "p" . a:f wb:directClaim <http://w.example/prop/direct/P5> .',
+        + 'a:f rdfs:label "p" . a:f wb:directClaim <http://w.example/prop/direct/P5> .',
     ],
 )
 def test_other_wikibases(text: str, records: Any) -> None:
