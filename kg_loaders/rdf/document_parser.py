@@ -7,15 +7,21 @@ small file waits for is the start of this process.
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
+from urllib.parse import urljoin
 
 import msgspec
 import pyoxigraph as ox
 
 from kg_loaders.rdf.bases import BaseWatch, has_dot_segments
+from kg_loaders.rdf.contexts import ContextError
+from kg_loaders.rdf.nesting import XML_TOKEN
 from kg_loaders.rdf.structures import BLANK_START, ON_PROPERTY, is_blank
+from kg_loaders.reading.languages import language_tag
 
 FRAME_ROWS = 1000
 FRAME_BYTES = 1 << 20
@@ -26,7 +32,15 @@ TOO_LONG = "a term longer than 16 MiB"
 Literal = tuple[str, str]
 Row = tuple[str | None, str, str | Literal | None]
 """Subject, predicate and object: an IRI, a blank node as `_:x`, a literal with its language; None
-for anything else."""
+for anything else. Without a predicate: a statement that is malformed, as `malformed` makes it."""
+LENIENT = ("rdf", "jsonld")
+"""Formats whose parser would end at a malformed IRI or language, or drop it without a word: they
+are parsed without such checks, which are made here."""
+RECOVERING = ("ttl", "trig")
+"""Formats whose parser goes on behind the end of a malformed statement."""
+MOST_FAULTS = 100
+"""Malformed statements one after the other, from which on a document is none."""
+REMOTE = "LoadDocumentCallback"
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -38,6 +52,8 @@ class Task(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     seconds: int = 0
     renew: bool = False
+    contexts: dict[str, str] = {}
+    context_bytes: int = 0
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -47,6 +63,8 @@ class Fault(msgspec.Struct, frozen=True):
     line: int
     n_line_ends: int
     base: str = ""  # one that pyoxigraph would resolve wrongly, where it is the reason
+    contexts: list[str] = []  # addresses of contexts that are not at hand, where they are it
+    is_of_context: bool = False  # whether a file with a context is to blame
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -72,14 +90,19 @@ class Stream:
         self._blocks, self._left = blocks, b""
         self.bases = BaseWatch("turtle")
         self.n_line_ends = 0
+        self.last_line = 1  # that is not blank, of those read
+        self.is_at_end = False
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes, at most `size`, b"" at the end."""
         if not self._left:
             self._left = next(self._blocks, b"")
+            self.is_at_end = not self._left
             self.bases.see(self._left)
         end = len(self._left) if size < 0 else size
         data, self._left = self._left[:end], self._left[end:]
+        if text := data.rstrip():
+            self.last_line = self.n_line_ends + text.count(b"\n") + 1
         self.n_line_ends += data.count(b"\n")
         return data
 
@@ -101,21 +124,87 @@ def _name_of(term: object) -> str | None:
 def oxigraph_rows(stream: Stream, format: str, base_iri: str | None) -> Iterator[Row]:
     """The rows of a document that pyoxigraph reads; `format` is a file extension."""
     known = ox.RdfFormat.from_extension(format)
-    parser = ox.parse(stream, known, base_iri=base_iri)  # type: ignore[arg-type]
-    is_turtle = format in ("ttl", "trig")
-    for quad in parser:
-        if is_turtle and stream.bases.found and has_dot_segments(parser.base_iri or ""):
+    is_lenient = format in LENIENT
+    parser = ox.parse(stream, known, base_iri=base_iri, lenient=is_lenient)  # type: ignore[arg-type]
+    n_faults = 0  # since the last statement
+    while True:
+        try:
+            quad = next(parser, None)
+        except SyntaxError as error:
+            n_faults += 1
+            is_last = stream.is_at_end and (error.lineno or 0) >= stream.last_line
+            if format not in RECOVERING or not error.lineno or is_last or n_faults > MOST_FAULTS:
+                raise  # a document that is cut ends in half a statement, which the parser gives
+            yield malformed(str(error), error.lineno)
+            continue
+        if quad is None:
+            return
+        n_faults = 0
+        if format in RECOVERING and stream.bases.found and has_dot_segments(parser.base_iri or ""):
             raise BaseSeenError(parser.base_iri)
-        yield row_of(quad)
+        reason = _fault_of_iris(quad) if is_lenient else ""
+        yield malformed(reason, stream.n_line_ends + 1) if reason else row_of(quad)
+
+
+def malformed(reason: str, line: int) -> Row:
+    """The row of a statement that is malformed, at this line or before it."""
+    return str(line), "", (reason, "")
+
+
+def _fault_of_iris(quad: ox.Quad) -> str:
+    """Why an IRI of a statement is none, or ""."""
+    for term in (quad.subject, quad.predicate, quad.object):
+        if type(term) is ox.NamedNode:
+            try:
+                ox.NamedNode(term.value)
+            except ValueError as error:
+                return str(error)
+    return ""
 
 
 def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]:
     """The rows of a document that rdflib reads, n3 or trix."""
     import rdflib
 
-    graph = rdflib.Graph() if format == "n3" else rdflib.Dataset(default_union=True)
+    if format == "n3":
+        graph = rdflib.Graph()
+    else:
+        graph, data = rdflib.Dataset(default_union=True), _with_tags(data)
+    rdflib.NORMALIZE_LITERALS = False  # "01" is not "1"
     graph.parse(data=data, format=format, publicID=base_iri)
-    return rows_of_graph(graph)
+    for subject, name, tail in rows_of_graph(graph):
+        head, predicate = _absolute(subject, base_iri), _absolute(name, base_iri) or name
+        if isinstance(tail, tuple):
+            language = " " if tail[1] == _BAD_TAG else tail[1]
+            yield head, predicate, (tail[0], language)
+        else:
+            yield head, predicate, _absolute(tail, base_iri)
+
+
+_BAD_TAG = "x-badtag"
+_TAGGED = re.compile(rb"""(\bxml:lang\s*=\s*)(?:"([^"]*)"|'([^']*)')""")
+
+
+def _with_tags(data: bytes) -> bytes:
+    """The XML with language tags that rdflib takes: it would end at another."""
+
+    def tagged(match: re.Match[bytes]) -> bytes:
+        tag = language_tag((match[2] or match[3] or b"").decode("utf-8", "replace"))
+        return match[1] + b'"' + (_BAD_TAG if tag is None else tag).encode() + b'"'
+
+    return XML_TOKEN.sub(
+        lambda token: _TAGGED.sub(tagged, token[0]) if token[2] else token[0], data
+    )
+
+
+def _absolute(term: str | None, base_iri: str | None) -> str | None:
+    """The IRI that a relative one is; TriX gives these as they are."""
+    if term is None or base_iri is None or is_blank(term) or _SCHEME.match(term):
+        return term
+    return urljoin(base_iri, term)
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def rows_of_graph(graph: Any) -> Iterator[Row]:
@@ -156,10 +245,16 @@ def main() -> None:
         if task.format in ("n3", "trix"):
             rows = rdflib_rows(b"".join(blocks), task.format, task.base_iri)
         else:
+            if task.contexts:
+                stream = Stream(iter((_with_contexts(b"".join(blocks), task),)))
             rows = oxigraph_rows(stream, task.format, task.base_iri)
         _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
     except (TermTooLongError, BaseSeenError, MemoryError, SyntaxError) as error:
         fault = fault_of(error, stream)
+        if task.format == "jsonld" and REMOTE in fault.message:
+            fault = Fault(fault.message, 0, 0, contexts=_missing_contexts(task))
+    except ContextError as error:
+        fault = Fault(str(error), 0, 0, is_of_context=True)
     except Exception as error:
         if task.format not in ("n3", "trix"):  # rdflib's parsers declare none, and raise any
             raise
@@ -167,11 +262,32 @@ def main() -> None:
     _write(Frame(last=True, fault=fault), sys.stdout.buffer)
 
 
+def _with_contexts(data: bytes, task: Task) -> bytes:
+    """The document with contexts in the place of their addresses; what is no JSON stays."""
+    from kg_loaders.rdf.contexts import Contexts
+
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return data  # the parser names the place
+    Contexts(task.contexts, task.context_bytes).put_into(document)
+    return json.dumps(document).encode()
+
+
+def _missing_contexts(task: Task) -> list[str]:
+    """The addresses that a document names and no file is at hand for."""
+    from kg_loaders.rdf.contexts import addresses
+
+    sys.stdin.seek(0)
+    data = sys.stdin.buffer.read()
+    return addresses(json.loads(_with_contexts(data, task) if task.contexts else data))
+
+
 def new_predicates(rows: Iterable[Row]) -> Iterator[Row]:
     """A row of each predicate, and of each property that an OWL restriction is on."""
     known: dict[str, None] = {}
     for subject, predicate, value in rows:
-        names = [predicate]
+        names = [predicate] if predicate else []
         if predicate == ON_PROPERTY and isinstance(value, str) and subject and is_blank(subject):
             names += [] if is_blank(value) else [value]  # of an OWL restriction
         for name in names:
@@ -192,7 +308,7 @@ def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> Non
                 raise TermTooLongError
             batch.append(row)
             n_bytes += size
-            if len(batch) == FRAME_ROWS or n_bytes > FRAME_BYTES:
+            if len(batch) == FRAME_ROWS or n_bytes > FRAME_BYTES or not row[1]:
                 _write(Frame(batch), sink)
                 batch, n_bytes = [], 0
                 renew()
