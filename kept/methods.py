@@ -29,6 +29,7 @@ from kept.encoders.lexical.sensebert import SenseBERT
 from kept.encoders.lexical.sentilare import SentiLARE
 from kept.encoders.plain import Plain
 from kept.encoders.wklm import WKLM
+from kept.encoders.words import FactsAsWords
 from kept.errors import ConfigError
 from kept.graphs.views import (
     WORDS_ONLY,
@@ -52,9 +53,34 @@ Injects = Literal["nothing", "beside", "between"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The settings with which a method reads facts at a small budget, where a user gives none.
+
+    `options` are the encoder's, `view` the view's, `graph` the builder's. `read`: how the head
+    reads a target without marks, or a whole text: "first" node or "mean". `rates` are learning
+    rates for MiniLM; `kept.finetuning.recipes` lowers them for a wider host. `examples` is how many
+    it was trained on, passes counted, when it first answered nine of ten questions about names that
+    it had not seen (`kept check reading --recipes`); None where that was not measured. `differs`
+    says in words what is not as published.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    view: Mapping[str, Any] = field(default_factory=dict)
+    graph: Mapping[str, Any] = field(default_factory=dict)
+    read: Literal["first", "mean"] = "mean"
+    rates: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 3e-4})
+    examples: int | None = None
+    differs: str = ""
+
+
+NEW_PARTS_FASTER: Mapping[str, float] = {"learning_rate": 1e-3, "host_learning_rate": 2e-4}
+"""Rates of a method whose new parts start from nothing beside a host that was pre-trained."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Method:
-    """One published method. `builder` holds the fields of `BuilderConfig` that its view needs
-    whatever its options (`View.builder_fields` has those of options),
+    """One way of injecting knowledge. `builder` holds the fields of `BuilderConfig` that its view
+    needs whatever its options (`View.builder_fields` has those of options),
     `in_pretraining` those that the paper sets while it pre-trains, unless the configuration has a
     `drop_probability` of its own.
 
@@ -70,7 +96,9 @@ class Method:
     the paper, `published_with` what it was pre-trained with that `objectives` leaves out.
     `unreleased` is why there is no checkpoint to convert; without it `kept.convert` has a module of
     the method's name. `since` is the version that it came with: studies committed before do not
-    have it.
+    have it. `view_options` are options of the view that make it this method, under those given.
+    Everything on the line is as published, but for `recipe`: what `--method` means where a user
+    gives no other settings.
     """
 
     paper: str
@@ -89,6 +117,13 @@ class Method:
     published_on: str = ""
     published_with: tuple[str, ...] = ()
     unreleased: str = ""
+    view_options: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Recipe = field(default_factory=Recipe)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is a paper's method, with a paper's settings."""
+        return bool(self.published_on)
 
     @property
     def shows_facts(self) -> bool:
@@ -141,6 +176,11 @@ METHODS: dict[str, Method] = {
         view=ERNIEView,
         builder=WORDS_ONLY,
         objectives={"mlm": {}, "dea": {}},
+        recipe=Recipe(
+            options={"scale": "host"},
+            rates=NEW_PARTS_FASTER,
+            differs="vectors as long as embedded words, read at the mention, fusion learns faster",
+        ),
     ),
     "knowbert": Method(
         paper="KnowBERT (Peters et al., EMNLP 2019)",
@@ -155,6 +195,10 @@ METHODS: dict[str, Method] = {
         builder=WORDS_ONLY,
         objectives={"mlm": {}, "el": {}},
         injects="nothing",
+        recipe=Recipe(
+            options={"kars": [{"null": "soft", "first_score": 2.0, "layer": 1}]},
+            differs="a soft threshold, links open at the start, read at the mention, after layer 2",
+        ),
     ),
     "kbert": Method(
         paper="K-BERT (Liu et al., AAAI 2020)",
@@ -170,6 +214,24 @@ METHODS: dict[str, Method] = {
         builder={"replace_mentions": False},
         objectives={"mlm": {}},
         needs_training=False,
+        recipe=Recipe(
+            view={"max_branches": 8},
+            graph={"directions": "both"},
+            differs="read at the mention, facts of both directions, eight branches instead of two",
+        ),
+    ),
+    "words": Method(
+        paper="facts written into the text as plain words",
+        since="0.3",
+        enters="facts of each linked entity, written out as plain words after its mention",
+        encoder=FactsAsWords,
+        view=KBERTView,
+        builder={"replace_mentions": False},
+        objectives={"mlm": {}},
+        needs_training=False,
+        unreleased="the host alone: it adds no weights, so there is nothing to convert",
+        view_options={"soft_positions": False, "visible_matrix": False, "max_branches": 8},
+        recipe=Recipe(graph={"directions": "both"}, differs="facts of both directions"),
     ),
     "kepler": Method(
         paper="KEPLER (Wang et al., TACL 2021)",
@@ -194,6 +256,12 @@ METHODS: dict[str, Method] = {
         view=CoLAKEView,
         in_pretraining={"drop_probability": 0.5, "drop": "anchor"},
         objectives={"masked_nodes": {}},
+        recipe=Recipe(
+            options={"anchor_rows": "masked"},
+            graph={"directions": "both"},
+            read="first",
+            differs="read at the anchor, whose row is masked, facts of both directions",
+        ),
     ),
     "kadapter": Method(
         paper="K-Adapter (Wang et al., Findings of ACL 2021)",
@@ -224,6 +292,10 @@ METHODS: dict[str, Method] = {
         reads_facts=False,
         injects="between",
         unreleased="nothing is trained: vectors are mapped when the encoder is made",
+        recipe=Recipe(
+            options={"vectors": "facts"},
+            differs="an entity's vector is the mean of its name's and its facts' word pieces",
+        ),
     ),
     "libert": Method(
         paper="LIBERT (Lauscher et al., COLING 2020)",
@@ -307,6 +379,10 @@ METHODS: dict[str, Method] = {
         objectives={"mlm": {}},
         injects="nothing",
         unreleased="its checkpoints are of a PaddlePaddle that is gone, and are not read",
+        recipe=Recipe(
+            rates=NEW_PARTS_FASTER,
+            differs="read at the mention; what is new learns faster than the host",
+        ),
     ),
 }
 

@@ -29,6 +29,7 @@ from pydantic import (
 from kept.controls.conditions import Knowledge
 from kept.errors import ConfigError
 from kept.evaluation.published import Published
+from kept.finetuning.recipes import with_recipe
 from kept.finetuning.scoring.official_scores import OFFICIAL
 from kept.methods import METHODS, method, method_key, title
 from kept.suggestions import no_such
@@ -155,8 +156,9 @@ class Experiment(RunConfig):
     `primary` names the contrast that is to decide, and every run records what it was when the run
     was made. `redrawn`: what each seed draws anew beside the task's weights and order: continued
     pre-training ("first stage"), and what controls shuffle (all seeds share those of seed 0 where
-    it is not named). `tuning`: see `Tuning`. `differs` says in a sentence or two how this is not
-    what the published numbers measured; `notes` are shown as they are.
+    it is not named). `as_published`: rows have their papers' settings where the file gives none, as
+    all committed studies do; without it those of `Method.recipe`. `tuning`: see `Tuning`. `differs` says in a sentence or two how this
+    is not what the published numbers measured; `notes` are shown as they are.
 
     A file that says `extends: NAME` gives only what differs from the experiment of that name that
     ships with kept; its `methods`, if given, are all its rows. Its name is that of the file.
@@ -171,6 +173,7 @@ class Experiment(RunConfig):
     seeds: PositiveInt = DEFAULT_SEEDS
     primary: PrimaryContrast | None = None
     redrawn: tuple[Literal["first stage", "controls"], ...] = ()
+    as_published: bool = False
     tuning: Tuning | None = None
     published: tuple[Published, ...] = ()
     differs: str = ""
@@ -252,8 +255,12 @@ class Experiment(RunConfig):
         return self.model_copy(update=update | {"methods": rows})
 
     def row(self, name: str) -> dict[str, Any]:
-        """Fields of `FinetuneConfig` of row `name`: the task's with its own over them."""
-        return merged(self.task, self.methods.get(name, {}))
+        """Fields of `FinetuneConfig` of row `name`: the task's with its own over them, and below
+        both the recipe of its method, unless the experiment is `as_published`."""
+        fields = merged(self.task, self.methods.get(name, {}))
+        if self.as_published:
+            return fields
+        return with_recipe({**fields, "method": self.variant_of(name)})
 
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""

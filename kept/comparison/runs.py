@@ -273,11 +273,12 @@ class ExperimentRuns(StoredRuns):
         """Whether method and baseline have as many weights, and the same states bit by bit."""
         if key.knowledge not in WITHOUT_FACTS or key.method == BASELINE:
             return False
+        base = dataclasses.replace(key, method=BASELINE)
         fields = [dict(self.experiment.methods.get(n, {})) for n in (key.method, BASELINE)]
         for each in fields:
             each.pop("method", None)
             each.pop("view", None)  # what it makes of the texts is compared below
-        if fields[0] != fields[1]:
+        if fields[0] != fields[1] or self._training_of(key) != self._training_of(base):
             return False
         stages = [self._stage(key.method, key.knowledge), self._stage(BASELINE, "off")]
         encoders = [stage.encoder().eval() for stage in stages]
@@ -292,6 +293,11 @@ class ExperimentRuns(StoredRuns):
                 batch = data.collate(samples, epoch=0, seed=0, step=0)
                 states.append(encoder(batch).node_states)
         return torch.equal(*states)
+
+    def _training_of(self, key: RunKey) -> tuple[Any, ...]:
+        """How a row is trained and read, which recipes may set."""
+        config = self.of(key).config
+        return config.training, config.markers, config.head, config.head_options
 
     # ---- continued pre-training -------------------------------------------------------------
     def _pretrained(self, key: RunKey) -> Path | None:

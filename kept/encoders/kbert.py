@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -21,6 +20,7 @@ from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
+from kept.layers.pieces import piece_vectors
 from kept.layers.uer_norm import use_uer_norm
 from kept.outputs import KnowledgeOutput
 
@@ -87,14 +87,7 @@ class KBERT(KnowledgeEncoder):
 
     def word_vectors(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node embedding"]:
         """The host's own embedding of every node; raises `BatchError` for an unknown piece."""
-        words = hosts.word_table(self.host)
-        if not torch.compiler.is_compiling() and int(batch.node_ids.max()) >= words.num_embeddings:
-            raise BatchError(
-                f"word piece {int(batch.node_ids.max())} is beyond the host's "
-                f"{words.num_embeddings}; the batch was made with another tokenizer or view"
-            )
-        vectors: Tensor = words(batch.node_ids)
-        return vectors
+        return piece_vectors(self.host, batch)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of every node; those of padding are meaningless."""

@@ -48,7 +48,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
     empty). `data_seed` draws the held-out examples and the samples of splits that are too large;
     None takes the training's seed. `link_errors` corrupts links, before
     anything else is done to the texts; which ones depends on `control_seed`, as all that a
-    control draws.
+    control draws. `as_published`: a new encoder has its paper's settings where none are given, not
+    those of `Method.recipe`, which `kept.finetuning.recipes` fills in.
 
     How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
     `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`, `pals`: what is
@@ -69,6 +70,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     model: Path | None = None
     method: str | None = None
     host: str = "minilm"
+    as_published: bool = False
     options: dict[str, Any] = Field(default_factory=dict)
     adapters: tuple[Path, ...] = ()
     any_graph: bool = False

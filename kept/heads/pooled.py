@@ -14,6 +14,7 @@ from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
+from kept.graphs.graph import NodeKind
 from kept.heads.base import Head
 from kept.layers.spans import target_means, target_states
 from kept.layers.transform import Transform
@@ -22,15 +23,16 @@ from kept.outputs import KnowledgeOutput
 
 @dataclass(frozen=True, kw_only=True)
 class PooledOptions:
-    """`read`: "pooler" (the host's pooler over the first node), "first" (its bare state)."""
+    """`read`: "pooler" (the host's pooler over the first node), "first" (its bare state), "mean"
+    (the mean over the words of the text)."""
 
     read: str = "pooler"
     dropout: float = 0.1
     bias: bool = True
 
     def __post_init__(self) -> None:
-        if self.read not in ("pooler", "first"):
-            raise ConfigError(f"read is {self.read!r}; use 'pooler' or 'first'")
+        if self.read not in ("pooler", "first", "mean"):
+            raise ConfigError(f"read is {self.read!r}; use 'pooler', 'first' or 'mean'")
 
 
 class PooledHead(Head):
@@ -48,9 +50,21 @@ class PooledHead(Head):
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> Tensor:
         states = output.node_states
-        pooled = hosts.pooled(encoder.host, states) if self.read == "pooler" else states[:, 0]
+        if self.read == "mean":
+            pooled = _word_mean(states, batch)
+        elif self.read == "pooler":
+            pooled = hosts.pooled(encoder.host, states)
+        else:
+            pooled = states[:, 0]
         scores: Tensor = self.classes(self.dropout(pooled))
         return scores
+
+
+def _word_mean(states: Tensor, batch: KnowledgeBatch) -> Tensor:
+    """`[batch width]`; every text has words, at least the host's own first one."""
+    words = ((batch.node_kinds == NodeKind.WORD) & batch.node_mask).unsqueeze(-1).to(states.dtype)
+    mean: Tensor = (states * words).sum(1) / words.sum(1)
+    return mean
 
 
 @dataclass(frozen=True, kw_only=True)

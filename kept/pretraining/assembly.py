@@ -125,6 +125,7 @@ def builder_for(
     of None is the method's own in pre-training, and 0 in a task.
     """
     require_options(chosen, view)
+    view = {**chosen.view_options, **view}
     needed = {**chosen.view.builder_fields(config, view), **chosen.builder}
     if config.drop_probability is None:
         needed["drop_probability"] = 0.0
@@ -146,7 +147,7 @@ def view_for(
 ) -> View:
     """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
     require_options(chosen, options)
-    return chosen.view.of(graph, tokenizer, **options)
+    return chosen.view.of(graph, tokenizer, **{**chosen.view_options, **options})
 
 
 def require_options(chosen: Method, options: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kept.methods import METHODS
 from kept.suggestions import no_such
 
 AT_MENTION: Mapping[str, Any] = {"markers": "none"}
@@ -161,6 +162,29 @@ WITHOUT_CONTROL: Mapping[str, str] = {
 """Methods without an arm, and why."""
 
 
+RECIPE = "-recipe"
+"""End of the name of the arm that is a method's recipe."""
+
+
+def recipe_arms() -> dict[str, Arm]:
+    """Return the arms of what `kept finetune --method X` does, of each method that reads facts
+    with a text and needs no pre-training."""
+    return {
+        f"{name}{RECIPE}": Arm(
+            method=name,
+            changes=f"the recipe: {line.recipe.differs or 'read at the mention'}",
+            options=line.recipe.options,
+            view=line.recipe.view,
+            graph=line.recipe.graph,
+            head_options={"read": "mean"},
+            rates=line.recipe.rates,
+            **AT_MENTION,
+        )
+        for name, line in METHODS.items()
+        if name not in WITHOUT_CONTROL and line.reads == "links"
+    }
+
+
 def arms_of(names: Sequence[str]) -> list[str]:
     """Arms by their own name, or all of a method by its; "all" is every arm.
 
@@ -182,4 +206,6 @@ def arm(name: str) -> Arm:
     """The arm called `name`; raises `ConfigError` listing near names and all."""
     if name in ARMS:
         return ARMS[name]
+    if name.endswith(RECIPE) and name in (recipes := recipe_arms()):
+        return recipes[name]
     raise no_such("arm of the reading controls", name, ARMS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -183,16 +183,23 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
-    def read(cls, path: Path | None, overrides: Mapping[str, Any] | None = None) -> Self:
+    def read(
+        cls,
+        path: Path | None,
+        overrides: Mapping[str, Any] | None = None,
+        *,
+        complete: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+    ) -> Self:
         """From a YAML file, `overrides` on top (dotted names: `training.steps`).
 
-        Raises `ConfigError` that lists every fault with its field.
+        `complete` returns the fields with those that neither gives. Raises `ConfigError` that lists
+        every fault with its field.
         """
         values = {} if path is None else cls.fields_of(path)
         for name, value in (overrides or {}).items():
             _put(values, name.split("."), value)
         try:
-            return cls.model_validate(values)
+            return cls.model_validate(complete(values))
         except ValidationError as error:
             place = "the command line" if path is None else str(path)
             raise ConfigError(_all_faults(error, place)) from None

@@ -119,6 +119,7 @@ def experiment_root(
     training = {"batch_size": 8, "learning_rate": 0.01, "checkpoint_seconds": None}
     experiment = {
         "name": "tiny",
+        "as_published": True,
         "task": {
             "task": "relation", "format": "wiki80", "train": "train.txt", "dev": "dev.txt",
             "kg": "kg", "host": str(host), "markers": "none", "max_asked": 30,

@@ -7,7 +7,7 @@ no torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,13 @@ def finetune(
         Path | None, typer.Option(help="Folder of a trained model, or give --method.")
     ] = None,
     method: Annotated[str | None, typer.Option(help="A new encoder of this method.")] = None,
+    as_published: Annotated[
+        bool | None,
+        typer.Option(
+            "--as-published",
+            help="The settings of the method's paper, not the recipe with which it reads facts.",
+        ),
+    ] = None,
     host: HostModel = None,
     adapter: Annotated[
         list[Path] | None,
@@ -114,7 +121,7 @@ def finetune(
     track: Track = None,
     resume: Going = False,
     skip_damaged: Skipping = False,
-) -> None:
+) -> Any:
     """Fine-tune a method on a task and score it beside a baseline.
 
     Facts between the two entities of an example are never shown, and those of dev and test are
@@ -132,6 +139,7 @@ def finetune(
         "kg": kg,
         "model": model,
         "method": method,
+        "as_published": as_published,
         "host": host,
         "adapters": adapter or None,
         "knowledge": knowledge,
@@ -153,7 +161,7 @@ def finetune(
     }
     from kept.cli.training import finetune_run
 
-    finetune_run.run(
+    return finetune_run.run(
         {name: value for name, value in flags.items() if value is not None},
         settings or [],
         output=output,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -37,15 +38,22 @@ def read_run(
     config_file: Path | None,
     resume: bool,
     skip_damaged: bool,
+    complete: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
 ) -> tuple[Config, Resume]:
-    """The configuration and how to resume; a resumed run without a file reads what it `written`."""
+    """The configuration and how to resume; a resumed run without a file reads what it `written`.
+
+    `complete` adds to a new run's fields those that are not given; a run's own file, JSON, has all.
+    """
     if skip_damaged and not resume:
         raise ConfigError("--skip-damaged goes with --resume")
     how = Resume.NEVER
     if resume:
         how = Resume.NEWEST_GOOD if skip_damaged else Resume.LATEST
         config_file = config_file or (written if written.is_file() else None)
-    return kind.read(config_file, flags | dict(map(read_setting, settings))), how
+    if config_file is not None and config_file.suffix == ".json":
+        complete = dict
+    fields = flags | dict(map(read_setting, settings))
+    return kind.read(config_file, fields, complete=complete), how
 
 
 @contextmanager
@@ -67,14 +75,16 @@ def run_folder(output: Path, *marks: str) -> Iterator[None]:
 
 @contextmanager
 def _held(output: Path, marks: tuple[str, ...]) -> Iterator[None]:
-    refuse_foreign(output, *marks)
-    output.mkdir(parents=True, exist_ok=True)
-    try:
-        with claim(output):
+    refuse_foreign(output, *marks)  # before folders above it are made
+    Path(os.path.realpath(output)).parent.mkdir(parents=True, exist_ok=True)
+    with claim(output):  # before the folder is made, or taken away: another run may be filling it
+        refuse_foreign(output, *marks)
+        output.mkdir(exist_ok=True)
+        try:
             yield
-    finally:
-        with suppress(OSError):  # it is not empty
-            output.rmdir()
+        finally:
+            with suppress(OSError):  # it is not empty
+                output.rmdir()
 
 
 def refuse_foreign(output: Path, *marks: str) -> None:
