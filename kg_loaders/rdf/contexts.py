@@ -33,7 +33,7 @@ def contexts_of(named: Mapping[str, str | Path] | Iterable[str]) -> dict[str, Pa
     """
     if not isinstance(named, Mapping):
         named = dict(_split(text) for text in named)
-    files = {_plain(address): Path(file).absolute() for address, file in named.items()}
+    files = {plain_address(key): Path(file).absolute() for key, file in named.items()}
     for address, file in files.items():
         if not file.is_file():
             raise SourceError(
@@ -51,8 +51,12 @@ def _split(text: str) -> tuple[str, str]:
     return address, file
 
 
-def _plain(address: str) -> str:
-    """Addresses that differ by a slash at the end or by http and https lead to one file."""
+def plain_address(address: str) -> str:
+    """Return what http and https, with and without a slash at the end, have in common.
+
+    >>> plain_address("https://schema.org/") == plain_address("http://schema.org")
+    True
+    """
     return address.removeprefix("https:").removeprefix("http:").rstrip("/")
 
 
@@ -82,7 +86,7 @@ class Contexts:
                 return [{**imported[0], **rest}]
         if not isinstance(context, str):
             return [context]
-        file = self._files.get(_plain(context)) or self._files.get(ALL_OTHERS)
+        file = self._files.get(plain_address(context)) or self._files.get(ALL_OTHERS)
         if file is None or file in within:
             return [context]
         if file not in self._loaded:

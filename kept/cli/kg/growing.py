@@ -9,6 +9,7 @@ import typer
 
 from kept.bounds import MAX_THREADS
 from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
+from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.kg.summary import AsJson, json_text
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
@@ -33,6 +34,9 @@ def add(
         str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
     workers: Annotated[
         int,
         typer.Option(
@@ -52,7 +56,11 @@ def add(
     from kg_loaders.errors import SourceError
     from kg_loaders.growth.adding import add as add_to
 
-    inputs = [Source(path, format) for path in sources or ()]
+    of_rdf = rdf_options(base, names, context)
+    inputs = []
+    for path in sources or ():
+        is_rdf = bool(of_rdf) and Source(path, format).format_name == "rdf"
+        inputs.append(Source(path, format, of_rdf if is_rdf else {}))
     inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
     if not inputs:
         raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
@@ -69,6 +77,8 @@ def add(
         }  # fmt: skip
         echo(json_text(counts))
         return
+    for note in added.report.notes:
+        echo(f"note: {note}", err=True)
     show_damage(added.report)
     echo(str(added.report))
     echo(f"{added.n_new_entities} new entities, {added.n_new_relations} new relations")
