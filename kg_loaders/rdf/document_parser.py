@@ -208,7 +208,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def rows_of_graph(graph: Any) -> Iterator[Row]:
-    """The rows of an rdflib graph."""
+    """The rows of an rdflib graph; of a dataset those of all its graphs, one after the other."""
     from rdflib import BNode, URIRef
     from rdflib import Literal as RdflibLiteral
 
@@ -217,7 +217,8 @@ def rows_of_graph(graph: Any) -> Iterator[Row]:
             return str(term)
         return f"{BLANK_START}{term}" if isinstance(term, BNode) else None
 
-    for subject, predicate, value in graph.triples((None, None, None)):
+    statements = graph.quads() if hasattr(graph, "quads") else graph.triples((None, None, None))
+    for subject, predicate, value, *_ in statements:
         if isinstance(value, RdflibLiteral):
             yield name_of(subject), str(predicate), (str(value), (value.language or "").lower())
         else:

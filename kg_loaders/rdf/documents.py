@@ -27,7 +27,7 @@ from kg_loaders.errors import SourceError
 from kg_loaders.rdf import document_parser
 from kg_loaders.rdf.bases import BaseWatch, dotted_base_of_xml, require_no_dot_segments
 from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
-from kg_loaders.rdf.nesting import check_json, check_n3, check_xml
+from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import BOM
 from kg_loaders.reading.unpacking import StreamDamageError, unpacked
@@ -108,7 +108,7 @@ class Document:
     def _look_through(self, spool: IO[bytes]) -> None:
         if not spool.tell():
             return
-        with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with mmap.mmap(spool.fileno(), 0) as data:
             if self.format == "jsonld":
                 check_json(str(self.path), data, self.budget)
             elif self.format == "n3":
@@ -117,6 +117,7 @@ class Document:
                 entities = check_xml(str(self.path), data, self.budget)
                 base = dotted_base_of_xml(data, entities) if entities else ""
                 require_no_dot_segments(self.path, base, "the base")
+                quote_doubly(data)
         for file in self.contexts.values():
             check_json(str(file), file.read_bytes(), self.budget)
 

@@ -287,11 +287,12 @@ def _parse_chunk(
             quads, reason = _parse(line, format)
         if not reason and not quads:
             report.n_comment += 1
-        elif reason or len(quads) > 1:
+        elif reason or (len(quads) > 1 and b"\r" not in line):
             reason = reason or "more than one statement in a line"
             report.reject(str(path), line_no, offset, reason, line)
-        else:
-            yield _statement(row_of(quads[0]))
+        else:  # several, where lines end at CR as the format says they may
+            report.n_further += len(quads) - 1
+            yield from map(_statement, map(row_of, quads))
 
 
 def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
