@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import KgError
 from kg_loaders.rdf.bases import DEFAULT_BASE
-from kg_loaders.rdf.reader import SUFFIXES, format_of, read_in_blocks
+from kg_loaders.rdf.reader import LINE_FORMATS, SUFFIXES, format_of, read_in_blocks, read_statements
 from kg_loaders.reading.blocks import TextBlock, TripleBlock
 
 OXIGRAPH = {
@@ -132,6 +132,8 @@ def _by_kept(path: Path) -> tuple[Count, int]:
         fault = report.rejections[0].reason
     n_dropped = sum(n for what, n in report.skipped.items() if what.startswith("relative or"))
     n = report.n_lines - report.n_blank - report.n_comment - report.n_rejected - n_dropped
+    if format_of(path) in LINE_FORMATS:  # a line may hold several, where lines end at CR
+        n = sum(1 for _ in read_statements(path, DamageReport(DamagePolicy.SKIP)))
     return Count(n, n, fault), n_dropped
 
 

@@ -110,9 +110,9 @@ class Stream:
 def row_of(quad: ox.Quad) -> Row:
     """The row of a statement."""
     value = quad.object
-    is_text = type(value) is ox.Literal
-    tail = (value.value, value.language or "") if is_text else _name_of(value)
-    return _name_of(quad.subject), quad.predicate.value, tail
+    if isinstance(value, ox.Literal):
+        return _name_of(quad.subject), quad.predicate.value, (value.value, value.language or "")
+    return _name_of(quad.subject), quad.predicate.value, _name_of(value)
 
 
 def _name_of(term: object) -> str | None:

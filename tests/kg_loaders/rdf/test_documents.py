@@ -25,7 +25,8 @@ FACT = Triple(X, P, Y)
 
 
 def rdf_xml(*inner: str, dtd: str = "") -> str:
-    return f'{dtd}{RDF_START}<rdf:Description rdf:about="{X}">{"".join(inner)}</rdf:Description></rdf:RDF>'
+    about = f'<rdf:Description rdf:about="{X}">{"".join(inner)}</rdf:Description>'
+    return f"{dtd}{RDF_START}{about}</rdf:RDF>"
 
 
 def budget(**limits: int) -> DamageReport:
@@ -173,7 +174,7 @@ def test_a_malformed_iri_costs_a_statement(iri: str, tmp_path: Path) -> None:
     report = DamageReport(DamagePolicy.SKIP)
     assert load(path, report) == [FACT]
     assert report.n_rejected == 1
-    with pytest.raises(DamageError, match="x.rdf, line"):
+    with pytest.raises(DamageError, match=r"x\.rdf, line"):
         load(path)
     path = write(tmp_path, json.dumps({"@id": X, P: [{"@id": iri}, {"@id": Y}]}), name="x.jsonld")
     report = DamageReport()
@@ -255,4 +256,4 @@ def test_contexts_have_a_budget(terms: Path, tmp_path: Path) -> None:
     nested = {"@id": X, "knows": [{"@context": URL, "@id": f"{A}{i}"} for i in range(500)]}
     path = write(tmp_path, json.dumps(nested), name="x.jsonld")
     with pytest.raises(BudgetError, match="memory"):
-        load(path, budget(document_bytes=30_000), contexts={URL: terms})
+        load(path, budget(document_bytes=45_000), contexts={URL: terms})
