@@ -7,7 +7,9 @@ small file waits for is the start of this process.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import mmap
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -33,11 +35,13 @@ Literal = tuple[str, str]
 Row = tuple[str | None, str, str | Literal | None]
 """Subject, predicate and object: an IRI, a blank node as `_:x`, a literal with its language; None
 for anything else. Without a predicate: a statement that is malformed, as `malformed` makes it."""
-LENIENT = ("rdf", "jsonld")
-"""Formats whose parser would end at a malformed IRI or language, or drop it without a word: they
-are parsed without such checks, which are made here."""
+LENIENT = ("rdf",)
+"""Formats whose parser would end at a malformed IRI or language: they are parsed without such
+checks, which are made here."""
 RECOVERING = ("ttl", "trig")
 """Formats whose parser goes on behind the end of a malformed statement."""
+_BAD_TAG, MALFORMED_TAG = "x-badtag", " "
+"""What stands for a malformed language tag before a parser that takes none, and behind it."""
 MOST_FAULTS = 100
 """Malformed statements one after the other, from which on a document is none."""
 REMOTE = "LoadDocumentCallback"
@@ -68,10 +72,14 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """Some rows; the last frame says so, perhaps with a fault."""
+    """Some rows; the last frame says so, perhaps with a fault.
+
+    `n_left_out`: the statements that JSON-LD leaves out for an IRI that is relative or malformed.
+    """
 
     rows: list[Row] = []
     last: bool = False
+    n_left_out: int = 0
     fault: Fault | None = None
 
 
@@ -111,7 +119,9 @@ def row_of(quad: ox.Quad) -> Row:
     """The row of a statement."""
     value = quad.object
     if isinstance(value, ox.Literal):
-        return _name_of(quad.subject), quad.predicate.value, (value.value, value.language or "")
+        language = value.language or ""
+        tail = value.value, MALFORMED_TAG if language == _BAD_TAG else language
+        return _name_of(quad.subject), quad.predicate.value, tail
     return _name_of(quad.subject), quad.predicate.value, _name_of(value)
 
 
@@ -175,13 +185,12 @@ def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]
     for subject, name, tail in rows_of_graph(graph):
         head, predicate = _absolute(subject, base_iri), _absolute(name, base_iri) or name
         if isinstance(tail, tuple):
-            language = " " if tail[1] == _BAD_TAG else tail[1]
+            language = MALFORMED_TAG if tail[1] == _BAD_TAG else tail[1]
             yield head, predicate, (tail[0], language)
         else:
             yield head, predicate, _absolute(tail, base_iri)
 
 
-_BAD_TAG = "x-badtag"
 _TAGGED = re.compile(rb"""(\bxml:lang\s*=\s*)(?:"([^"]*)"|'([^']*)')""")
 
 
@@ -241,15 +250,17 @@ def main() -> None:
     task = msgspec.json.decode(sys.argv[-1], type=Task)
     renew = _limit(task)
     blocks = iter(lambda: sys.stdin.buffer.read(1 << 18), b"")
-    stream, fault = Stream(blocks), None
+    stream, fault, n_left_out = Stream(blocks), None, 0
     try:
         if task.format in ("n3", "trix"):
             rows = rdflib_rows(b"".join(blocks), task.format, task.base_iri)
         else:
-            if task.contexts:
-                stream = Stream(iter((_with_contexts(b"".join(blocks), task),)))
+            if task.format == "jsonld":
+                stream = Stream(_json_blocks(task))
             rows = oxigraph_rows(stream, task.format, task.base_iri)
-        _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
+        n = _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
+        if task.format == "jsonld" and not task.predicates:
+            n_left_out = _n_in_all(task) - n
     except (TermTooLongError, BaseSeenError, MemoryError, SyntaxError) as error:
         fault = fault_of(error, stream)
         if task.format == "jsonld" and REMOTE in fault.message:
@@ -260,7 +271,43 @@ def main() -> None:
         if task.format not in ("n3", "trix"):  # rdflib's parsers declare none, and raise any
             raise
         fault = Fault(f"{type(error).__name__} {error}"[:10_000], 0, 0)
-    _write(Frame(last=True, fault=fault), sys.stdout.buffer)
+    _write(Frame(last=True, fault=fault, n_left_out=n_left_out), sys.stdout.buffer)
+
+
+_LANGUAGE = re.compile(rb'("@language"\s*:\s*)"((?:[^"\\]|\\.)*)"')
+
+
+def _json_blocks(task: Task) -> Iterator[bytes]:
+    """The document with the contexts that are at hand, and with tags that its parser takes."""
+    sys.stdin.seek(0)
+    if task.contexts:
+        yield _with_tags_of_json(_with_contexts(sys.stdin.buffer.read(), task))
+        return
+    with contextlib.suppress(ValueError), mmap.mmap(0, 0, access=mmap.ACCESS_READ) as data:
+        if any(_tag_of_json(match) != match[0] for match in _LANGUAGE.finditer(data)):
+            yield _with_tags_of_json(data[:])
+            return
+    yield from iter(lambda: sys.stdin.buffer.read(1 << 18), b"")
+
+
+def _with_tags_of_json(data: bytes) -> bytes:
+    return _LANGUAGE.sub(_tag_of_json, data)
+
+
+def _tag_of_json(match: re.Match[bytes]) -> bytes:
+    """The setting of a language, normal; the parser would drop what has a malformed one."""
+    written = match[2].decode("utf-8", "replace")
+    tag = language_tag(written)
+    if tag == written.lower():
+        return match[0]
+    return match[1] + b'"' + (_BAD_TAG if tag is None else tag).encode() + b'"'
+
+
+def _n_in_all(task: Task) -> int:
+    """The statements of a document with those that have no absolute IRI."""
+    stream = Stream(_json_blocks(task))
+    format = ox.RdfFormat.JSON_LD
+    return sum(1 for _ in ox.parse(stream, format, base_iri=task.base_iri, lenient=True))
 
 
 def _with_contexts(data: bytes, task: Task) -> bytes:
@@ -297,10 +344,10 @@ def new_predicates(rows: Iterable[Row]) -> Iterator[Row]:
                 yield None, name, None
 
 
-def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> None:
-    """Write every row before a fault, and then raise it."""
+def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> int:
+    """Write every row before a fault, and then raise it; returns how many rows there were."""
     batch: list[Row] = []
-    n_bytes = 0
+    n_bytes = n_rows = 0
     try:
         for row in rows:
             tail = row[2]
@@ -309,6 +356,7 @@ def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> Non
                 raise TermTooLongError
             batch.append(row)
             n_bytes += size
+            n_rows += 1
             if len(batch) == FRAME_ROWS or n_bytes > FRAME_BYTES or not row[1]:
                 _write(Frame(batch), sink)
                 batch, n_bytes = [], 0
@@ -316,6 +364,7 @@ def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> Non
     finally:
         if batch:
             _write(Frame(batch), sink)
+    return n_rows
 
 
 def _write(frame: Frame, sink: BinaryIO) -> None:

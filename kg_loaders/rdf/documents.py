@@ -44,7 +44,8 @@ _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "annot allocate")
 class Document:
     """A document under way: what to parse, and, at the end, why it ended early.
 
-    `damage` is that of the compressed data, `fault` the parser's.
+    `damage` is that of the compressed data, `fault` the parser's; `n_left_out` are the statements
+    of JSON-LD that have no absolute IRI.
     """
 
     path: Path
@@ -54,6 +55,7 @@ class Document:
     contexts: Mapping[str, Path] = field(default_factory=dict)
     damage: str = ""
     fault: Fault | None = None
+    n_left_out: int = 0
 
     def rows(self, *, predicates: bool = False) -> Iterator[Row]:
         """Every row, before the fault if there is one; with `predicates` one row of each predicate.
@@ -156,7 +158,7 @@ class Document:
             if not frame.last:
                 errors.seek(0)
                 raise self._end_of_parser(code, errors.read().decode(errors="replace"))
-            self.fault = frame.fault
+            self.fault, self.n_left_out = frame.fault, frame.n_left_out
         self._require_sound()
 
     def _require_sound(self) -> None:

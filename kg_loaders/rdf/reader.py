@@ -67,6 +67,7 @@ EXCERPT = 4096
 LOST = "; the rest of the file was not read"
 NOTHING = "; nothing of the file was read"
 STATEMENT_LOST = "; what follows up to the next full stop was not read"
+LEFT_OUT = "relative or malformed IRI, which JSON-LD leaves out"
 BEFORE = " (at this line or before)"
 
 
@@ -373,6 +374,9 @@ def _read_document(
                 "own base with --base IRI (in Python base_iri)"
             )
         yield _statement(row)
+    if document.n_left_out:
+        report.n_lines += document.n_left_out
+        report.skip(LEFT_OUT, document.n_left_out)
     fault, by_rdflib = document.fault, document.format in ("n3", "trix")
     if not (fault or document.damage):
         return
@@ -402,17 +406,14 @@ class _DocumentFaults:
 
     def __init__(self, document: Document, report: DamageReport) -> None:
         self._document, self._report = document, report
-        self._is_json = document.format == "jsonld"
         self._lines: Iterator[tuple[int, bytes]] = iter(())
         self._number, self._line = 0, (0, b"")
 
     def take(self, row: Row) -> None:
-        """Count a malformed statement; JSON-LD leaves such out (JSON-LD 1.1 API, 7.1)."""
+        """Reject a malformed statement."""
         line, _, value = row
         reason = _without_data(value[0] if isinstance(value, tuple) else "")
-        if self._is_json:
-            self._report.skip(f"relative or malformed IRI: {reason}")
-        elif self._document.format in RECOVERING:
+        if self._document.format in RECOVERING:
             self.reject(int(line or 1), reason + STATEMENT_LOST)
         else:
             self.reject(int(line or 1), reason + BEFORE)
