@@ -154,6 +154,10 @@ def link(
     language: Annotated[
         list[str] | None, typer.Option(help="Use names in this language; may be repeated.")
     ] = None,
+    deprecated: Annotated[
+        bool,
+        typer.Option("--deprecated", help="Link terms that their source calls deprecated, too."),
+    ] = False,
 ) -> None:
     """Find the entities of a graph in text: no training, no network.
 
@@ -190,6 +194,7 @@ def link(
         nil_from=nil_from,
         min_length=min_length,
         languages=None if language is None else tuple(language),
+        deprecated=deprecated,
         tagger=tagger,
         pronouns=pronouns,
         misspelt=misspelt,
