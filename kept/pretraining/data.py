@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from entity_linking.mentions import LinkedText, Mention
+from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
@@ -68,7 +69,7 @@ class WordGraphData:
         require_read: bool = True,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
-        self._word_pad_id = int(tokenizer.pad_token_id)
+        self._word_pad_id = hosts.padding_id(tokenizer)
         self._texts = list(texts)
         if not view.reads_candidates:
             self._texts = [without_candidates(text) for text in texts]
