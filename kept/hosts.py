@@ -137,6 +137,20 @@ def _require_sane_of_hub(name: str, is_local: bool, revision: str | None) -> Non
         require_sane(Path(path).parent)
 
 
+def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The row of the word table with which texts are made equally long.
+
+    Raises `HostError` for a tokenizer without padding.
+    """
+    row = tokenizer.pad_token_id
+    if not isinstance(row, int):
+        raise HostError(
+            f"{tokenizer.name_or_path or type(tokenizer).__name__} has no padding: name a piece as "
+            "pad_token in its tokenizer_config.json"
+        )
+    return row
+
+
 def is_offline() -> bool:
     """Whether models may not be downloaded: `kept --offline`, or HF_HUB_OFFLINE=1."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")

@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 
 from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_RATE, MAX_SEED, MAX_THREADS
 from kept.suggestions import require_local, require_there
+from kg_loaders.disk.kinds import require_file_or_folder
 
 
 def local_or_hub(value: str | None) -> str | None:
@@ -106,6 +107,7 @@ class KeptCommand(TyperCommand):
                     )
                 if isinstance(value, Path) and parameter.name not in WRITTEN:
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
+                    require_file_or_folder(value)
         return super().invoke(ctx)
 
 

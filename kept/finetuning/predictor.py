@@ -23,6 +23,7 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.completing import with_links
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText, Linker
+from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
 from kept.datasets.example import question
@@ -370,7 +371,7 @@ class Predictor:
 
     def _scores(self, batches: Sequence[KnowledgeBatch], problem: str) -> Tensor:
         """`[batch class]`: probabilities, or the number of a regression."""
-        pad_id = int(self.tokenizer.pad_token_id)
+        pad_id = hosts.padding_id(self.tokenizer)
         batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
         logits: Tensor = self.model(batch).class_logits.double().cpu()
         if problem == REGRESSION:

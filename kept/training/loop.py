@@ -58,6 +58,8 @@ from kg_loaders.disk.writing import claim
 __all__ = ["Evaluate", "Resume", "TrainResult", "train"]
 
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
+FRUITLESS = 100
+"""Batches without a loss, and none with one before them, after which a run stops."""
 STOPS: tuple[Stop | None, ...] = (None, "request", "budget")
 
 
@@ -131,6 +133,7 @@ class _Run:
         self.stages = Stages(self.model, config.unfreezing)
         self.first: StepRecord | None = None
         self.saved_step, self.saved_at = -1, self.costs.started
+        self.n_without_loss = 0
 
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
@@ -215,6 +218,9 @@ class _Run:
             rank = [self.together.rank] if self.together.rank else []
             torch.manual_seed(torch_seed(config.seed, "step", number, part, *rank))
             losses, values = self._forward(next(batches))
+            if not losses:
+                self._skip()
+                continue
             if part == 0 and self._norms_due():
                 moving = [p for p in self.shared if p.requires_grad]
                 norms = loss_norms(losses, moving, self.together)
@@ -223,13 +229,29 @@ class _Run:
             self.accelerator.backward(total * self.together.n)  # gradients are averaged
             for name, value in values.items():
                 means[name] = means.get(name, 0.0) + value / config.accumulate
-        self.together.gather_rows(self.tables)
-        norm, rows = self._clip(), row_norm(self.tables, self.rows, self.together)
-        for optimiser in self.optimisers.values():
-            optimiser.step()
+        norm = rows = None
+        if means:
+            self.together.gather_rows(self.tables)
+            norm, rows = self._clip(), row_norm(self.tables, self.rows, self.together)
+            for optimiser in self.optimisers.values():
+                optimiser.step()
         self.step += 1
         self.costs.step_seconds += time.monotonic() - begun
         return self._record(means, norm, rows, norms)
+
+    def _skip(self) -> None:
+        """Count a batch that holds no label of any objective; ConfigError where every one is so."""
+        self.n_without_loss += 1
+        if not self.met and self.n_without_loss >= max(FRUITLESS, self.stream.period):
+            self._nothing_to_learn()
+
+    def _nothing_to_learn(self) -> NoReturn:
+        names = ", ".join(getattr(self.model, "objectives", {})) or "the model"
+        raise ConfigError(
+            f"none of {self.n_without_loss} batches holds anything that is asked for by {names}, "
+            "so that nothing is learned; name an objective that reads these texts with the "
+            "method's view (--objective)"
+        )
 
     def _norms_due(self) -> bool:
         every = None if self.shards.layers else self.config.gradient_norms_every
@@ -256,7 +278,7 @@ class _Run:
         self.met |= dict.fromkeys(losses)
         every_task_came = self.step * self.config.accumulate >= self.stream.period - 1
         unknown = [name for name in self.config.objective_weights if name not in self.met]
-        if (unknown and every_task_came) or not losses:
+        if unknown and every_task_came:
             raise ConfigError(
                 f"objective_weights names {unknown}; the model's losses are {list(self.met)}"
             )
@@ -360,6 +382,13 @@ class _Run:
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
         self.model.eval()
+        if self.n_without_loss and not self.met:
+            self._nothing_to_learn()
+        if self.n_without_loss:
+            self._notice(
+                f"{self.n_without_loss} batches held nothing that the objectives ask for and were "
+                "skipped"
+            )
         self._save()
         if self.past is not None and self.past[0].publish:
             take_means(self.past[1])

@@ -156,7 +156,7 @@ def tell(result: TrainResult, output: Path) -> None:
         "request": "stopped on request; continue with --resume",
     }
     echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
-    if result.last is not None:
+    if result.last is not None and result.last.losses:
         losses = ", ".join(f"{name} {value:.4f}" for name, value in result.last.losses.items())
         echo(f"losses of the last step: {losses}")
     echo(f"model in {output}, log in {result.log}, curves in {result.curves}")
