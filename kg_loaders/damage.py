@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kg_loaders.reading.unpacking import Progress
 
 EXCERPT_BYTES = 80
+OPTION = "mend the line, or load with --damage skip or --damage quarantine"
+"""The `remedy` of commands with the option --damage."""
 
 
 class DamagePolicy(StrEnum):
@@ -52,7 +54,8 @@ class DamageReport:
     build counts `n_triples`, `n_texts` and `n_duplicates`. What one file may cost says `budget`;
     the policy does not apply to it. `progress` is told how far the file at hand has been read.
     `notes` say how files were read where that is not as asked; `read_singly` are the lines that
-    were read one by one where others are read many at once.
+    were read one by one where others are read many at once. `remedy` is what an error says under
+    the policy `stop`: commands with an option for it name that.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -75,6 +78,7 @@ class DamageReport:
     read_singly: int = field(default=0, compare=False)
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
     progress: Progress | None = None
+    remedy: str = "mend the line, or take it out of the file"
 
     def __post_init__(self) -> None:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
@@ -93,9 +97,7 @@ class DamageReport:
         excerpt = repr(start) + (size if more or len(raw) > EXCERPT_BYTES else "")
         rejection = Rejection(file, line, byte_offset, reason, excerpt)
         if self.policy is DamagePolicy.STOP:
-            raise DamageError(
-                f"{rejection}; mend the line, or load with --damage skip or --damage quarantine"
-            )
+            raise DamageError(f"{rejection}; {self.remedy}")
         self.n_rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.rejections) < self.max_kept:
