@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
-from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.damage import OPTION, DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
 from kg_loaders.disk.kinds import require_file_or_folder
@@ -346,7 +346,7 @@ def load(
         refuse_folder(out, **replaced(GRAPH), force=force, inputs=inputs)
     aside = None if quarantine is None else Path(quarantine)
     budget = budget or ReaderBudget.from_environment()
-    report = DamageReport(DamagePolicy(policy), aside, budget=budget)
+    report = DamageReport(DamagePolicy(policy), aside, budget=budget, remedy=OPTION)
     with ExitStack() as stack:
         if aside is not None:
             whole = whole_file(aside, force=force, inputs=inputs)

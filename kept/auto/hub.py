@@ -10,6 +10,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from kept import hosts
 from kept.encoders import ENCODERS
 from kept.errors import CheckpointError, ConfigError
+from kept.host_facts import is_adapter
 from kept.model_files import BESIDE, MODEL, WEIGHTS
 from kept.model_settings import model_type_of
 from kept.suggestions import is_there, require_local
@@ -31,7 +32,8 @@ def model_folder(name: str | Path, revision: str | None = None) -> Path | None:
     if is_there(name):
         if revision is not None:
             raise ConfigError(f"{name} is a folder, which has no revision; leave it out")
-        return None if model_type_of(name) in hosts.FAMILIES else Path(name)
+        is_host = model_type_of(name) in hosts.FAMILIES or is_adapter(name)
+        return None if is_host else Path(name)
     require_local(name)
     try:
         local = not hosts.has_network()

@@ -13,7 +13,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_RATE, MAX_SEED, MAX_THREADS
+from kept.bounds import (
+    LEAST_MINUTES,
+    LEAST_RATE,
+    MAX_COUNT,
+    MAX_MINUTES,
+    MAX_RATE,
+    MAX_SEED,
+    MAX_THREADS,
+)
 from kept.suggestions import require_local, require_there
 from kg_loaders.disk.kinds import require_file_or_folder
 
@@ -37,7 +45,7 @@ ConfigFile = Annotated[
     typer.Option("--config", "-c", help="YAML file; flags override it."),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=0, max=MAX_RATE, help="Of the network.")
+    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="Of the network.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
 HostModel = Annotated[
@@ -52,7 +60,7 @@ Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or m
 Minutes = Annotated[
     float | None,
     typer.Option(
-        min=0,
+        min=LEAST_MINUTES,
         max=MAX_MINUTES,
         help="Stop with a checkpoint after this many minutes.",
     ),
