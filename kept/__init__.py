@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kept.datasets.example import question
     from kept.encoders.colake import CoLAKE
     from kept.finetuning.predictor import Predictor
+    from kept.fitting.python import fit
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html
     from kept.graphs.exchange import kg_to_dgl, kg_to_networkx, kg_to_pandas, kg_to_pyg
@@ -40,6 +41,7 @@ _PLACES = {
     "build": "kept.graphs.builder",
     "colake_view": "kept.graphs.views",
     "draw_html": "kept.graphs.drawing.draw",
+    "fit": "kept.fitting.python",
     "generator": "kept.randomness",
     "kg_to_dgl": "kept.graphs.exchange",
     "kg_to_networkx": "kept.graphs.exchange",
@@ -65,6 +67,7 @@ __all__ = [
     "build",
     "colake_view",
     "draw_html",
+    "fit",
     "generator",
     "kg_to_dgl",
     "kg_to_networkx",

@@ -33,11 +33,13 @@ from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
 from kept.datasets.class_labels import classes_of, warnings_of
 from kept.datasets.formats import (
+    FORMATS,
     TASKS,
     TaskExample,
     for_training,
     hold_out,
     read_examples,
+    require_task,
     some_of,
 )
 from kept.encoders.base import KnowledgeEncoder
@@ -313,6 +315,9 @@ def read_sets(
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
+    if FORMATS[config.format].also:
+        for name, examples in sets.items():
+            require_task(examples, config.task, getattr(config, name) or config.train)
     if config.leave_out:
         out = set(config.leave_out)
         sets = {n: [e for e in members if out.isdisjoint(e.labels)] for n, members in sets.items()}
@@ -354,12 +359,12 @@ def _linked(
         changed[i] = dataclasses.replace(
             examples[i],
             linked=dataclasses.replace(text, links=links),
-            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
+            pair=examples[i].pair or (pair_of(links, examples[i].targets) if has_pairs else None),
         )
     return changed
 
 
-def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+def pair_of(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
     """The entities of the first link that touches the head, and the tail; None without both."""
     ends = [
         next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
