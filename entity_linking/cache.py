@@ -25,7 +25,7 @@ from typing import Any, cast
 import msgspec
 
 from entity_linking.errors import LinkIndexError, LinkingError
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import LinkedText, require_texts
 from entity_linking.parts import Disambiguator
 from kg_loaders.disk.writing import whole_file
 from kg_loaders.errors import ExistsError
@@ -106,6 +106,7 @@ class CachedLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order."""
+        require_texts(texts)
         return self._answer(texts, [b"t" + _bytes(text) for text in texts], self._linker.link)
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:

@@ -7,7 +7,7 @@ Offsets are Python string indices (code points), end exclusive. Entities are gra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -55,12 +55,28 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A mention with its candidates (best first) and the choice; `entity` None means NIL."""
+    """A mention with its candidates (best first) and the choice; `entity` None means NIL.
+
+    `text` is the mention as it is written and `label` the best label of the entity, where the
+    linker gives them, as `kept.link` does; neither decides whether two links are equal.
+    """
 
     mention: Mention
     candidates: tuple[Candidate, ...]
     entity: str | None
     confidence: float
+    text: str | None = field(default=None, compare=False, repr=False)
+    label: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def start(self) -> int:
+        """Where the mention begins in the text, in characters."""
+        return self.mention.start
+
+    @property
+    def end(self) -> int:
+        """Where it ends, exclusive."""
+        return self.mention.end
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
@@ -112,6 +128,15 @@ class LinkedText:
         for link in self.links:
             if link.mention.start < start < link.mention.end:
                 raise LinkingError(f"{link.mention} reaches into the second text, from {start} on")
+
+
+def require_texts(texts: Sequence[str]) -> None:
+    """Raise `LinkingError` for one text where a list of texts is due: it would be read by letters.
+
+    >>> require_texts(["Anna met Ben."])
+    """
+    if isinstance(texts, str):
+        raise LinkingError(f"{texts[:60]!r} is one text; give a list of texts: [{texts[:20]!r}]")
 
 
 class Linker(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from entity_linking.decision import Decision
 from entity_linking.mentions import Link, LinkedText, Linker
@@ -56,8 +56,19 @@ class Pipeline:
     def decision(self) -> Decision:
         return self._decision
 
-    def link(self, texts: Sequence[str]) -> list[LinkedText]:
-        """One `LinkedText` a text, in order, without what is neither linked nor surely NIL."""
+    @overload
+    def link(self, texts: str) -> LinkedText: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def link(self, texts: Sequence[str]) -> list[LinkedText]: ...
+
+    def link(self, texts: str | Sequence[str]) -> LinkedText | list[LinkedText]:
+        """Return a `LinkedText` for each text, in order; for one text, given as a string, its own.
+
+        What is neither linked nor surely NIL is left out.
+        """
+        if isinstance(texts, str):
+            return self.link([texts])[0]
         linked = [
             linked
             for start in range(0, len(texts), TEXTS_PER_STEP)

@@ -1,6 +1,7 @@
 """Knowledge-Enriched Pre-Trained: your knowledge graph in your language model.
 
-The everyday names; each is imported when it is first used, so `import kept` is quick.
+The everyday names; each is imported when it is first used, so `import kept` is quick. Commands of
+`kept` are functions here with the same options: `kept.finetune`, `kept.compare` and so on.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from entity_linking import DictionaryLinker, LinkedText
     from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
+    from kept.commands import ask, compare, complete, finetune, predict, pretrain, probe
     from kept.datasets.example import question
     from kept.encoders.colake import CoLAKE
+    from kept.explorer.live import explore
     from kept.finetuning.predictor import Predictor
     from kept.fitting.python import fit
-    from kept.graphs.builder import BuilderConfig, build
+    from kept.graphs.builder import BuilderConfig
     from kept.graphs.drawing.draw import draw_html
     from kept.graphs.exchange import kg_to_dgl, kg_to_networkx, kg_to_pandas, kg_to_pyg
     from kept.graphs.views import colake_view
@@ -24,63 +27,94 @@ if TYPE_CHECKING:
     from kept.objectives.model import KnowledgeForPreTraining
     from kept.outputs import KnowledgeOutput
     from kept.randomness import generator
-    from kg_loaders import KnowledgeGraph, atlas
+    from kept.results import Result
+    from kept.texts import build, link, show
+    from kg_loaders import Entity, KnowledgeGraph, atlas
+    from kg_loaders import open_graph as open
 
 _PLACES = {
     "AutoEncoder": "kept.auto",
     "BuilderConfig": "kept.graphs.builder",
     "CoLAKE": "kept.encoders.colake",
     "DictionaryLinker": "entity_linking",
+    "Entity": "kg_loaders",
     "KnowledgeBatch": "kept.batches",
     "KnowledgeForPreTraining": "kept.objectives.model",
     "KnowledgeGraph": "kg_loaders",
     "KnowledgeOutput": "kept.outputs",
     "LinkedText": "entity_linking",
     "Predictor": "kept.finetuning.predictor",
-    "atlas": "kg_loaders",
-    "build": "kept.graphs.builder",
+    "Result": "kept.results",
+    "ask": "kept.commands",
+    "atlas": "kg_loaders.atlas",
+    "build": "kept.texts",
     "colake_view": "kept.graphs.views",
+    "compare": "kept.commands",
+    "complete": "kept.commands",
     "draw_html": "kept.graphs.drawing.draw",
+    "explore": "kept.explorer.live",
+    "finetune": "kept.commands",
     "fit": "kept.fitting.python",
     "generator": "kept.randomness",
     "kg_to_dgl": "kept.graphs.exchange",
     "kg_to_networkx": "kept.graphs.exchange",
     "kg_to_pandas": "kept.graphs.exchange",
     "kg_to_pyg": "kept.graphs.exchange",
+    "link": "kept.texts",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",
+    "open": "kg_loaders",
+    "predict": "kept.commands",
+    "pretrain": "kept.commands",
+    "probe": "kept.commands",
     "question": "kept.datasets.example",
+    "show": "kept.texts",
 }
+_OTHER_NAMES = {"open": "open_graph"}
+"""Names here that the module has under another one."""
 
 __all__ = [
     "AutoEncoder",
     "BuilderConfig",
     "CoLAKE",
     "DictionaryLinker",
+    "Entity",
     "KnowledgeBatch",
     "KnowledgeForPreTraining",
     "KnowledgeGraph",
     "KnowledgeOutput",
     "LinkedText",
     "Predictor",
+    "Result",
+    "ask",
     "atlas",
     "build",
     "colake_view",
+    "compare",
+    "complete",
     "draw_html",
+    "explore",
+    "finetune",
     "fit",
     "generator",
     "kg_to_dgl",
     "kg_to_networkx",
     "kg_to_pandas",
     "kg_to_pyg",
+    "link",
     "load_host",
     "load_tokenizer",
+    "open",
+    "predict",
+    "pretrain",
+    "probe",
     "question",
+    "show",
 ]
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, "__version__"])
+    return sorted([*__all__, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
@@ -89,6 +123,12 @@ def __getattr__(name: str) -> Any:
 
         return version("kept")
     if name not in _PLACES:
-        raise AttributeError(f"module 'kept' has no attribute {name!r}")
-    place = import_module(_PLACES[name])
-    return import_module("kg_loaders.atlas") if name == "atlas" else getattr(place, name)
+        from kg_loaders.spelling import did_you_mean
+
+        raise AttributeError(
+            f"module 'kept' has no attribute {name!r}{did_you_mean(name, __all__)}"
+        )
+    module = import_module(_PLACES[name])
+    value = module if name == "atlas" else getattr(module, _OTHER_NAMES.get(name, name))
+    globals()[name] = value  # a submodule of this name, imported later, would hide the function
+    return value

@@ -25,13 +25,14 @@ from huggingface_hub import constants
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
+from transformers.utils import cached_file, logging
 
 from kept.batches import KnowledgeBatch, Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from kept.graphs.graph import NodeKind
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
+from kept.model_settings import require_sane
 from kept.suggestions import is_there, require_local
 from kg_loaders.disk.seals import sha256_of
 
@@ -110,6 +111,8 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     try:
         if is_there(name) and str(name_or_path) not in PACKAGED:  # which are known by their hash
             verify_model(name)
+        elif not is_there(name):
+            _require_sane_of_hub(name, safely["local_files_only"], options.get("revision"))
         return kind.from_pretrained(name, **safely, **options)
     except MemoryError:
         raise
@@ -118,6 +121,20 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         raise HostError(f"{name} cannot be opened: {message}; {_remedy(name)}") from error
     except Exception as error:
         raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
+
+
+def _require_sane_of_hub(name: str, is_local: bool, revision: str | None) -> None:
+    """Raise `CheckpointError` for a hub's model whose settings none can have, before it is built.
+
+    Where its settings cannot be fetched, what opens the model says so.
+    """
+    path = cached_file(
+        name, "config.json", revision=revision, local_files_only=is_local,
+        _raise_exceptions_for_gated_repo=False, _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )  # fmt: skip
+    if path is not None:
+        require_sane(Path(path).parent)
 
 
 def is_offline() -> bool:

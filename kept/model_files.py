@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from kept.errors import CheckpointError, KeptError
+from kept.model_settings import require_sane
 from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
 from kg_loaders.errors import KgError
 
@@ -63,6 +64,7 @@ def verify_model(folder: str | Path) -> None:
     `checksums.json` the structure is checked, and the log says that it was only that.
     """
     place = Path(folder)
+    require_sane(place)
     if not (place / MODEL.manifest).is_file():
         _check_structure(place)
         _say_unsealed(str(place.absolute()))

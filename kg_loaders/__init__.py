@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kg_loaders.damage import DamagePolicy, DamageReport, Rejection
 from kg_loaders.errors import (
+    AmbiguousNameError,
     DamageError,
     GraphMismatchError,
     KgError,
@@ -20,13 +21,17 @@ from kg_loaders.records import Record, Text, TextKind, Triple
 
 if TYPE_CHECKING:
     from kg_loaders.build import FORMATS, Source, graph_from_records, load
+    from kg_loaders.entity import Entity
+    from kg_loaders.opening import open_graph
     from kg_loaders.store import KnowledgeGraph, Manifest, Texts, Vocabulary, assemble
 
 __all__ = [
     "FORMATS",
+    "AmbiguousNameError",
     "DamageError",
     "DamagePolicy",
     "DamageReport",
+    "Entity",
     "GraphMismatchError",
     "KgError",
     "KnowledgeGraph",
@@ -45,14 +50,19 @@ __all__ = [
     "assemble",
     "graph_from_records",
     "load",
+    "open_graph",
 ]
 
-_BUILD = ("FORMATS", "Source", "graph_from_records", "load")
-_STORE = ("KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble")
+_PLACES = {
+    "kg_loaders.build": ("FORMATS", "Source", "graph_from_records", "load"),
+    "kg_loaders.entity": ("Entity",),
+    "kg_loaders.opening": ("open_graph",),
+    "kg_loaders.store": ("KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in (("kg_loaders.build", _BUILD), ("kg_loaders.store", _STORE)):
+    for module, names in _PLACES.items():
         if name in names:
             return getattr(import_module(module), name)
     raise AttributeError(f"module 'kg_loaders' has no attribute {name!r}")

@@ -12,6 +12,7 @@ KgError
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
 ├── MissingPackageError(ImportError) an optional package; names the extra that installs it
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
+│   └── AmbiguousNameError          a name that several entities have
 └── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
 """
 
@@ -67,6 +68,10 @@ class UnknownNodeError(KgError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class AmbiguousNameError(UnknownNodeError):
+    """A name that several entities have; the message lists them."""
 
 
 class NodeIdError(KgError, IndexError):

@@ -19,6 +19,12 @@ class TextKind(IntEnum):
     TYPE = 3
 
 
+DEPRECATED = "http://www.w3.org/2002/07/owl#DeprecatedClass"
+"""The `TYPE` text of a term that its source calls deprecated or obsolete, in every format."""
+DEPRECATED_TYPES = (DEPRECATED, "http://www.w3.org/2002/07/owl#DeprecatedProperty")
+"""The `TYPE` texts that mark a term so; linkers leave out its names by default."""
+
+
 class Triple(NamedTuple):
     """One fact, by identifiers.
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from kg_loaders.disk import folder as disk
 from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
 from kg_loaders.disk.keys import sorted_distinct
 from kg_loaders.disk.threads import together
+from kg_loaders.entity import Entity, entity_named, facts_of
 from kg_loaders.errors import GraphMismatchError, StoreError, UnknownNodeError
 from kg_loaders.indexing import hashes_of, indexed
 from kg_loaders.notebook import N_SHOWN, table
@@ -26,9 +28,14 @@ from kg_loaders.records import Text, TextKind, Triple
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids
 
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
 __all__ = ["FORMAT_VERSION", "KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"]
 
 _ARRAYS = ("triples", "out_offsets", "in_offsets", "in_order")
+_TRIPLES_PER_STEP = 65_536
 _TEXT_COLUMNS = ("offsets", "kinds", "languages", "counts", "values")
 
 
@@ -128,6 +135,33 @@ class KnowledgeGraph:
                     columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
         return cls(**columns.fields(languages=DEFAULT_LANGUAGES))
 
+    @classmethod
+    def from_tsv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
+        """Return the graph of a tab-separated file, in memory; see `kg_loaders.open_graph`."""
+        return _opened(path, "tsv", options)
+
+    @classmethod
+    def from_csv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
+        """Return the graph of a comma-separated file, in memory; see `kg_loaders.open_graph`."""
+        return _opened(path, "csv", options)
+
+    @classmethod
+    def from_rdf(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
+        """Return the graph of a file in any RDF syntax, in memory; see `kg_loaders.open_graph`."""
+        return _opened(path, "rdf", options)
+
+    @classmethod
+    def from_networkx(cls, graph: nx.Graph[Any]) -> KnowledgeGraph:
+        """Return the graph of a networkx graph; see `kg_loaders.opening.from_networkx`."""
+        made: KnowledgeGraph = _opening().from_networkx(graph)
+        return made
+
+    @classmethod
+    def from_pandas(cls, frame: pd.DataFrame, **options: Any) -> KnowledgeGraph:
+        """Return the graph of a data frame; see `kg_loaders.opening.from_pandas`."""
+        made: KnowledgeGraph = _opening().from_pandas(frame, **options)
+        return made
+
     def named(self, name: str) -> list[int]:
         """Return the ids of the entities whose identifier, label or alias is `name`, sorted.
 
@@ -142,19 +176,63 @@ class KnowledgeGraph:
     def facts(self, name: str) -> list[tuple[str, str, str]]:
         """Return the triples, in words, whose head or tail is an entity called `name`.
 
-        Raises `UnknownNodeError` where there is none.
+        Entities that share a label have their identifier behind it. Raises `UnknownNodeError`
+        where there is no such entity.
         """
         ids = self.named(name)
         if not ids:
             raise UnknownNodeError(
                 f"no entity of {self} is called {name!r}; names are compared letter by letter"
             )
-        rows = [part for i in ids for part in (self.outgoing(i), self.incoming(i))]
-        distinct = np.unique(np.concatenate(rows), axis=0)
-        return [
-            (self.label(head), self.relation_label(relation), self.label(tail))
-            for head, relation, tail in distinct.tolist()
-        ]
+        return facts_of(self, ids)
+
+    # ---- as a collection of triples ----------------------------------------
+    def __len__(self) -> int:
+        """The number of triples."""
+        return self.n_triples
+
+    def __bool__(self) -> bool:
+        """A graph is true, as any object; one without triples is empty by `len`."""
+        return True
+
+    def __iter__(self) -> Iterator[Triple]:
+        """The triples by identifiers, sorted; `from_triples` takes them again."""
+        entities, relations = self.entities.array.to_pylist(), self.relations.array.to_pylist()
+        for start in range(0, self.n_triples, _TRIPLES_PER_STEP):
+            for head, relation, tail in self.triples[start : start + _TRIPLES_PER_STEP].tolist():
+                yield Triple(entities[head], relations[relation], entities[tail])
+
+    def __contains__(self, item: object) -> bool:
+        """Whether an entity has the identifier, label or alias `item`, or a triple is `item`."""
+        if isinstance(item, str):
+            return bool(self.named(item))
+        if isinstance(item, Entity):
+            return item.id in self.entities
+        if isinstance(item, tuple) and len(item) == 3:
+            ids = (self.entities.find, self.relations.find, self.entities.find)
+            row = [
+                find(part) if isinstance(part, str) else None
+                for find, part in zip(ids, item, strict=True)
+            ]
+            return None not in row and bool(self.contains(np.array([row], np.int32))[0])
+        return False
+
+    def __getitem__(self, name: str) -> Entity:
+        """Return the entity with this identifier, label or alias.
+
+        Raises `UnknownNodeError` for an unknown name and `AmbiguousNameError`, which lists them,
+        where several entities have it.
+
+        >>> graph = KnowledgeGraph.from_triples([("Q90", "P17", "Q142")], {"Q90": "Paris"})
+        >>> graph["Paris"].neighbours
+        [Entity('Q142', 'Q142')]
+        """
+        if not isinstance(name, str):
+            raise UnknownNodeError(
+                f"graph[{name!r}]: entities are looked up by identifier or name, which are "
+                "strings; graph.triples[row] has rows by number"
+            )
+        return entity_named(self, name)
 
     # ---- texts -------------------------------------------------------------
     def label(self, entity: int) -> str:
@@ -333,6 +411,16 @@ class KnowledgeGraph:
             return _reopen, (str(self.folder), self.content_hash)
         fields = {name: value for name, value in self.__dict__.items() if name != "has_loop"}
         return _restore, (fields,)
+
+
+def _opened(path: str | Path, format: str, options: Mapping[str, Any]) -> KnowledgeGraph:
+    graph: KnowledgeGraph = _opening().open_graph(path, format=format, **options)
+    return graph
+
+
+def _opening() -> Any:
+    """The module that reads everything; it makes graphs, so it is imported by name when used."""
+    return import_module("kg_loaders.opening")
 
 
 def _reopen(path: str, content_hash: str) -> KnowledgeGraph:

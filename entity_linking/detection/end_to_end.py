@@ -17,7 +17,7 @@ from entity_linking.decision import Decision
 from entity_linking.detection.descriptions import descriptions, is_anaphor
 from entity_linking.detection.found import Detector, Found
 from entity_linking.detection.pronouns import PERSONS, SHARE, pronouns
-from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.mentions import Link, LinkedText, Mention, require_texts
 from entity_linking.parts import Scorer
 from entity_linking.pipeline import TEXTS_PER_STEP, Pipeline
 
@@ -58,6 +58,7 @@ class EndToEnd:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
+        require_texts(texts)
         linked: list[LinkedText] = []
         for start in range(0, len(texts), TEXTS_PER_STEP):
             found = self._detector.detect(texts[start : start + TEXTS_PER_STEP])

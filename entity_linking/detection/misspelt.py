@@ -18,7 +18,7 @@ from msgspec import structs
 
 from entity_linking.detection.end_to_end import first_apart
 from entity_linking.errors import LinkingError
-from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.mentions import Link, LinkedText, Mention, require_texts
 from entity_linking.names import NameIndex, NameLinker
 from entity_linking.parts import Candidates, CandidateSource
 from entity_linking.surfaces import tokens_of
@@ -157,6 +157,7 @@ class WithMisspelt:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
+        require_texts(texts)
         linked, slips = self._names.link(texts), self._slips.of(texts)
         moved = {i: _Moved(texts[i], own) for i, own in enumerate(slips) if own}
         again = self._names.link([each.text for each in moved.values()])

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from entity_linking.errors import LinkingError
-from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.mentions import Link, LinkedText, Mention, require_texts
 from entity_linking.names.candidates import NameCandidates
 from entity_linking.names.index import NameIndex
 from entity_linking.names.known import WORTH, KnownSurfaces
@@ -121,6 +121,7 @@ class NameLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
+        require_texts(texts)
         return self._link(texts, [None] * len(texts))
 
     def link_tagged(self, texts: Sequence[str], tags: Sequence[Sequence[Tag]]) -> list[LinkedText]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from entity_linking.errors import LinkingError
-from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from entity_linking.mentions import Candidate, Link, LinkedText, Mention, require_texts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.formats.wordnet import PARTS
 from kg_loaders.formats.wordnet_lexicon import Lexicon
@@ -53,6 +53,7 @@ class WordNetCandidates:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; links are sorted by start, then end."""
+        require_texts(texts)
         return [LinkedText(text, tuple(self._links(text))) for text in texts]
 
     def _links(self, text: str) -> Iterator[Link]:

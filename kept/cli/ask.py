@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,7 +50,7 @@ def ask(
     ] = 24,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     threads: Threads = None,
-) -> None:
+) -> Any:
     """Answer a question by a decoder with facts of a graph in view, and say what each fact did.
 
     The question is linked as `kept link` does. Each fact shown is left out in turn: the number
@@ -86,7 +86,7 @@ def ask(
     reply = asker.ask(question, options)
     if as_json:
         echo(json.dumps(reply.as_json(), ensure_ascii=False, indent=1))
-        return
+        return reply
     echo(_page(reply))
     if reply.facts and reply.facts[0].change < 0.1:
         echo(
@@ -94,6 +94,7 @@ def ask(
             fg="yellow",
             err=True,
         )
+    return reply
 
 
 def _order(name: str) -> Order:

@@ -6,7 +6,7 @@ The work is in `kept.cli.probe_run`, imported when the command runs: `kept --hel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -109,7 +109,7 @@ def probe(
     ] = 0,
     threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-) -> None:
+) -> Any:
     """Probe a model with a collection's questions or a graph's triples, and rank its answers.
 
     Prints P@1 with the numbers of questions, scored and skipped, an interval over facts, the
@@ -120,7 +120,7 @@ def probe(
     """
     from kept.cli import probe_run
 
-    probe_run.run(
+    return probe_run.run(
         model,
         kg,
         collection=collection,

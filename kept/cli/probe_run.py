@@ -51,6 +51,7 @@ from kept.probing.tables import (
     total_row,
 )
 from kept.randomness import generator
+from kept.results import Result
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import refuse_file, write_json
@@ -92,8 +93,8 @@ def run(
     seed: int,
     threads: int | None,
     force: bool,
-) -> None:
-    """Ask, tell, write."""
+) -> Result:
+    """Ask, print and return the scores, write the files."""
     _require_mode(mode, show_asked, edits)
     if output is not None:
         for name in (SCORES, *map(ANSWERS.format, MODES[mode])):
@@ -132,7 +133,8 @@ def run(
         scores["edits"] = _tell_edits(console, model, graph, questions, edited, likelihood, seed)
     if output is not None:
         write_json(output / SCORES, scores, indent=2, force=force)
-        echo(f"scores in {output / SCORES}, answers beside them")
+        echo(f"scores in {output / SCORES}, answers in the same folder")
+    return Result(values=scores, folder=output)
 
 
 def _require_mode(mode: str, show_asked: bool, edits: int) -> None:

@@ -7,6 +7,9 @@ A label, a text or a file's name may hold them. Commands print with `echo`, or w
 from __future__ import annotations
 
 import re
+import shlex
+import sys
+from contextvars import ContextVar
 
 import typer
 
@@ -14,6 +17,15 @@ from kept.training.processes.launch import place
 
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls but line feed and tab, marks that turn the direction of text, halves of pairs."""
+
+
+CALL: ContextVar[str] = ContextVar("CALL", default="")
+"""The call of Python that runs a command; empty on the command line."""
+
+
+def command_line() -> str:
+    """Return the command as its user wrote it, or the call of Python in its place."""
+    return CALL.get() or shlex.join(["kept", *sys.argv[1:]])
 
 
 def visible(text: str) -> str:

@@ -29,7 +29,7 @@ from kept.errors import CheckpointError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE
 from kept.training.log import Reporter
 from kept.training.processes.together import meet, processes
-from kg_loaders.disk.writing import write_json
+from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
 FOLDER, SUFFIX = "tuning", "-tuned"
 RATES = (
@@ -100,9 +100,15 @@ def tune(
             left = [left[i] for i in order[: (len(left) + 1) // 2]]
         choices[name] = Choice(left[0], trials)
     place.mkdir(parents=True, exist_ok=True)
-    found, path = msgspec.to_builtins(choices), _path(experiment, folder)
-    together.from_first(lambda: write_json(path, found, force=True))
+    together.from_first(partial(_remember, experiment, folder, choices))
     return choices
+
+
+def _remember(experiment: Experiment, folder: Path, choices: Mapping[str, Choice]) -> None:
+    """Put `choices` into the stored ones; those of other rows, of other commands, stay."""
+    with whole_file(_path(experiment, folder), force=True, wait=WAIT_SECONDS) as part:
+        rows = (read_choices(experiment, folder) or {}) | dict(choices)
+        part.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
 
 
 def tuned(experiment: Experiment, choices: Mapping[str, Choice]) -> Experiment:

@@ -129,7 +129,7 @@ def _refuse_faults(report: DamageReport) -> None:
 
 
 def columns_of(header: Sequence[str], names: Mapping[str, str], place: str) -> dict[str, str]:
-    """Return the column of each use; raises `ConfigError` for one that `names` says and is not there.
+    """Return the column of each use; raises `ConfigError` for one of `names` that is not there.
 
     >>> columns_of(["Sentence", "class"], {}, "a.csv")
     {'text': 'Sentence', 'label': 'class'}

@@ -54,6 +54,7 @@ def encoder_of(config: KnowledgeConfig, encoder: KnowledgeEncoder | None) -> Kno
 def read_config(folder: str | Path) -> KnowledgeConfig:
     """The configuration of a saved model; raises `CheckpointError` when it is none of ours."""
     from kept.model_files import MODEL, readable, verify_model  # loads torch
+    from kept.model_settings import require_sane
 
     path = Path(folder) / "config.json"
     if (Path(folder) / MODEL.manifest).is_file():
@@ -67,6 +68,7 @@ def read_config(folder: str | Path) -> KnowledgeConfig:
             f"{path} holds a {type(values).__name__}, not the fields of a model; give the folder "
             "of a saved model"
         )
+    require_sane(Path(folder))
     kind: type[KnowledgeConfig] = _load(str(values.get("model_type")), str(path)).config_class
     with readable(path):
         config: KnowledgeConfig = kind.from_pretrained(folder)

@@ -29,6 +29,7 @@ from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, ConfigError
 from kept.finetuning.attention import rollout
 from kept.finetuning.data import TaskData, prepared
+from kept.finetuning.markers import MARKERS
 from kept.finetuning.run import class_logits, predict
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import without_fact
@@ -145,8 +146,11 @@ class Predictor:
             config = json.loads(path.read_text(encoding="utf-8"))
             task, markers = config["task"], config.get("markers")
             threshold = float(config.get("threshold", 0.0))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{path} is not what a run wrote: {error!r}") from error
+            _require_known(task, markers, threshold)
+        except (
+            ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError,
+        ) as error:  # fmt: skip
+            raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
         return cls(
             KnowledgeForTask.from_pretrained(folder),
             saved_tokenizer(folder),
@@ -392,3 +396,12 @@ def _link_in_words(linked: LinkedText, index: int) -> str:
     link = linked.links[index]
     surface = linked.text[link.mention.start : link.mention.end]
     return f"“{surface}” → {link.entity or 'its candidates'}"
+
+
+def _require_known(task: Any, markers: Any, threshold: float) -> None:
+    """Raise `ValueError` for settings that no run of `kept finetune` writes."""
+    for what, name, known in (("task", task, TASKS), ("markers", markers, MARKERS)):
+        if name not in [*known, *([None] if what == "markers" else [])]:
+            raise ValueError(f"{what} {name!r} is none of {', '.join(known)}")
+    if not math.isfinite(threshold):
+        raise ValueError(f"threshold is {threshold}, which is no finite number")

@@ -1,4 +1,4 @@
-"""Options of `kept fit`, declared once: the command's and those of `kept.fit` are made from them."""
+"""Options of `kept fit`, declared once: the command and `kept.fit` are made from them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ Axis legend: candidate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
 from kept.kge.calibration import Calibration
 from kept.kge.splits import Seen, Splits
+from kept.results import Result
 
 UNKNOWN = "?"
 
@@ -42,6 +44,13 @@ class Answers:
     best: tuple[Answer, ...]
     n_untrained: int
     left_out: str | None
+
+    def __str__(self) -> str:
+        return "\n".join(f"{each.score:8.3f}  {each.label}" for each in self.best)
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame`, a row per answer, best first."""
+        return Result(rows=[asdict(each) for each in self.best]).to_pandas()
 
 
 def best_answers(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 from entity_linking.names.identifiers import by_identifiers
 from kg_loaders import KnowledgeGraph, Source, load
+
+_FOLDERS: weakref.WeakKeyDictionary[KnowledgeGraph, Path] = weakref.WeakKeyDictionary()
 
 
 def read_graph(
@@ -28,3 +34,20 @@ def read_graph(
         sources += [Source(Path(f), "texts", {**options, "columns": columns}) for f in files]
     graph, _ = load(sources, languages=languages)
     return by_identifiers(graph)
+
+
+def folder_of(graph: KnowledgeGraph) -> Path:
+    """Return the folder of a graph; one in memory is written to a temporary one first.
+
+    The temporary folder lasts as long as the process.
+    """
+    if graph.folder is not None:
+        return graph.folder
+    folder = _FOLDERS.get(graph)
+    if folder is None:
+        place = Path(tempfile.mkdtemp(prefix="kept-graph-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        folder = place / "kg"
+        graph.save(folder)
+        _FOLDERS[graph] = folder
+    return folder

@@ -143,21 +143,26 @@ class LinkIndex:
     ) -> LinkIndex:
         """The index with the entities of another graph too; what is there is not made again.
 
-        Raises `InUseError` while another process adds to it.
+        What another process has added since this one was opened stays. Raises `InUseError` while
+        another process adds to it.
         """
         with claim(self.folder):
-            self.names.add(graph, counts=counts).save(self.folder / "names")
-            languages = self.names.manifest.languages
-            if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
-                from entity_linking.fuzzy.index import names_of
+            return LinkIndex.open(self.folder)._add(graph, counts, progress)
 
-                self.fuzzy.add_to(
-                    self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
-                )
-            if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:
-                added = self.dense.add(graph, self.encoder(), progress=progress)
-                added.save(self.folder / "dense", force=True)
-            return LinkIndex.open(self.folder)
+    def _add(self, graph: KnowledgeGraph, counts: Counts, progress: Progress | None) -> LinkIndex:
+        """As `add`, of an index that was opened under its folder's lock."""
+        self.names.add(graph, counts=counts).save(self.folder / "names")
+        languages = self.names.manifest.languages
+        if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
+            from entity_linking.fuzzy.index import names_of
+
+            self.fuzzy.add_to(
+                self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
+            )
+        if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:
+            added = self.dense.add(graph, self.encoder(), progress=progress)
+            added.save(self.folder / "dense", force=True)
+        return LinkIndex.open(self.folder)
 
     def encoder(self) -> SentenceEncoder:
         """The sentence encoder that made the vectors; loads torch."""

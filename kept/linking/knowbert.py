@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
+from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention, require_texts
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
 from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
@@ -127,6 +127,7 @@ class KnowBERTLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order."""
+        require_texts(texts)
         linked_texts: list[LinkedText] = []
         for start in range(0, len(texts), self._batch_size):
             linked = self._candidates.link(texts[start : start + self._batch_size])

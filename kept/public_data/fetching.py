@@ -7,12 +7,15 @@ import gzip
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from kept.errors import CheckpointError, ConfigError, MissingExtraError
 from kept.public_data.sources import Missing, Source, SourceFile
-from kg_loaders.disk.writing import whole_file
+from kg_loaders.disk.write_errors import write_errors
+from kg_loaders.disk.writing import claim, whole_file
+from kg_loaders.errors import WriteError
 
 PARTS = ".downloads"
 """Folder in the data folder for what has not arrived whole."""
@@ -54,33 +57,44 @@ def fetch(file: SourceFile, root: Path, *, tell: Callable[[str], None] = lambda 
     except ImportError as error:
         raise MissingExtraError("kept data get needs pooch: pip install 'kept[data]'") from error
     parts = root / PARTS
-    parts.mkdir(parents=True, exist_ok=True)
-    tell(f"{file.path}: {file.size:,} bytes from {file.url}")
-    try:
-        arrived = pooch.retrieve(
-            file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=parts,
-            downloader=_Resuming(parts / f"{file.sha256}.part", file.size),
-        )  # fmt: skip
-    except (OSError, ValueError) as error:  # requests' errors are of the first kind
-        if isinstance(error, ValueError):  # what arrived is another file
-            (parts / f"{file.sha256}.part").unlink(missing_ok=True)
-        raise CheckpointError(
-            f"{file.path} could not be fetched from {file.url}: {error}; the same command goes on"
-        ) from error
-    place = root / file.path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(place, force=True) as part, Path(arrived).open("rb") as content:
+    with write_errors(parts):
+        parts.mkdir(parents=True, exist_ok=True)
+    with claim(parts / file.sha256):  # one process at a time adds to what has arrived
+        tell(f"{file.path}: {file.size:,} bytes from {file.url}")
+        arrived, part = parts / file.sha256, parts / f"{file.sha256}.part"
+        try:
+            pooch.retrieve(
+                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=parts,
+                downloader=_Resuming(part, file.size),
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # requests' errors are of the first kind
+            if isinstance(error, WriteError):
+                raise
+            if isinstance(error, ValueError):  # what arrived is another file
+                part.unlink(missing_ok=True)
+            raise CheckpointError(
+                f"{file.path} could not be fetched from {file.url}: {error}; the same command goes "
+                "on"
+            ) from error
+        _install(arrived, root / file.path)
+        arrived.unlink()
+        part.unlink(missing_ok=True)
+    with suppress(OSError):  # other files have not arrived yet
+        parts.rmdir()
+    return root / file.path
+
+
+def _install(arrived: Path, place: Path) -> None:
+    """Write what arrived to its place, packed where its name says so."""
+    with write_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(place, force=True) as part, arrived.open("rb") as content:
         if place.suffix == ".gz":
             with part.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed:
                 shutil.copyfileobj(content, packed)
         else:
             with part.open("wb") as plain:
                 shutil.copyfileobj(content, plain)
-    Path(arrived).unlink()
-    (parts / f"{file.sha256}.part").unlink(missing_ok=True)
-    if not any(parts.iterdir()):
-        parts.rmdir()
-    return place
 
 
 class _Resuming:
@@ -94,17 +108,31 @@ class _Resuming:
 
         have = self.part.stat().st_size if self.part.is_file() else 0
         if have < self.size or not have:
-            headers = {"Range": f"bytes={have}-"} if have else {}
-            with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as reply:
+            with self._reply(url, have) as reply:
                 reply.raise_for_status()
                 mode = "ab" if reply.status_code == requests.codes.partial_content else "wb"
                 with self.part.open(mode) as stream:
                     self._write(reply.iter_content(CHUNK), cast(BinaryIO, stream))
-        shutil.copyfile(self.part, output_file)
+        with write_errors(Path(output_file)):
+            shutil.copyfile(self.part, output_file)
+
+    def _reply(self, url: str, have: int) -> Any:
+        """The rest of the file, or all of it where the address has no such rest."""
+        import requests
+
+        if have:
+            headers = {"Range": f"bytes={have}-"}
+            reply = requests.get(url, headers=headers, stream=True, timeout=TIMEOUT)
+            if reply.status_code != requests.codes.requested_range_not_satisfiable:
+                return reply
+            reply.close()  # what lies here is no beginning of what the address has now
+        return requests.get(url, stream=True, timeout=TIMEOUT)
 
     def _write(self, chunks: Iterator[bytes], stream: BinaryIO) -> None:
         for chunk in chunks:
-            stream.write(chunk)
+            with write_errors(self.part):
+                stream.write(chunk)
+                stream.flush()
             if stream.tell() > self.size:
                 raise ValueError(f"the address sends more than the {self.size:,} bytes of the file")
 

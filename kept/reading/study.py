@@ -21,7 +21,7 @@ from kept.reading.conditions import CONDITIONS, REDRAWN, TRUE
 from kept.reading.measures import GOOD, Verdict
 from kept.reading.runs import run_cell
 from kept.reading.worlds import SIZE, Size
-from kg_loaders.disk.writing import write_bytes
+from kg_loaders.disk.writing import claim, write_bytes
 
 CELLS = "cells"
 CEILING = 1.0
@@ -83,14 +83,23 @@ def run_study(
     for cell in study.cells(lambda cell: outcomes.get(cell.key)):
         outcome = read_outcome(folder, cell.key)
         if outcome is None:
-            report(cell, None)
-            outcome = (run or run_cell)(cell)
-            path = folder / CELLS / f"{cell.key}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+            outcome = _stored(cell, folder, run or run_cell, report)
         outcomes[cell.key] = outcome
         report(cell, outcome)
     return list(outcomes.values())
+
+
+def _stored(cell: Cell, folder: Path, run: Run, report: Tell) -> Outcome:
+    """The outcome of a cell that is run and stored under its lock: no two processes run one."""
+    path = folder / CELLS / f"{cell.key}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with claim(path.with_suffix(".running")):
+        outcome = read_outcome(folder, cell.key)
+        if outcome is None:
+            report(cell, None)
+            outcome = run(cell)
+            write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+    return outcome
 
 
 def read_outcome(folder: Path, key: str) -> Outcome | None:

@@ -9,7 +9,7 @@ from kept.auto import AutoEncoder
 from kept.completion.completers.folders import is_completer, open_completer
 from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
-from kept.explore.readers import method_readers, run_reader
+from kept.explorer.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
 from kept.kge.calibration import Calibration
 from kept.kge.splits import read_splits

@@ -16,7 +16,7 @@ from entity_linking.pipeline import Pipeline
 from kept.auto import AutoEncoder
 from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
-from kept.explore.readers import Reader
+from kept.explorer.readers import Reader
 from kept.kge.calibration import Calibration
 from kept.kge.prediction import best_answers
 from kept.kge.splits import Seen, Splits

@@ -17,13 +17,22 @@ from numpy.typing import NDArray
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of, string_scalar, strings_array
 from kg_loaders.rdf.line_blocks import Statements
-from kg_loaders.rdf.records import (
+from kg_loaders.rdf.names import TEXT_PREDICATES
+from kg_loaders.rdf.records import Types, language_fits
+from kg_loaders.rdf.structures import (
+    BLANK,
+    BLANK_START,
+    MARKS,
+    PROPERTY,
     RDF_TYPE,
-    TEXT_PREDICATES,
+    SKOLEM,
+    SPECIAL,
+    SPECIAL_OBJECTS,
+    WIKIDATA_PROPERTY,
     LiteralTerm,
     Statement,
-    Types,
-    language_fits,
+    Structures,
+    is_wikibase_property,
 )
 from kg_loaders.reading.blocks import (
     Block,
@@ -34,6 +43,7 @@ from kg_loaders.reading.blocks import (
     start_of,
     taken,
 )
+from kg_loaders.reading.languages import MALFORMED, language_tag
 from kg_loaders.records import TextKind
 
 _NO_KIND = 255
@@ -44,11 +54,15 @@ class FoundRecords:
     """What some statements say.
 
     `texts` are those that wait, and of their nodes which are relations by their prefix `[node]`.
+    `properties` are those nodes that have the IRI of a Wikibase's property; `parts` are the
+    statements that `Structures` looks at.
     """
 
     blocks: tuple[Block, ...]
     predicates: tuple[str, ...]
     texts: tuple[TextBlock, NDArray[np.bool_]] | None
+    properties: tuple[str, ...] = ()
+    parts: tuple[Statement, ...] = ()
 
 
 class BlockRecords:
@@ -67,10 +81,12 @@ class BlockRecords:
         languages: Sequence[str] | None = None,
         relation_prefixes: Sequence[str] | None = None,
     ) -> None:
-        self._report, self._texts, self._types = report, texts, types
+        self._report, self._texts, self._types = report, {**texts, **MARKS}, types
         self._languages, self._starts = languages, relation_prefixes
         self._shorten = _shortener(prefixes or {})
+        self._structures = Structures(report, keeps_types=types == "both")
         self._predicates: dict[str, None] = {}
+        self._properties: dict[str, None] = {}
         self._triples: list[TripleBlock] = []
         self._waiting: list[tuple[TextBlock, NDArray[np.bool_]]] = []  # and nodes by prefix
 
@@ -78,9 +94,22 @@ class BlockRecords:
         """The triples of some statements, what rdf:type says as texts, and texts that wait."""
         codes = distinct_ids(statements.predicates, len(statements.terms))
         predicates = statements.terms.take(numbers_array(codes)).to_pylist()
+        is_part, is_property = _special(
+            statements, dict(zip(predicates, codes.tolist(), strict=True))
+        )
+        parts = tuple(_rows_of(statements, np.flatnonzero(is_part)))
+        if is_property.any():
+            self._report.skip(PROPERTY, int(is_property.sum()))
+        found = self._found(statements.where(~(is_part | is_property)))
+        return replace(found, predicates=tuple(predicates), parts=parts)
+
+    def _found(self, statements: Statements) -> FoundRecords:
+        """The same of statements that stand for themselves."""
+        codes = distinct_ids(statements.predicates, len(statements.terms))
+        predicates = statements.terms.take(numbers_array(codes)).to_pylist()
         names: dict[int, str] = dict(zip(codes.tolist(), predicates, strict=True))
         is_text = statements.language_ids >= 0
-        texts = self._texts_of(statements, np.flatnonzero(is_text), names)
+        texts, properties = self._texts_of(statements, np.flatnonzero(is_text), names)
         is_triple, blocks = ~is_text, []
         if self._types != "triple":
             types = [code for code, name in names.items() if name == RDF_TYPE]
@@ -91,23 +120,30 @@ class BlockRecords:
             else:
                 is_triple &= ~is_type
         triples = _triples(statements, np.flatnonzero(is_triple), self._shorten)
-        return FoundRecords((*blocks, triples), tuple(predicates), texts)
+        return FoundRecords((*blocks, triples), tuple(predicates), texts, properties)
 
     def take(self, found: FoundRecords) -> Iterator[Block]:
         """What was found of the next statements, save the texts, which wait."""
         if self._starts is None:
             self._predicates.update(dict.fromkeys(found.predicates))
+        self._properties.update(dict.fromkeys(found.properties))
         if found.texts is not None:
             self._waiting.append(found.texts)
         self._triples += [block for block in found.blocks if isinstance(block, TripleBlock)]
         yield from found.blocks
+        rewritten = [row for part in found.parts for row in self._structures.take(part)]
+        if rewritten:
+            yield from self.take(self._found(statements_of(rewritten, self._report)))
 
     def _texts_of(
         self, statements: Statements, rows: NDArray[np.int64], names: Mapping[int, str]
-    ) -> tuple[TextBlock, NDArray[np.bool_]] | None:
-        """The texts of the graph, and which nodes are relations by prefix; others are counted."""
+    ) -> tuple[tuple[TextBlock, NDArray[np.bool_]] | None, tuple[str, ...]]:
+        """The texts of the graph and which nodes are relations by prefix; and properties.
+
+        Other literals are counted.
+        """
         if not len(rows):
-            return None
+            return None, ()
         kinds = np.full(len(statements.terms), _NO_KIND, np.uint8)
         for code, name in names.items():
             kinds[code] = self._texts.get(name, _NO_KIND)
@@ -118,12 +154,19 @@ class BlockRecords:
         rows = rows[kinds[predicates] != _NO_KIND]
         values = statements.terms.take(numbers_array(statements.objects[rows]))
         is_empty = numpy_of(pc.binary_length(values)) == 0
-        languages = [language_fits(tag, self._languages) for tag in statements.languages]
-        is_other = ~np.array([*languages, True])[statements.language_ids[rows]] & ~is_empty
-        for mask, reason in ((is_empty, "empty text"), (is_other, "text in another language")):
+        tags = [language_tag(tag) for tag in statements.languages]
+        fits = [tag is None or language_fits(tag, self._languages) for tag in tags]
+        ids = statements.language_ids[rows]
+        is_malformed = np.array([*(tag is None for tag in tags), False])[ids] & ~is_empty
+        is_other = ~np.array([*fits, True])[ids] & ~is_empty
+        for mask, reason in (
+            (is_empty, "empty text"),
+            (is_malformed, MALFORMED),
+            (is_other, "text in another language"),
+        ):
             if mask.any():
                 self._report.skip(reason, int(mask.sum()))
-        good = ~(is_empty | is_other)
+        good = ~(is_empty | is_malformed | is_other)
         rows = rows[good]
         nodes, node_ids = taken(statements.terms, statements.subjects[rows])
         by_prefix = np.zeros(len(nodes), np.bool_)
@@ -131,25 +174,60 @@ class BlockRecords:
             by_prefix |= numpy_of(pc.starts_with(nodes, start))
         texts = TextBlock(
             self._shorten(nodes), node_ids, kinds[statements.predicates[rows]],
-            values.filter(mask_array(good)), statements.language_ids[rows], statements.languages,
+            values.filter(mask_array(good)), statements.language_ids[rows],
+            tuple(tag or "" for tag in tags),
         )  # fmt: skip
-        return texts, by_prefix
+        entities = nodes.filter(pc.match_substring_regex(nodes, "/entity/P[0-9]+$"))
+        properties = tuple(filter(is_wikibase_property, entities.to_pylist()))
+        return (texts, by_prefix), properties
 
-    def rest(self) -> Iterator[TextBlock]:
-        """All texts that wait, as the last statements are known; texts of entities first."""
+    def rest(self) -> Iterator[Block]:
+        """All that waits, as the last statements are known; texts of entities first."""
+        structures = self._structures
+        yield from self.take(self._found(statements_of(structures.rest(), self._report)))
+        if self._starts is None:
+            self._predicates.update(structures.on_properties)
         relations = self._shorten(strings_array(self._predicates, pa.string()))
+        relations_of = self._relations_of_properties()
+        properties = strings_array(relations_of, pa.string())
         about: list[TextBlock] = []
         for texts, by_prefix in self._waiting:
-            is_about = (_are_in(texts.nodes, relations) | by_prefix)[texts.node_ids]
-            yield _rows(texts, ~is_about)
+            of_property = _are_in(texts.nodes, properties)
+            is_about = (_are_in(texts.nodes, relations) | by_prefix) & ~of_property
+            is_about, of_property = is_about[texts.node_ids], of_property[texts.node_ids]
+            yield _rows(texts, ~(is_about | of_property))
             if is_about.any():
                 about.append(replace(_rows(texts, is_about), is_relation=True))
+            if of_property.any():
+                yield from self._renamed(_rows(texts, of_property), relations_of)
         for texts in about:
             yield texts
             is_both = _are_in(texts.nodes, relations) & self._are_nodes(texts.nodes)
             also = is_both[texts.node_ids]
             self._report.n_further += int(also.sum())
             yield replace(_rows(texts, also), is_relation=False)
+
+    def _relations_of_properties(self) -> dict[str, list[str]]:
+        """By the short name of each property of a Wikibase, the short names of its relations."""
+        properties = [*dict.fromkeys((*self._properties, *self._structures.properties))]
+        found: dict[str, list[str]] = {}
+        names = self._shorten(strings_array(properties, pa.string())).to_pylist()
+        for name, iri in zip(names, properties, strict=True):
+            related = self._structures.relations_of(iri, self._predicates)
+            if related:
+                found[name] = self._shorten(strings_array(related, pa.string())).to_pylist()
+        return found
+
+    def _renamed(self, texts: TextBlock, relations_of: dict[str, list[str]]) -> Iterator[TextBlock]:
+        """Texts of properties as texts of their relations, of each relation a block."""
+        related = [relations_of[name] for name in texts.nodes.to_pylist()]
+        for place in range(max(map(len, related))):
+            has_one = np.array([len(names) > place for names in related])
+            chosen = has_one[texts.node_ids]
+            names = [names[min(place, len(names) - 1)] for names in related]
+            renamed = replace(texts, nodes=pa.array(names, pa.string()), is_relation=True)
+            self._report.n_further += int(chosen.sum()) if place else 0
+            yield _rows(renamed, chosen)
 
     def _are_nodes(self, names: pa.StringArray) -> NDArray[np.bool_]:
         """Which names are heads or tails of triples."""
@@ -171,7 +249,7 @@ def statements_of(rows: Iterable[Statement], report: DamageReport) -> Statements
     codes: list[tuple[int, int, int, int]] = []
     for subject, predicate, value in rows:
         if subject is None or value is None:
-            report.skip("blank node, quoted triple or formula")
+            report.skip(BLANK)
             continue
         language = -1
         if isinstance(value, LiteralTerm):
@@ -184,6 +262,48 @@ def statements_of(rows: Iterable[Statement], report: DamageReport) -> Statements
     columns = np.array(codes, np.int32).reshape(-1, 4).T
     names = strings_array(terms, pa.string())
     return Statements(names, columns[0], columns[1], columns[2], columns[3], tuple(languages))
+
+
+def _special(
+    statements: Statements, predicates: Mapping[str, int]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which statements `Structures` looks at, and which are about properties of Wikidata."""
+    terms, is_text = statements.terms, statements.language_ids >= 0
+
+    def of_terms(mask: pa.BooleanArray) -> NDArray[np.bool_]:
+        """The statements with such a subject or an object that is no text."""
+        of_term: NDArray[np.bool_] = numpy_of(mask)
+        if not of_term.any():
+            return np.zeros(len(is_text), np.bool_)
+        return np.asarray(
+            of_term[statements.subjects] | (of_term[statements.objects] & ~is_text), np.bool_
+        )
+
+    codes = [code for name, code in predicates.items() if name in SPECIAL]
+    is_part = np.isin(statements.predicates, codes)
+    is_part |= of_terms(pc.or_(
+        pc.starts_with(terms, BLANK_START), pc.match_substring_regex(terms, SKOLEM)
+    ))  # fmt: skip
+    is_object = numpy_of(pc.is_in(terms, strings_array(SPECIAL_OBJECTS, pa.string())))
+    is_part |= is_object[statements.objects] & ~is_text
+    is_property = of_terms(pc.match_substring_regex(terms, WIKIDATA_PROPERTY)) & ~is_text & ~is_part
+    return is_part, is_property
+
+
+def _rows_of(statements: Statements, rows: NDArray[np.int64]) -> Iterator[Statement]:
+    """Some statements one by one."""
+    subjects, predicates, objects = (
+        statements.terms.take(numbers_array(column[rows])).to_pylist()
+        for column in (statements.subjects, statements.predicates, statements.objects)
+    )
+    languages = statements.language_ids[rows].tolist()
+    for subject, predicate, value, language in zip(
+        subjects, predicates, objects, languages, strict=True
+    ):
+        if language < 0:
+            yield Statement(subject, predicate, value)
+        else:
+            yield Statement(subject, predicate, LiteralTerm(value, statements.languages[language]))
 
 
 def _triples(

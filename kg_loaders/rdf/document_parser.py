@@ -15,6 +15,7 @@ import msgspec
 import pyoxigraph as ox
 
 from kg_loaders.rdf.bases import BaseWatch, has_dot_segments
+from kg_loaders.rdf.structures import BLANK_START, ON_PROPERTY, is_blank
 
 FRAME_ROWS = 1000
 FRAME_BYTES = 1 << 20
@@ -24,7 +25,8 @@ TOO_LONG = "a term longer than 16 MiB"
 
 Literal = tuple[str, str]
 Row = tuple[str | None, str, str | Literal | None]
-"""Subject, predicate and object: an IRI, a literal with its language, None for anything else."""
+"""Subject, predicate and object: an IRI, a blank node as `_:x`, a literal with its language; None
+for anything else."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -84,14 +86,16 @@ class Stream:
 
 def row_of(quad: ox.Quad) -> Row:
     """The row of a statement."""
-    subject, value = quad.subject, quad.object
-    head = subject.value if type(subject) is ox.NamedNode else None
-    tail: str | Literal | None = None
-    if type(value) is ox.NamedNode:
-        tail = value.value
-    elif type(value) is ox.Literal:
-        tail = (value.value, value.language or "")
-    return head, quad.predicate.value, tail
+    value = quad.object
+    is_text = type(value) is ox.Literal
+    tail = (value.value, value.language or "") if is_text else _name_of(value)
+    return _name_of(quad.subject), quad.predicate.value, tail
+
+
+def _name_of(term: object) -> str | None:
+    if type(term) is ox.NamedNode:
+        return term.value
+    return f"{BLANK_START}{term.value}" if type(term) is ox.BlankNode else None
 
 
 def oxigraph_rows(stream: Stream, format: str, base_iri: str | None) -> Iterator[Row]:
@@ -116,17 +120,19 @@ def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]
 
 def rows_of_graph(graph: Any) -> Iterator[Row]:
     """The rows of an rdflib graph."""
+    from rdflib import BNode, URIRef
     from rdflib import Literal as RdflibLiteral
-    from rdflib import URIRef
+
+    def name_of(term: object) -> str | None:
+        if isinstance(term, URIRef):
+            return str(term)
+        return f"{BLANK_START}{term}" if isinstance(term, BNode) else None
 
     for subject, predicate, value in graph.triples((None, None, None)):
-        head = str(subject) if isinstance(subject, URIRef) else None
-        if isinstance(value, URIRef):
-            yield head, str(predicate), str(value)
-        elif isinstance(value, RdflibLiteral):
-            yield head, str(predicate), (str(value), (value.language or "").lower())
+        if isinstance(value, RdflibLiteral):
+            yield name_of(subject), str(predicate), (str(value), (value.language or "").lower())
         else:
-            yield head, str(predicate), None
+            yield name_of(subject), str(predicate), name_of(value)
 
 
 def fault_of(error: Exception, stream: Stream) -> Fault:
@@ -151,7 +157,7 @@ def main() -> None:
             rows = rdflib_rows(b"".join(blocks), task.format, task.base_iri)
         else:
             rows = oxigraph_rows(stream, task.format, task.base_iri)
-        _send(_new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
+        _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
     except (TermTooLongError, BaseSeenError, MemoryError, SyntaxError) as error:
         fault = fault_of(error, stream)
     except Exception as error:
@@ -161,12 +167,17 @@ def main() -> None:
     _write(Frame(last=True, fault=fault), sys.stdout.buffer)
 
 
-def _new_predicates(rows: Iterable[Row]) -> Iterator[Row]:
+def new_predicates(rows: Iterable[Row]) -> Iterator[Row]:
+    """A row of each predicate, and of each property that an OWL restriction is on."""
     known: dict[str, None] = {}
-    for _, predicate, _ in rows:
-        if predicate not in known:
-            known[predicate] = None
-            yield None, predicate, None
+    for subject, predicate, value in rows:
+        names = [predicate]
+        if predicate == ON_PROPERTY and isinstance(value, str) and subject and is_blank(subject):
+            names += [] if is_blank(value) else [value]  # of an OWL restriction
+        for name in names:
+            if name not in known:
+                known[name] = None
+                yield None, name, None
 
 
 def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> None:

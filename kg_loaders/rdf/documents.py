@@ -71,7 +71,8 @@ class Document:
         while len(start) < SMALL and (block := next(blocks, b"")):
             start += block
         if len(start) < SMALL and b"<<" not in start:
-            yield from self._parse_here(start)
+            rows = self._parse_here(start)
+            yield from document_parser.new_predicates(rows) if predicates else rows
         else:
             yield from self._parse(predicates, chain((start,), blocks))
 

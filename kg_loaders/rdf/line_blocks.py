@@ -9,7 +9,7 @@ regular line is one that the strict parser takes, and says the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,15 @@ class Statements:
 
     def __len__(self) -> int:
         return len(self.subjects)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Statements:
+        """Return some of the statements, `chosen [statement]`."""
+        if chosen.all():
+            return self
+        return replace(
+            self, subjects=self.subjects[chosen], predicates=self.predicates[chosen],
+            objects=self.objects[chosen], language_ids=self.language_ids[chosen],
+        )  # fmt: skip
 
 
 class LineSplitter:

@@ -17,6 +17,7 @@ from kg_loaders.rdf.records import (
     Shortener,
     language_fits,
 )
+from kg_loaders.rdf.structures import is_blank
 from kg_loaders.reading.lines import MAX_LINE_BYTES
 from kg_loaders.records import TextKind, Triple
 
@@ -52,7 +53,7 @@ def read_literals(
     for subject, predicate, value in statements:
         if not isinstance(value, LiteralTerm) or predicate in texts:
             continue
-        if subject is None:
+        if subject is None or is_blank(subject):
             report.skip("literal of a blank node")
         elif value.value and language_fits(value.language, languages):
             yield Triple(shortener(subject), shortener(predicate), value.value)

@@ -23,6 +23,7 @@ from kg_loaders.rdf.records import (
     Types,
     to_records,
 )
+from kg_loaders.rdf.structures import ON_PROPERTY, is_blank
 from kg_loaders.records import TextKind
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def from_rdflib(
     report = DamageReport() if report is None else report
     report.units = "statements"
     records = to_records(
-        map(str, graph.predicates()),
+        _predicates(graph),
         _counted(statements_of(graph), report),
         report,
         prefixes=prefixes,
@@ -114,6 +115,17 @@ def statements_of(graph: rdflib.Graph) -> Iterator[Statement]:
     """The statements of an rdflib graph."""
     for head, predicate, tail in rows_of_graph(graph):
         yield Statement(head, predicate, LiteralTerm(*tail) if isinstance(tail, tuple) else tail)
+
+
+def _predicates(graph: rdflib.Graph) -> Iterator[str]:
+    """The predicates, and the properties of OWL restrictions, which become predicates."""
+    import rdflib
+
+    yield from map(str, graph.predicates())
+    for subject, value in graph.subject_objects(rdflib.URIRef(ON_PROPERTY)):
+        is_restriction = isinstance(subject, rdflib.BNode) or is_blank(str(subject))
+        if is_restriction and isinstance(value, rdflib.URIRef) and not is_blank(str(value)):
+            yield str(value)
 
 
 def _counted(statements: Iterator[Statement], report: DamageReport) -> Iterator[Statement]:

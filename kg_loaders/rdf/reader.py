@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ from kg_loaders.rdf.block_records import BlockRecords, FoundRecords, statements_
 from kg_loaders.rdf.document_parser import TOO_LONG, Fault, Row, row_of
 from kg_loaders.rdf.documents import Document
 from kg_loaders.rdf.line_blocks import LineSplitter
-from kg_loaders.rdf.records import TEXT_PREDICATES, LiteralTerm, Statement, Types, to_records
+from kg_loaders.rdf.names import TEXT_PREDICATES
+from kg_loaders.rdf.records import Types, to_records
+from kg_loaders.rdf.structures import ON_PROPERTY, LiteralTerm, Statement
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import (
@@ -56,6 +59,7 @@ Line = tuple[int, int, bytes]
 """Its number, the offset of its first byte, and its bytes."""
 CHUNK_LINES = 1024
 CHUNK_BYTES = 1024 * 1024
+CHUNK_STATEMENTS = 50_000
 EXCERPT = 4096
 LOST = "; the rest of the file was not read"
 NOTHING = "; nothing of the file was read"
@@ -146,22 +150,23 @@ def read_in_blocks(
     workers: Workers | None = None,
     **options: Any,
 ) -> Iterator[Record | Block]:
-    """What `read` reads, with the same options, N-Triples and N-Quads in blocks and in one pass.
+    """What `read` reads, with the same options, in blocks and in one pass; texts come last.
 
-    Texts of these come last. Other formats come as `read` gives them, without `workers`.
+    Only N-Triples and N-Quads are read by `workers`.
     """
     path = Path(path)
     name = format or format_of(path)
+    records = BlockRecords(report, **options)
     if name not in LINE_FORMATS:
         if workers is not None:
             workers.leave_out(path, report)
-        yield from read(
-            path, report, format=format, base_iri=base_iri, max_line_bytes=max_line_bytes, **options
-        )
+        statements = read_statements(path, report, format=name, base_iri=base_iri)
+        while rows := list(islice(statements, CHUNK_STATEMENTS)):
+            yield from records.take(records.found(statements_of(rows, report)))
+        yield from records.rest()
         return
     require_no_dot_segments(path, base_iri or "", "the option base_iri")
     report.units = "lines"
-    records = BlockRecords(report, **options)
     reader = partial(_read_span, name=name, max_line_bytes=max_line_bytes, **options)
     for found in (workers or Workers()).read(reader, path, report):
         yield from records.take(found)
@@ -263,6 +268,11 @@ def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
 
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
+_ON_PROPERTY = ON_PROPERTY.encode()
+_BLANK_SUBJECT = re.compile(
+    rb"[ \t]*(?:_:|<[A-Za-z][A-Za-z0-9+.-]*://[^/?#>]*/\.well-known/genid/)"
+)
+_OBJECT = re.compile(rb"[ \t]*<([^>]*)>")
 _PREDICATE = re.compile(rb"[ \t]*(?:<[^>]*>|_:[^ \t<]+)[ \t]*<([^>]*)>")
 
 
@@ -281,6 +291,10 @@ def _watch_predicates(lines: Iterable[Line], predicates: dict[bytes, None]) -> I
         match = _PREDICATE.match(line[2])
         if match:
             predicates[match[1]] = None
+            if match[1] == _ON_PROPERTY and _BLANK_SUBJECT.match(line[2]):
+                value = _OBJECT.match(line[2], match.end())
+                if value:
+                    predicates[value[1]] = None
         yield line
 
 

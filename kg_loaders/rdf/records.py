@@ -5,7 +5,9 @@
     IRI - predicate - "…"       skipped and counted by predicate: a graph holds no other literals
     anything with a blank node, a quoted triple or a formula    skipped and counted
 
-The name of the graph in a quad is dropped, so one triple in two named graphs is a duplicate.
+What several statements say together (labels of SKOS-XL, restrictions of OWL, marks of deprecated
+terms, properties of Wikidata) is rewritten to one statement first: `kg_loaders.rdf.structures`. The
+name of the graph in a quad is dropped, so one triple in two named graphs is a duplicate.
 
 An IRI that is a predicate anywhere is a relation, and texts about it are texts of the relation;
 they are texts of an entity too if it is also the head or tail of a triple.
@@ -14,42 +16,28 @@ they are texts of an entity too if it is also the head or tail of a triple.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kg_loaders.damage import DamageReport
+from kg_loaders.rdf.names import RDFS, SKOS, TEXT_PREDICATES
+from kg_loaders.rdf.structures import (
+    MARKS,
+    OF_PROPERTIES,
+    RDF_TYPE,
+    LiteralTerm,
+    Statement,
+    Structures,
+    is_wikibase_property,
+)
+from kg_loaders.reading.languages import MALFORMED, language_tag
 from kg_loaders.records import Record, Text, TextKind, Triple
 
-RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-RDFS = "http://www.w3.org/2000/01/rdf-schema#"
-SKOS = "http://www.w3.org/2004/02/skos/core#"
-
-TEXT_PREDICATES: Mapping[str, TextKind] = {
-    f"{RDFS}label": TextKind.LABEL,
-    f"{SKOS}prefLabel": TextKind.LABEL,
-    "http://schema.org/name": TextKind.LABEL,
-    "https://schema.org/name": TextKind.LABEL,
-    f"{SKOS}altLabel": TextKind.ALIAS,
-    f"{RDFS}comment": TextKind.DESCRIPTION,
-    "http://schema.org/description": TextKind.DESCRIPTION,
-    "https://schema.org/description": TextKind.DESCRIPTION,
-}
+__all__ = (
+    "RDFS", "RDF_TYPE", "SKOS", "TEXT_PREDICATES", "LiteralTerm", "Shortener", "Statement", "Types",
+    "language_fits", "to_records",
+)  # fmt: skip
 
 Types = Literal["triple", "text", "both"]
-
-
-class LiteralTerm(NamedTuple):
-    """A literal's text and language tag; its datatype plays no part."""
-
-    value: str
-    language: str
-
-
-class Statement(NamedTuple):
-    """An RDF statement: an IRI is a string, None is what no graph here can hold."""
-
-    subject: str | None
-    predicate: str
-    object: str | LiteralTerm | None
 
 
 def to_records(
@@ -64,28 +52,33 @@ def to_records(
     relation_prefixes: Sequence[str] | None = None,
 ) -> Iterator[Record]:
     """Turn statements, each counted already, into records; `predicates` are all of the file's."""
-    shortener = Shortener(prefixes or {})
-    starts = tuple(relation_prefixes or ())
-    relations = {shortener(predicate) for predicate in dict.fromkeys(predicates)}
-    about_relations: list[Text] = []
+    shortener, structures = (
+        Shortener(prefixes or {}),
+        Structures(report, keeps_types=types == "both"),
+    )
+    starts, kinds = tuple(relation_prefixes or ()), {**texts, **MARKS}
+    known = dict.fromkeys(predicates)
+    relations = {shortener(predicate) for predicate in known}
+    has_claims = not known.keys().isdisjoint(OF_PROPERTIES)
+    waiting: list[tuple[str, Text]] = []
     also_entities: set[str] = set()
-    for subject, predicate, value in statements:
-        if subject is None or value is None:
-            report.skip("blank node, quoted triple or formula")
-            continue
+    for subject, predicate, value in structures.rewritten(statements):
+        assert subject is not None
         head = shortener(subject)
         if isinstance(value, LiteralTerm):
-            kind = texts.get(predicate)
+            kind = kinds.get(predicate)
             reason = _no_text(kind, predicate, value, languages)
             if kind is None or reason:
                 report.skip(reason)
                 continue
-            text = Text(head, kind, value.value, value.language)
-            if head in relations or (starts and subject.startswith(starts)):
-                about_relations.append(text)
+            text = Text(head, kind, value.value, language_tag(value.language) or "")
+            is_about = head in relations or (starts and subject.startswith(starts))
+            if is_about or has_claims or is_wikibase_property(subject):
+                waiting.append((subject, text))
             else:
                 yield text
             continue
+        assert value is not None
         tail = shortener(value)
         if predicate == RDF_TYPE and types != "triple":
             yield Text(head, TextKind.TYPE, tail)
@@ -97,7 +90,15 @@ def to_records(
             also_entities.add(head)
         if tail in relations:
             also_entities.add(tail)
-    for text in about_relations:
+    for subject, text in waiting:
+        if related := structures.relations_of(subject, known):
+            report.n_further += len(related) - 1
+            for relation in related:
+                yield text._replace(node=shortener(relation), is_relation=True)
+            continue
+        if text.node not in relations and not (starts and subject.startswith(starts)):
+            yield text
+            continue
         yield text._replace(is_relation=True)
         if text.node in also_entities:
             report.n_further += 1
@@ -125,6 +126,8 @@ def _no_text(
         return f"literal of {predicate}"
     if not value.value:
         return "empty text"
+    if language_tag(value.language) is None:
+        return MALFORMED
     return "" if language_fits(value.language, languages) else "text in another language"
 
 
@@ -136,5 +139,6 @@ def language_fits(language: str, languages: Sequence[str] | None) -> bool:
     """
     if languages is None or not language:
         return True
-    tag = language.lower()
-    return any(tag == name.lower() or tag.startswith(f"{name.lower()}-") for name in languages)
+    tag = language_tag(language) or language.lower()
+    wanted = [language_tag(name) or name.lower() for name in languages]
+    return any(tag == name or tag.startswith(f"{name}-") for name in wanted)

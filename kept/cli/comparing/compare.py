@@ -54,7 +54,7 @@ def compare(
         ),
     ] = None,
     threads: Threads = None,
-) -> None:
+) -> Any:
     """Run what is missing, then compare: scores, intervals, tests, one verdict per method.
 
     A run's address is the hash of everything that it depends on: comparisons share runs, and none
@@ -74,9 +74,8 @@ def compare(
     if asks_questions(path):
         from kept.cli.comparing import question_run
 
-        question_run.run(question_run.read_plan(path, kg, limit), **settings)
-        return
+        return question_run.run(question_run.read_plan(path, kg, limit), **settings)
     from kept.cli.comparing.compare_run import run
     from kept.comparison.find import read_experiment
 
-    run(read_experiment(task, kg, folder=tasks, limit=limit), **settings)
+    return run(read_experiment(task, kg, folder=tasks, limit=limit), **settings)

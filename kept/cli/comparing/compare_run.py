@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from transformers.utils.logging import disable_progress_bar
 from kept.cli.comparing.control_names import control_names
 from kept.cli.console import TerminalConsole
 from kept.cli.progress import TrainingProgress
-from kept.cli.terminal import echo
+from kept.cli.terminal import command_line, echo
 from kept.cli.training.run import asked_to_stop, refuse_foreign
 from kept.comparison.compare import compare
 from kept.comparison.compared import Compared
@@ -35,6 +33,7 @@ from kept.comparison.requested import ASKED
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RECORDS
 from kept.comparison.tuning import tune, tuned, with_rates
+from kept.results import Result
 from kept.training.processes.launch import place
 from kept.training.processes.together import leave, meet, telling_of_losses
 from kg_loaders.disk.writing import write_json, write_text
@@ -50,8 +49,8 @@ def run(
     data: Path | None,
     budget: float | None,
     threads: int | None,
-) -> None:
-    """Compare, print, and write NAME.md and NAME.json into `output`."""
+) -> Result:
+    """Compare, print, return, and write NAME.md and NAME.json into `output`."""
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
     device = ExperimentRuns(experiment, Path(), output).device
     with running(output, device, budget=budget, threads=threads) as (bar, should_stop):
@@ -66,12 +65,16 @@ def run(
         if choices is not None:
             own = compare(tuned(experiment, choices), seeds=n_seeds, **overrides)
             pages.append(with_rates(own, compared, choices))
+    last = pages[-1]
+    rows = [dict(zip(SCORES, cells, strict=True)) for cells in score_cells(last)]
+    result = Result(values=to_json(last), rows=rows, folder=output)
     if place().rank:
-        return
+        return result
     for each in pages:
         _write(each, output)
     if experiment.tuning is not None and choices is None:
         echo("learning rates are not chosen yet; the same command resumes")
+    return result
 
 
 @contextmanager
@@ -101,7 +104,7 @@ def running(
 
 def _write(compared: Compared, output: Path) -> None:
     """Write the tables and values of one comparison, and print its summary."""
-    name, command = compared.experiment.name, shlex.join(["kept", *sys.argv[1:]])
+    name, command = compared.experiment.name, command_line()
     if compared.rows:
         write_json(output / f"{name}.json", to_json(compared), force=True)
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)

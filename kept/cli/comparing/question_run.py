@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 
 from kept.cli.comparing.compare_run import print_table, running
 from kept.cli.comparing.control_names import control_names
 from kept.cli.console import TerminalConsole
-from kept.cli.terminal import echo
+from kept.cli.terminal import command_line, echo
 from kept.comparison.compare import finished_runs, run_missing
 from kept.comparison.find import ALL, data_root
 from kept.comparison.pages.headline import headline
@@ -28,6 +26,7 @@ from kept.questions.pages.page import (
 from kept.questions.plan import QuestionPlan
 from kept.questions.runs import QuestionRuns
 from kept.report.page import is_kept_page
+from kept.results import Result
 from kept.training.processes.launch import place
 from kg_loaders.disk.writing import write_json, write_text
 
@@ -42,7 +41,7 @@ def read_plan(path: Path, kg: Path | None, limit: int | None) -> QuestionPlan:
 def run(
     plan: QuestionPlan, *, output: Path, methods: str, controls: str, seeds: int | None,
     data: Path | None, budget: float | None, threads: int | None,
-) -> None:  # fmt: skip
+) -> Result:  # fmt: skip
     """Ask what is missing, print, and write NAME.md and NAME.json into `output`."""
     names, kinds = row_names(methods, plan), control_names(controls)
     with running(output, "cpu", budget=budget, threads=threads) as (bar, should_stop):
@@ -53,15 +52,21 @@ def run(
         )  # fmt: skip
         found = tables(runs, ran) if ran.done and not place().rank else None
     if found is not None:
-        command = shlex.join(["kept", *sys.argv[1:]])
         write_json(output / f"{plan.name}.json", to_json(found), force=True)
-        write_text(output / f"{plan.name}.md", to_markdown(found, command), force=True)
+        write_text(output / f"{plan.name}.md", to_markdown(found, command_line()), force=True)
         _show(found, TerminalConsole())
         echo(f"tables in {output / plan.name}.md, values in .json beside it")
         for name, why in found.primary.left_out.items():
             echo(f"left out: {name}: {why}")
     if ran.missing:
         echo(f"{len(ran.missing)} runs are not finished; the same command resumes")
+    if found is None:
+        return Result(values={"missing": list(ran.missing)}, folder=output)
+    rows = [
+        dict(zip(ANSWERS, cells, strict=True))
+        for cells in answer_cells(found, found.primary.experiment.metric)
+    ]
+    return Result(values=to_json(found), rows=rows, folder=output)
 
 
 def report(

@@ -26,7 +26,7 @@ EXTRAS = {
     "docs": "the docs site (`make docs`)",
     "duckdb": "graphs larger than memory while they are built (`kept kg build --beyond-memory 2G`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
-    "notebook": "the explorer as a widget in notebooks (`kept.explore.widget`)",
+    "notebook": "the explorer as a widget in notebooks (`kept.explorer.widget`)",
     "peft": "LoRA on the host (docs/adaptation.md)",
     "ray": "`kept link --cluster` over machines (docs/processes.md)",
     "plot": "curves and diagrams as PNG; `kept demo`, `kept check`, `kept curve` (matplotlib)",

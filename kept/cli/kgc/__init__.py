@@ -7,7 +7,7 @@ torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -170,11 +170,11 @@ def eval_command(
 
 @app.command("predict", cls=KeptCommand)
 def predict_command(
-    head: Annotated[str, typer.Argument(help='Identifier, or "?".')],
-    relation: Annotated[str, typer.Argument(help='Identifier, or "?".')],
+    head: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
+    relation: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
     source: Annotated[Path, typer.Option("--kg", help="Graph or folder of the training.")],
     model: Model,
-    tail: Annotated[str, typer.Argument(help='Identifier, or "?".')] = "?",
+    tail: Annotated[str, typer.Argument(help='Identifier or label, or "?".')] = "?",
     top: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Answers to show.")] = 10,
     untrained: Annotated[
         bool,
@@ -196,7 +196,7 @@ def predict_command(
         typer.Option(min=0, max=1, help="Say that there is no answer below this confidence."),
     ] = 0.5,
     as_json: AsJson = False,
-) -> None:
+) -> Any:
     """Print the best answers for the slot "?"; known ones are marked.
 
     An entity or relation that training never saw is refused, and is no answer. An entity is none of
@@ -212,4 +212,4 @@ def predict_command(
         top=top, untrained=untrained, text=text, facts=facts, explain=explain,
         refuse_below=refuse_below, as_json=as_json,
     )  # fmt: skip
-    predict(source, model, (head, relation, tail), options)
+    return predict(source, model, (head, relation, tail), options)

@@ -20,6 +20,8 @@ from kept.kge.calibration import Calibration
 from kept.kge.prediction import UNKNOWN, Answer, Answers, best_answers
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
+from kg_loaders import KnowledgeGraph
+from kg_loaders.entity import relation_named
 
 N_REASONS = 6
 Question = tuple[str, str, str]
@@ -38,9 +40,11 @@ class PredictOptions:
     as_json: bool
 
 
-def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> None:
-    """Print the best answers for the slot "?"; see `kept.kge.prediction.best_answers`."""
+def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
+    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`."""
     opened = open_over(source, model)
+    is_new = options.text is not None or options.facts is not None
+    question = by_identifiers(opened.splits.graph, question, allow_new=is_new)
     if options.text is not None or options.facts is not None:
         opened = _with_newcomer(opened, question, options)
     stored = opened.described["training"].get("calibration")
@@ -53,12 +57,30 @@ def predict(source: Path, model: Path, question: Question, options: PredictOptio
     reasons = _reasons(opened, question, first) if options.explain else None
     if options.as_json:
         _print_json(answers, reasons)
-        return
+        return answers
     _print_answers(answers, opened)
     if calibration is not None and question[1] != UNKNOWN:
         _tell_confidence(first, calibration, options.refuse_below)
     if reasons is not None and first is not None:
         _print_reasons(reasons, first)
+    return answers
+
+
+def by_identifiers(graph: KnowledgeGraph, question: Question, *, allow_new: bool) -> Question:
+    """Return the question with labels replaced by identifiers.
+
+    With `allow_new` one name may be of an entity that the graph does not have yet. Raises
+    `UnknownNodeError`, and `AmbiguousNameError` for a label that several have.
+    """
+    head, relation, tail = question
+
+    def entity(name: str) -> str:
+        if name == UNKNOWN or (allow_new and name not in graph):
+            return name
+        return graph[name].id
+
+    named = relation if relation == UNKNOWN else relation_named(graph, relation)
+    return entity(head), named, entity(tail)
 
 
 def _seen(opened: Opened, model: Path, question: Question) -> Seen:

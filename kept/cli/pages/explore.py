@@ -55,9 +55,9 @@ def explore(
     """
     import webbrowser
 
-    from kept.explore.opening import open_explorer, read_texts
-    from kept.explore.page import refuse_page, static_page
-    from kept.explore.server import ExplorerServer
+    from kept.explorer.opening import open_explorer, read_texts
+    from kept.explorer.page import refuse_page, static_page
+    from kept.explorer.server import ExplorerServer
     from kg_loaders.disk.writing import write_text
 
     if output is not None:

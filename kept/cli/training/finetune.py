@@ -7,7 +7,7 @@ no torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -121,7 +121,7 @@ def finetune(
     track: Track = None,
     resume: Going = False,
     skip_damaged: Skipping = False,
-) -> None:
+) -> Any:
     """Fine-tune a method on a task and score it beside a baseline.
 
     Facts between the two entities of an example are never shown, and those of dev and test are
@@ -161,7 +161,7 @@ def finetune(
     }
     from kept.cli.training import finetune_run
 
-    finetune_run.run(
+    return finetune_run.run(
         {name: value for name, value in flags.items() if value is not None},
         settings or [],
         output=output,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -29,6 +30,7 @@ from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.heads.model import SPAN
 from kept.integrations.trackers import require_trackers
+from kept.results import Result
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
@@ -53,8 +55,8 @@ def run(
     resume: bool,
     skip_damaged: bool,
     track: Sequence[str] = (),
-) -> None:
-    """Train, score the model of the last step on dev and test, report the outcome."""
+) -> Result:
+    """Train, score the model of the last step on dev and test, return and print the outcome."""
     if config_file is None and not resume and _is_dev_wanted(flags, settings):
         beside = dev_beside(flags["train"])
         if beside is not None:
@@ -100,6 +102,10 @@ def run(
             write_environment(output, config)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
+    metrics = output / METRICS_FILE
+    has_scores = result.stopped == "finished" and metrics.is_file()
+    values = json.loads(metrics.read_text(encoding="utf-8")) if has_scores else {}
+    return Result(values=values | {"stopped": result.stopped}, folder=output)
 
 
 def dev_beside(train: Path) -> Path | None:

@@ -6,7 +6,6 @@ import hashlib
 import platform
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import requires, version
@@ -15,6 +14,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel
 
+from kept.cli.terminal import command_line
 from kg_loaders.disk.writing import write_json, write_text
 
 GUIDE, ENVIRONMENT = "README.md", "environment.json"
@@ -56,7 +56,7 @@ def write_environment(output: Path, config: BaseModel) -> None:
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
     told = {
-        "command": shlex.join(["kept", *sys.argv[1:]]),
+        "command": command_line(),
         "kept": version("kept"),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -89,7 +89,7 @@ def write_guide(output: Path, kg: object, commands: Sequence[str]) -> None:
         for name, place in places.items():
             command = command.replace(name, place)
         lines.append(command)
-    made = shlex.join(["kept", *sys.argv[1:]])
+    made = command_line()
     text = (
         f"# A run of kept\n\nMade by `{made}`.\n\n| file | what it is |\n|---|---|\n"
         + "\n".join(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,7 +38,7 @@ def predict(
         bool, typer.Option("--explain", help="Print the answer without each fact and each link.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Any:
     """Predict for one text with a fine-tuned run; the graph may have been edited since.
 
     The text is linked as `kept link` does. With --explain, each fact and each link is left out in
@@ -75,7 +75,7 @@ def predict(
             if as_json
             else _page(explanation)
         )
-        return
+        return explanation
     (labels,) = predictor.predict([example], kg)
     if choice:
         labels = tuple(choice[int(label) - 1] for label in labels)
@@ -83,6 +83,7 @@ def predict(
         echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
     else:
         echo(", ".join(labels) or "no answer is likely enough")
+    return labels
 
 
 def _page(explanation: Explanation) -> str:

@@ -97,7 +97,7 @@ def pretrain(
     track: Track = None,
     resume: Going = False,
     skip_damaged: Skipping = False,
-) -> None:
+) -> Any:
     """Pre-train a method on a host; a resumed run ends with the same weights.
 
     Ctrl-C stops after the current step, with a checkpoint.
@@ -130,7 +130,7 @@ def pretrain(
     }
     from kept.cli.training import pretrain_run
 
-    pretrain_run.run(
+    return pretrain_run.run(
         {name: value for name, value in flags.items() if value is not None},
         settings or [],
         output=output,

@@ -26,6 +26,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
+from kept.results import Result
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
@@ -50,8 +51,8 @@ def run(
     resume: bool,
     skip_damaged: bool,
     track: Sequence[str] = (),
-) -> None:
-    """Train and report the outcome."""
+) -> Result:
+    """Train, print and return the outcome."""
     begun = time.monotonic()
     if track:
         require_trackers(track)
@@ -72,6 +73,9 @@ def run(
             write_environment(output, config)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
+    losses = result.last.losses if result.last is not None else {}
+    values = {"stopped": result.stopped, "step": result.step, "losses": losses}
+    return Result(values=values, folder=output)
 
 
 def _train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -74,14 +75,16 @@ def run_folder(output: Path, *marks: str) -> Iterator[None]:
 
 @contextmanager
 def _held(output: Path, marks: tuple[str, ...]) -> Iterator[None]:
-    refuse_foreign(output, *marks)
-    output.mkdir(parents=True, exist_ok=True)
-    try:
-        with claim(output):
+    refuse_foreign(output, *marks)  # before folders above it are made
+    Path(os.path.realpath(output)).parent.mkdir(parents=True, exist_ok=True)
+    with claim(output):  # before the folder is made, or taken away: another run may be filling it
+        refuse_foreign(output, *marks)
+        output.mkdir(exist_ok=True)
+        try:
             yield
-    finally:
-        with suppress(OSError):  # it is not empty
-            output.rmdir()
+        finally:
+            with suppress(OSError):  # it is not empty
+                output.rmdir()
 
 
 def refuse_foreign(output: Path, *marks: str) -> None:

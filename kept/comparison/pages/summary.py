@@ -43,8 +43,14 @@ def summarise(
 ) -> Compared:
     """Rows and pairs of finished runs; a pair has the seeds that both sides have.
 
-    Raises EvaluationError where two runs answered different items.
+    Without a finished run there are no rows. Raises EvaluationError where two runs answered
+    different items.
     """
+    if not done:
+        return Compared(
+            experiment=runs.plan, rows=(), pairs=(), missing=tuple(missing),
+            left_out=dict(left_out or {}), baseline=None,
+        )  # fmt: skip
     judge, arms = Judge(runs), dict[Arm, dict[int, RunRecord]]()
     judge.require_same_items(done.values())
     for key, record in done.items():

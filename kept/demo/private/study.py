@@ -34,7 +34,7 @@ from kept.reading.cell import Budget, Cell, open_host
 from kept.training.config import RunConfig
 from kept.training.log import Reporter
 from kept.training.loop import train
-from kg_loaders.disk.writing import write_bytes
+from kg_loaders.disk.writing import claim, write_bytes
 
 FOLDER = "private"
 VERSION = 1
@@ -174,12 +174,13 @@ def run_private(
             cell = config.cell(condition, seed)
             is_first = condition == "true" and seed == first
             path = folder / FOLDER / f"{_key(cell, config, firm, is_first)}.json"
-            trained = _read(path)
-            if trained is None:
-                announce(f"{condition}, seed {seed}: running")
-                trained = _trained(firm, cell, config, is_first, opened(cell.budget), reporter)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_bytes(path, msgspec.json.format(msgspec.json.encode(trained), indent=1))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with claim(path.with_suffix(".running")):  # no two processes train one
+                trained = _read(path)
+                if trained is None:
+                    announce(f"{condition}, seed {seed}: running")
+                    trained = _trained(firm, cell, config, is_first, opened(cell.budget), reporter)
+                    write_bytes(path, msgspec.json.format(msgspec.json.encode(trained), indent=1))
             changes = changes or trained.changes
             right[condition].append([a == g for a, g in zip(trained.answers, gold, strict=True)])
             announce(f"{condition}, seed {seed}: accuracy {np.mean(right[condition][-1]):.3f}")

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.mentions import Link, LinkedText, Linker, require_texts
 from kept.finetuning.linking.questions import CandidateData, Question, questions_of, touch
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
@@ -108,6 +108,7 @@ class EBERTLinker:
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order."""
+        require_texts(texts)
         return self.disambiguate(self._candidates.link(texts))
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:

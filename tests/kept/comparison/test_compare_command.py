@@ -66,3 +66,15 @@ def test_a_report_without_runs_says_what_to_do(experiment_root: Path, tmp_path: 
     done = CliRunner().invoke(app, ["report", str(tmp_path), *flags])
     assert done.exit_code == 1
     assert "run kept compare" in done.output
+
+
+@pytest.mark.parametrize("methods", ["none", "kbert"])
+def test_a_comparison_without_a_finished_run_is_a_sentence(
+    experiment_root: Path, tmp_path: Path, methods: str
+) -> None:
+    flags = ["--task", str(experiment_root / "tiny.yaml"), "--data", str(experiment_root)]
+    flags += ["--methods", methods, "--seeds", "1", "--budget", "0", "-o", str(tmp_path / "runs")]
+    ended = CliRunner().invoke(app, ["compare", *flags])
+    assert ended.exit_code == 0, ended.output
+    assert "not finished; the same command resumes" in ended.output
+    assert not list((tmp_path / "runs").glob("tiny.*"))

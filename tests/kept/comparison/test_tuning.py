@@ -89,6 +89,10 @@ def test_halving_is_blind_to_which_knowledge_is_true(
     assert by_row == [10, 10]  # as many runs for none, with a second seed
     assert {seed for name, *_, seed in asked if name == "none"} == {0, 1}
     assert read_choices(with_plan, tmp_path) == found
+    tune(with_plan, root=tmp_path, folder=tmp_path, methods=["kbert"], controls=["shuffled"])
+    after = read_choices(with_plan, tmp_path)
+    assert after is not None
+    assert after.keys() == {"none", "ernie", "kbert"}, "another command's rows are kept"
     (path,) = (tmp_path / "tuning").glob("*.json")
     path.write_text("[]")
     with pytest.raises(CheckpointError, match="no choice of rates"):

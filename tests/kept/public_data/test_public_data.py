@@ -30,7 +30,7 @@ class Owner(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files, self.asked = dict(FILES), list[tuple[str, str]]()
         self.breaks_at: int | None = None
-        self.takes_ranges = True
+        self.takes_ranges, self.refuses_ranges, self.n_ranges_refused = True, False, 0
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -42,6 +42,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path.strip("/"), given))
         if content is None:
             self.send_error(404)
+            return
+        if given and self.server.refuses_ranges:
+            self.server.n_ranges_refused += 1
+            self.send_error(416)
             return
         start = 0
         if given and self.server.takes_ranges:
@@ -171,3 +175,17 @@ def test_the_hashes_are_those_of_the_files_here(data_root: Path) -> None:
     done = CliRunner().invoke(app, ["data", "check", "codex-s", "indications", "wnut17",
                                     "--data", str(data_root)])  # fmt: skip
     assert done.exit_code == 0, done.output
+
+
+def test_a_beginning_that_the_address_does_not_know_is_fetched_anew(
+    owner: Owner, sources: Path, tmp_path: Path
+) -> None:
+    owner.breaks_at = 20_000
+    (tmp_path / "data").mkdir()
+    assert run("get toy --accept", sources, tmp_path / "data").exit_code == 1
+    owner.breaks_at, owner.refuses_ranges = None, True
+    again = run("get toy --accept", sources, tmp_path / "data")
+    assert again.exit_code == 0, again.output
+    assert owner.n_ranges_refused == 1
+    packed = (tmp_path / "data" / "toy" / "train.txt.gz").read_bytes()
+    assert gzip.decompress(packed) == FILES["train.txt"]

@@ -12,7 +12,7 @@ from tiny_hosts import method_encoder
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from kept.auto import AutoEncoder
-from kept.explore.readers import method_readers
+from kept.explorer.readers import method_readers
 from kept.kge.scorers import make_scorer
 from kept.kge.splits import Splits
 from kept.linking.linkers import LinkerSettings, open_linker

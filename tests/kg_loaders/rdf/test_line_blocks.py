@@ -60,10 +60,37 @@ EDITS = st.tuples(
     st.integers(0, 3),
     st.sampled_from(["", " ", ".", "<", ">", '"', "\\", "#", "\r", "@", "_:", "é", "\0", "> <"]),
 ).map(lambda e: e[0][: e[1]] + e[3] + e[0][e[1] + e[2] :])
-LINES = st.one_of(STATEMENTS, EDITS, st.sampled_from([FACT, "", "# c", " \t", FACT + "\r", "\r"]))
+OWL = "http://www.w3.org/2002/07/owl#"
+XL = "http://www.w3.org/2008/05/skos-xl#"
+WD = "http://www.wikidata.org/"
+WIKIBASE = "http://wikiba.se/ontology#"
+NODES = ("<u:x>", "<u:y>", "<u:p>", "_:b", "_:c", "<http://a.b/.well-known/genid/b>",
+         f"<{WD}entity/P1>", f"<{WD}entity/Q1>", "<u:e/entity/P2>")  # fmt: skip
+TOGETHER = st.tuples(
+    st.sampled_from(NODES),
+    st.sampled_from([
+        f"<{OWL}onProperty>", f"<{OWL}someValuesFrom>", f"<{OWL}intersectionOf>",
+        f"<{OWL}deprecated>", "<http://www.geneontology.org/formats/oboInOwl#is_obsolete>",
+        f"<{RDFS}subClassOf>", f"<{XL}prefLabel>", f"<{XL}altLabel>", f"<{XL}literalForm>",
+        f"<{WIKIBASE}directClaim>", f"<{WIKIBASE}claim>", f"<{LABEL}>", f"<{RDF_TYPE}>", "<u:p>",
+        f"<{WD}prop/direct/P1>", f"<{WD}prop/P1>", "<u:e/prop/direct/P2>",
+        f"<{RDF_TYPE.removesuffix('type')}first>", f"<{RDF_TYPE.removesuffix('type')}rest>",
+    ]),
+    st.sampled_from([
+        *NODES, '"true"', '"one"@en', '"one"@en-us', f"<{XL}Label>", f"<{OWL}DeprecatedClass>",
+        "<http://www.geneontology.org/formats/oboInOwl#ObsoleteClass>", f"<{WD}prop/direct/P1>",
+        f"<{WD}prop/P1>", '""',
+    ]),
+).map(lambda terms: " ".join((*terms, ".")))  # fmt: skip
+"""Statements that say something with others of the file."""
+LINES = st.one_of(
+    STATEMENTS, EDITS, TOGETHER, TOGETHER, TOGETHER,
+    st.sampled_from([FACT, "", "# c", " \t", FACT + "\r", "\r"]),
+)  # fmt: skip
 OPTIONS: Sequence[dict[str, Any]] = (
     {}, {"types": "both"}, {"types": "text", "languages": ["en"]}, {"relation_prefixes": ["u:p"]},
     {"prefixes": {"http://a.b/": "", "u:": "v:", "u:x": ""}},
+    {"prefixes": {f"{WD}entity/": "", f"{WD}prop/direct/": ""}},
 )  # fmt: skip
 
 
@@ -87,7 +114,7 @@ def outcome(reader: Any, path: Path, **options: Any) -> list[object]:
 
 @settings(deadline=None)
 @given(
-    st.lists(LINES, min_size=1, max_size=8), st.sampled_from(["nt", "nq"]),
+    st.lists(LINES, min_size=1, max_size=12), st.sampled_from(["nt", "nq"]),
     st.sampled_from(OPTIONS), st.sampled_from(["\n", "", "\r\n"]),
 )  # fmt: skip
 @example([FACT, 'x"', FACT], "nt", {}, "\n")

@@ -107,6 +107,22 @@ def test_another_graph_is_added(kg: Path, rome: KnowledgeGraph, tmp_path: Path) 
     assert [mention["entity"] for mention in json.loads(found)["mentions"]] == ["Q90", "Q220"]
 
 
+def test_an_addition_keeps_what_another_process_added_meanwhile(
+    kg: Path, rome: KnowledgeGraph, tmp_path: Path
+) -> None:
+    """Both opened the index before either added; the second sees what the first one wrote."""
+    oslo = graph_from_records([Text("Q585", TextKind.LABEL, "Oslo", "en")])
+    run("index", kg, "-o", tmp_path / "index", "--fuzzy")
+    first, second = LinkIndex.open(tmp_path / "index"), LinkIndex.open(tmp_path / "index")
+    first.add(rome)
+    both = second.add(oslo)
+    assert {"Rome", "Oslo", "Paris"} <= {
+        name for name in ("Rome", "Oslo", "Paris") if both.names.find(name)
+    }
+    assert both.fuzzy is not None
+    assert len(both.fuzzy.graph_hashes) == 3
+
+
 def test_counts_make_priors(kg: Path, small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     gold = [LinkedText("Paris", (gold_link(0, 5, "Q830149"),))] * 500
     write_jsonl(gold, tmp_path / "gold.jsonl")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import ConfigError, KeptError
-from kept.explore.explorer import Explorer
-from kept.explore.questions import MAX_TEXT, Question
+from kept.explorer.explorer import Explorer
+from kept.explorer.questions import MAX_TEXT, Question
 from kept.graphs.drawing.draw import asset as drawing_asset
 from kept.graphs.drawing.draw import safe
 from kept.report.page import is_kept_page

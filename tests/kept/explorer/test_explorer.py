@@ -15,11 +15,11 @@ from entity_linking import RelationExample
 from entity_linking.annotations import read_jsonl
 from kept.cli import app
 from kept.errors import ConfigError
-from kept.explore.changes import changed_graph
-from kept.explore.explorer import Explorer
-from kept.explore.opening import read_texts
-from kept.explore.page import static_page
-from kept.explore.questions import Change, Choice, NameQuestion, Question
+from kept.explorer.changes import changed_graph
+from kept.explorer.explorer import Explorer
+from kept.explorer.opening import read_texts
+from kept.explorer.page import static_page
+from kept.explorer.questions import Change, Choice, NameQuestion, Question
 from kept.finetuning.predictor import Predictor
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph

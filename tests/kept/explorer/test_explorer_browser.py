@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from entity_linking import RelationExample
 from kept.cli import app
-from kept.explore.explorer import Explorer
-from kept.explore.page import static_page
-from kept.explore.server import ExplorerServer
+from kept.explorer.explorer import Explorer
+from kept.explorer.page import static_page
+from kept.explorer.server import ExplorerServer
 
 PROGRAM = find_chromium()
 pytestmark = [

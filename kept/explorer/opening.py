@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kept.errors import ConfigError
-from kept.explore.explorer import Explorer
-from kept.explore.questions import MAX_TEXT
-from kept.explore.readers import method_readers, run_reader
+from kept.explorer.explorer import Explorer
+from kept.explorer.questions import MAX_TEXT
+from kept.explorer.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
 from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
 

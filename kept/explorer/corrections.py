@@ -11,7 +11,7 @@ import msgspec
 from entity_linking.annotations import gold_link, to_json
 from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError
-from kg_loaders.disk.writing import WAIT_SECONDS, write_lines
+from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
 
 class _Line(msgspec.Struct):
@@ -25,18 +25,19 @@ def record(path: Path, text: str, choices: Mapping[tuple[int, int], str | None])
     """Put the gold links of `text` into the file at `path`; returns its numbers of texts and links.
 
     The line of the same text is replaced, any other stays byte for byte; a text without choices has
-    no line. The file is whole at every moment. Raises `ConfigError` where a line is no annotation,
+    no line. The file is whole at every moment, and several processes may record into it: each reads
+    it under the lock under which it writes. Raises `ConfigError` where a line is no annotation,
     and `WriteError`.
     """
-    lines = _lines(path)
     links = tuple(gold_link(*place, entity) for place, entity in sorted(choices.items()))
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     ours = to_json(LinkedText(text, links, name))
-    kept = [(line, parsed) for line, parsed in lines if parsed.text != text]
-    n_links = sum(len(parsed.mentions) for _, parsed in kept) + len(links)
-    whole = [line for line, _ in kept] + ([ours] if links else [])
-    write_lines(path, (line + b"\n" for line in whole), force=True, wait=WAIT_SECONDS)
-    return len(whole), n_links
+    with whole_file(path, force=True, wait=WAIT_SECONDS) as part:  # read under the writer's lock
+        others = [(line, parsed) for line, parsed in _lines(path) if parsed.text != text]
+        lines = [line for line, _ in others] + ([ours] if links else [])
+        part.write_bytes(b"".join(line + b"\n" for line in lines))
+    n_links = sum(len(parsed.mentions) for _, parsed in others) + len(links)
+    return len(lines), n_links
 
 
 def _lines(path: Path) -> list[tuple[bytes, _Line]]:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from hostile_world import HOSTILE, TEXT, served
 
-from kept.explore.explorer import Explorer
-from kept.explore.opening import open_explorer
-from kept.explore.server import CALLS, ExplorerServer, Limits
+from kept.explorer.explorer import Explorer
+from kept.explorer.opening import open_explorer
+from kept.explorer.server import CALLS, ExplorerServer, Limits
 from kg_loaders import Text, TextKind, Triple, graph_from_records
 
 JSON = {"Content-Type": "application/json"}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kept.controls.shuffles import shuffle_objects
 from kept.errors import ConfigError
-from kept.explore.questions import Change
+from kept.explorer.questions import Change
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from kg_loaders.records import TextKind

@@ -20,10 +20,10 @@ from entity_linking.explain import explain
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.pipeline import Pipeline
 from kept.errors import ConfigError
-from kept.explore.changes import changed_graph
-from kept.explore.corrections import record
-from kept.explore.questions import NameQuestion, Question
-from kept.explore.readers import Reader, cut, names_of, with_choices
+from kept.explorer.changes import changed_graph
+from kept.explorer.corrections import record
+from kept.explorer.questions import NameQuestion, Question
+from kept.explorer.readers import Reader, cut, names_of, with_choices
 from kg_loaders import KnowledgeGraph
 
 N_CANDIDATES = 12

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import MissingExtraError
-from kept.explore.explorer import Explorer
-from kept.explore.opening import open_explorer, read_texts
-from kept.explore.page import framed_page
-from kept.explore.questions import read_question
-from kept.explore.server import CALLS, FAILURES, Limits
+from kept.explorer.explorer import Explorer
+from kept.explorer.opening import open_explorer, read_texts
+from kept.explorer.page import framed_page
+from kept.explorer.questions import read_question
+from kept.explorer.server import CALLS, FAILURES, Limits
 
 try:
     import anywidget

@@ -23,9 +23,9 @@ from typing import Any
 
 from entity_linking.errors import LinkingError
 from kept.errors import KeptError
-from kept.explore.explorer import Explorer
-from kept.explore.page import live_page
-from kept.explore.questions import NameQuestion, Question, read_question
+from kept.explorer.explorer import Explorer
+from kept.explorer.page import live_page
+from kept.explorer.questions import NameQuestion, Question, read_question
 from kg_loaders.errors import KgError
 
 HOST = "127.0.0.1"

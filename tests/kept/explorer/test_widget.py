@@ -11,12 +11,12 @@ import pytest
 from chromium import Chromium, find_chromium
 from hostile_world import TEXT
 
-from kept.explore.explorer import Explorer
-from kept.explore.questions import Question
+from kept.explorer.explorer import Explorer
+from kept.explorer.questions import Question
 
 pytest.importorskip("anywidget", reason="the extra notebook is not installed")
 
-from kept.explore.widget import ExplorerWidget, explore
+from kept.explorer.widget import ExplorerWidget, explore
 
 PROGRAM = find_chromium()
 

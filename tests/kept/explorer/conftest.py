@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hostile_world import hostile_graph, served
 
-from kept.explore.explorer import Explorer
-from kept.explore.opening import open_explorer
-from kept.explore.server import ExplorerServer
+from kept.explorer.explorer import Explorer
+from kept.explorer.opening import open_explorer
+from kept.explorer.server import ExplorerServer
 
 
 @pytest.fixture(scope="module")

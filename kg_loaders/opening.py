@@ -1,0 +1,198 @@
+"""A graph from whatever a person has at hand: a folder, a file, a data frame, a networkx graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kg_loaders.errors import SourceError
+from kg_loaders.formats.tables.columns_by_name import places_of
+from kg_loaders.records import Record, Text, TextKind, Triple
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
+    from kg_loaders.build import Source
+    from kg_loaders.store import KnowledgeGraph
+
+Files = str | Path | Sequence[str | Path]
+EDGE_NAMES = ("relation", "predicate", "label", "type", "key")
+"""Attributes of networkx edges that name the relation; the first one that an edge has counts."""
+TEXT_COLUMNS = {
+    "labels": (("label", "description"), False),
+    "aliases": (("alias", "count"), False),
+    "descriptions": (("description",), False),
+    "types": (("type",), False),
+    "relation_labels": (("label", "description"), True),
+}
+"""The columns of files of texts behind the identifier, and whether they are of relations."""
+
+
+def open_graph(
+    path: str | Path | KnowledgeGraph,
+    *,
+    format: str | None = None,
+    labels: Files = (),
+    aliases: Files = (),
+    descriptions: Files = (),
+    types: Files = (),
+    relation_labels: Files = (),
+    language: str = "en",
+    **options: Any,
+) -> KnowledgeGraph:
+    """Return the graph in a folder of `kept kg build`, or read from any file that it reads.
+
+    `labels` and the other files of texts are TSV: an identifier, then the text. `format` and
+    `options` are those of the reader (`kg_loaders.build.FORMATS`). A graph is returned as it is.
+    Raises `StoreError`, `SourceError` or `DamageError`; for reports of damage use
+    `kg_loaders.load`.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = Path(folder.name) / "triples.tsv"
+    >>> _ = file.write_text("Ada\\tborn in\\tLondon\\n")
+    >>> open_graph(file).facts("Ada")
+    [('Ada', 'born in', 'London')]
+    >>> folder.cleanup()
+    """
+    from kg_loaders.build import Source, load
+    from kg_loaders.store import KnowledgeGraph
+
+    if isinstance(path, KnowledgeGraph):
+        return path
+    texts = {
+        "labels": labels, "aliases": aliases, "descriptions": descriptions, "types": types,
+        "relation_labels": relation_labels,
+    }  # fmt: skip
+    further = [
+        source for kind, files in texts.items() for source in text_sources(kind, files, language)
+    ]
+    place = Path(path)
+    is_folder = (place / "manifest.json").is_file() or (place.is_dir() and format is None)
+    if is_folder and not further and not options and not _is_wordnet(place):
+        return KnowledgeGraph.open(place)
+    graph, _ = load([Source(place, format, options), *further])
+    return graph
+
+
+def _is_wordnet(place: Path) -> bool:
+    return (place / "data.noun").is_file()
+
+
+def text_sources(kind: str, files: Files, language: str = "en") -> list[Source]:
+    """Return the sources of files of texts; `kind` is a key of `TEXT_COLUMNS`."""
+    from kg_loaders.build import Source
+
+    columns, is_relation = TEXT_COLUMNS[kind]
+    options = {"columns": columns, "language": language, "is_relation": is_relation}
+    paths = [files] if isinstance(files, str | Path) else files
+    return [Source(Path(path), "texts", options) for path in paths]
+
+
+def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
+    """Return the graph of a networkx graph's edges; an undirected edge is a triple each way.
+
+    The relation is an edge's `relation`, `predicate`, `label`, `type` or, of a multigraph, its key;
+    `SourceError` names an edge without any. Nodes are identifiers by `str`; their `label`, `type`
+    and `description` are texts.
+
+    >>> import networkx as nx
+    >>> edges = nx.DiGraph()
+    >>> edges.add_edge("Ada", "London", relation="born in")
+    >>> from_networkx(edges).facts("Ada")
+    [('Ada', 'born in', 'London')]
+    """
+    from kg_loaders.build import graph_from_records
+
+    return graph_from_records(_networkx_records(graph), sources=("networkx",))
+
+
+def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
+    kinds = {"label": TextKind.LABEL, "type": TextKind.TYPE, "description": TextKind.DESCRIPTION}
+    for node, attributes in graph.nodes(data=True):
+        for name, kind in kinds.items():
+            if (value := attributes.get(name)) is not None and str(value) != str(node):
+                yield Text(str(node), kind, str(value))
+    edges: Iterable[tuple[Any, Any, dict[str, Any]]] = graph.edges(data=True)
+    if graph.is_multigraph():
+        multigraph: Any = graph
+        keyed = multigraph.edges(keys=True, data=True)
+        edges = ((h, t, {"key": key, **data}) for h, t, key, data in keyed)
+    for head, tail, attributes in edges:
+        relation = _edge_relation(head, tail, attributes)
+        yield Triple(str(head), relation, str(tail))
+        if (label := attributes.get("label")) is not None and str(label) != relation:
+            yield Text(relation, TextKind.LABEL, str(label), is_relation=True)
+        if not graph.is_directed() and head != tail:
+            yield Triple(str(tail), relation, str(head))
+
+
+def _edge_relation(head: Any, tail: Any, attributes: Mapping[str, Any]) -> str:
+    named = (attributes[name] for name in EDGE_NAMES if attributes.get(name) is not None)
+    relation = next((each for each in named if isinstance(each, str) and each), None)
+    if relation is None:
+        raise SourceError(
+            f"the edge {head!r} → {tail!r} names no relation: it has {dict(attributes)}; give each "
+            f"edge one of {', '.join(EDGE_NAMES[:4])}, as in add_edge(a, b, relation='knows')"
+        )
+    return relation
+
+
+def from_pandas(
+    frame: pd.DataFrame,
+    *,
+    head: str | None = None,
+    relation: str | None = None,
+    tail: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> KnowledgeGraph:
+    """Return the graph of a data frame's rows.
+
+    The columns are `head`, `relation` and `tail`, or known by their names (such as subject,
+    predicate, object); three columns with other names are taken in this order only if they are
+    named. `labels` are names of identifiers. `SourceError` for missing columns and empty cells.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"subject": ["Ada"], "predicate": ["born in"], "object": ["London"]})
+    >>> from_pandas(rows).facts("Ada")
+    [('Ada', 'born in', 'London')]
+    """
+    from kg_loaders.store import KnowledgeGraph
+
+    columns = _named_columns([str(each) for each in frame.columns], (head, relation, tail))
+    parts = [frame[frame.columns[place]] for place in columns]
+    for part in parts:
+        if part.isna().any():
+            row = int(part.isna().to_numpy().argmax())
+            raise SourceError(
+                f"row {row} of the data frame has no {part.name!r}; leave such rows out: "
+                "frame.dropna()"
+            )
+    rows = zip(*(part.astype(str).tolist() for part in parts), strict=True)
+    return KnowledgeGraph.from_triples(rows, labels)
+
+
+def _named_columns(
+    columns: Sequence[str], names: tuple[str | None, str | None, str | None]
+) -> tuple[int, ...]:
+    """The places of head, relation and tail."""
+    unknown = [name for name in names if name is not None and name not in columns]
+    if unknown:
+        raise SourceError(
+            f"the data frame has no column {unknown[0]!r}; it has {', '.join(columns)}"
+        )
+    if all(name is not None for name in names):
+        return tuple(columns.index(str(name)) for name in names)
+    known = places_of(columns)
+    if known is None:
+        raise SourceError(
+            f"which columns of {', '.join(columns)} are head, relation and tail? Say so: "
+            "from_pandas(frame, head='…', relation='…', tail='…')"
+        )
+    chosen = [known[i] if name is None else columns.index(name) for i, name in enumerate(names)]
+    return tuple(chosen)
+
+
+__all__ = ["from_networkx", "from_pandas", "open_graph", "text_sources"]

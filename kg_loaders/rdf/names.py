@@ -1,0 +1,110 @@
+"""The RDF predicates whose literals are texts of a graph: labels, aliases and descriptions.
+
+Vocabularies name the same thing differently: RDFS and SKOS, SKOS-XL (whose labels are resources of
+their own, see `kg_loaders.rdf.structures`), OBO's ontologies, Dublin Core, FOAF, schema.org,
+GeoNames, MADS, and Neo4j's export to RDF (n10s). Others are named with `--names IRI=KIND`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from kg_loaders.errors import SourceError
+from kg_loaders.records import TextKind
+
+RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+SKOS_XL = "http://www.w3.org/2008/05/skos-xl#"
+OBO_IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
+OBO = "http://purl.obolibrary.org/obo/"
+DC_TERMS = "http://purl.org/dc/terms/"
+DC_ELEMENTS = "http://purl.org/dc/elements/1.1/"
+FOAF = "http://xmlns.com/foaf/0.1/"
+GEONAMES = "http://www.geonames.org/ontology#"
+MADS = "http://www.loc.gov/mads/rdf/v1#"
+DOAP = "http://usefulinc.com/ns/doap#"
+SCHEMA_ORG = ("http://schema.org/", "https://schema.org/")
+NEO4J = ("neo4j://graph.schema#", "neo4j://vocabulary#")
+"""The starts of the names of properties in n10s' exports, in its version 5 and before."""
+
+_LABELS = (
+    f"{RDFS}label", f"{SKOS}prefLabel", f"{SKOS_XL}prefLabel", f"{SKOS_XL}literalForm",
+    f"{DC_TERMS}title", f"{DC_ELEMENTS}title", f"{FOAF}name", f"{GEONAMES}name",
+    f"{MADS}authoritativeLabel", f"{DOAP}name",
+    *(f"{start}name" for start in (*SCHEMA_ORG, *NEO4J)),
+    *(f"{start}{name}" for start in NEO4J for name in ("label", "title")),
+)  # fmt: skip
+_ALIASES = (
+    f"{SKOS}altLabel", f"{SKOS}hiddenLabel", f"{SKOS_XL}altLabel", f"{SKOS_XL}hiddenLabel",
+    *(f"{OBO_IN_OWL}has{kind}Synonym" for kind in ("", "Exact", "Narrow", "Broad", "Related")),
+    f"{OBO}IAO_0000111", f"{OBO}IAO_0000118", f"{DC_TERMS}alternative", f"{FOAF}nick",
+    *(f"{GEONAMES}{name}Name" for name in ("alternate", "official", "short", "colloquial",
+                                          "historical")),
+    f"{MADS}variantLabel",
+    *(f"{start}{name}" for start in SCHEMA_ORG for name in ("alternateName", "legalName")),
+    *(f"{start}{name}" for start in NEO4J for name in ("alias", "aliases", "synonym", "synonyms")),
+)  # fmt: skip
+_DESCRIPTIONS = (
+    f"{RDFS}comment", f"{SKOS}definition", f"{OBO}IAO_0000115", f"{DC_TERMS}description",
+    f"{DC_TERMS}abstract", f"{DC_ELEMENTS}description", "http://dbpedia.org/ontology/abstract",
+    f"{DOAP}shortdesc", f"{DOAP}description",
+    *(f"{start}{name}" for start in SCHEMA_ORG for name in ("description",
+                                                            "disambiguatingDescription")),
+    *(f"{start}description" for start in NEO4J),
+)  # fmt: skip
+
+TEXT_PREDICATES: Mapping[str, TextKind] = MappingProxyType(
+    {
+        **dict.fromkeys(_LABELS, TextKind.LABEL),
+        **dict.fromkeys(_ALIASES, TextKind.ALIAS),
+        **dict.fromkeys(_DESCRIPTIONS, TextKind.DESCRIPTION),
+    }
+)
+_KINDS: Mapping[str, TextKind | None] = {
+    "label": TextKind.LABEL,
+    "alias": TextKind.ALIAS,
+    "description": TextKind.DESCRIPTION,
+    "none": None,
+}
+_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|\\^`]+")
+
+
+def text_predicates(
+    names: Mapping[str, str | TextKind | None] | Iterable[str] = (),
+    base: Mapping[str, TextKind] = TEXT_PREDICATES,
+) -> dict[str, TextKind]:
+    """Return `base` with the predicates in `names`: a mapping, or texts `IRI=KIND`.
+
+    KIND is label, alias or description; none takes a predicate out of `base`. Raises `SourceError`
+    for what is no absolute IRI and for another kind.
+
+    >>> len(text_predicates(["http://a.example/called=alias"])) - len(TEXT_PREDICATES)
+    1
+    """
+    if not isinstance(names, Mapping):
+        names = dict(_split(text) for text in names)
+    predicates = dict(base)
+    for iri, kind in names.items():
+        if not _IRI.fullmatch(iri):
+            raise SourceError(
+                f"names: {iri!r} is no absolute IRI; write it in full, as in "
+                f"{RDFS}label=label (prefixes of a file are not known here)"
+            )
+        if isinstance(kind, str) and kind not in _KINDS:
+            raise SourceError(f"names: {kind!r} is none of {', '.join(_KINDS)} (for {iri})")
+        kind = _KINDS[kind] if isinstance(kind, str) else kind
+        if kind is None:
+            predicates.pop(iri, None)
+        else:
+            predicates[iri] = TextKind(kind)
+    return predicates
+
+
+def _split(text: str) -> tuple[str, str]:
+    iri, equals, kind = text.rpartition("=")
+    if not equals:
+        raise SourceError(f"names: {text!r} has no =; write IRI=KIND, KIND one of "
+                          f"{', '.join(_KINDS)}")  # fmt: skip
+    return iri.strip("<>"), kind.strip().lower()
