@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from entity_linking import DictionaryLinker, LinkedText
     from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
-    from kept.commands import ask, compare, complete, finetune, predict, pretrain, probe
+    from kept.commands import ask, compare, complete, finetune, fit, predict, pretrain, probe
     from kept.datasets.example import question
     from kept.encoders.colake import CoLAKE
     from kept.explorer.live import explore
     from kept.finetuning.predictor import Predictor
-    from kept.fitting.python import fit
     from kept.graphs.builder import BuilderConfig
     from kept.graphs.drawing.draw import draw_html
     from kept.graphs.exchange import kg_to_dgl, kg_to_networkx, kg_to_pandas, kg_to_pyg
@@ -54,7 +53,7 @@ _PLACES = {
     "draw_html": "kept.graphs.drawing.draw",
     "explore": "kept.explorer.live",
     "finetune": "kept.commands",
-    "fit": "kept.fitting.python",
+    "fit": "kept.commands",
     "generator": "kept.randomness",
     "kg_to_dgl": "kept.graphs.exchange",
     "kg_to_networkx": "kept.graphs.exchange",

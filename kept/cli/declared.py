@@ -1,7 +1,7 @@
 """Commands whose options are the fields of one pydantic model, as those of `kept.fit` are.
 
 A field is an option: its annotation the type, its description the help, its bounds those of the
-number. So a command and the Python function beside it cannot drift apart.
+number. `kept.commands` makes the Python function of the same declaration.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Declared:
     """
 
     def __init__(
-        self, model: str, run: Callable[[Any], None], *, arguments: Sequence[str] = ()
+        self, model: str, run: Callable[[Any], Any], *, arguments: Sequence[str] = ()
     ) -> None:
         self._place, self._run, self._arguments = model, run, tuple(arguments)
         self.__name__, self.__doc__ = run.__name__, run.__doc__
         self.__module__ = run.__module__
 
-    def __call__(self, **values: Any) -> None:
+    def __call__(self, **values: Any) -> Any:
         given = {name: value for name, value in values.items() if value is not None}
-        self._run(self.model.read(None, given))
+        return self._run(self.model.read(None, given))
 
     @property
     def model(self) -> type[RunConfig]:

@@ -22,6 +22,7 @@ class FitOptions(RunConfig):
     data: Path = Field(description="Labelled texts: CSV, TSV or JSON lines with a header.")
     kg: Path = Field(description="Folder of the knowledge graph.")
     output: Path = Field(
+        Path("runs/fit"),
         json_schema_extra={"short": "-o"},
         description="Folder of the run; the same command resumes one that was interrupted.",
     )

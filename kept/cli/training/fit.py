@@ -8,9 +8,10 @@ from kept.cli.declared import Declared
 
 if TYPE_CHECKING:
     from kept.fitting.options import FitOptions
+    from kept.results import Result
 
 
-def fit(options: FitOptions) -> None:
+def fit(options: FitOptions) -> Result:
     """Train a model on your labelled texts over your graph, and say whether the graph helps.
 
     Finds out the task from the columns (text and label; mention, or start and end; head and tail;
@@ -22,7 +23,7 @@ def fit(options: FitOptions) -> None:
     """
     from kept.cli.training import fit_run
 
-    fit_run.run(options)
+    return fit_run.run(options)
 
 
 fit_command = Declared("kept.fitting.options:FitOptions", fit, arguments=("data",))

@@ -10,6 +10,7 @@ from kept.cli.terminal import echo
 from kept.cli.training.guide import write_environment, write_guide
 from kept.fitting.options import FitOptions
 from kept.fitting.run import fit
+from kept.results import Result
 
 GOES_ON = (
     'kept predict RUN "A text." --kg KG --explain',
@@ -18,8 +19,8 @@ GOES_ON = (
 )
 
 
-def run(options: FitOptions) -> None:
-    """Fit, and print the scores on test and the verdict."""
+def run(options: FitOptions) -> Result:
+    """Fit, and print the scores on test and the verdict; return what `fit.json` holds."""
     disable_progress_bar()
     begun = time.monotonic()
 
@@ -33,3 +34,4 @@ def run(options: FitOptions) -> None:
         echo(f"{name}: {score:.3f} on test")
     echo(f"model: {result.method}, in {options.output}")
     echo(result.verdict)
+    return Result(values=result.as_json(), folder=options.output)

@@ -20,7 +20,7 @@ from kept.fitting.run import fit
 from kept.fitting.search import Candidate
 from kg_loaders.errors import ExistsError
 
-TINY = {"methods": "words", "budget": 0.001, "quiet": True}
+TINY = {"methods": "words", "budget": 0.001}
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def place(tmp_path: Path) -> Path:
 def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, host: Path) -> None:
     world = WORLDS[name](40, 0)
     kg, data = world.write(tmp_path)
-    result = kept.fit(data, kg, tmp_path / "run", host=str(host), **TINY)
-    assert result.kind == {"relations": "relation"}.get(name, "mention")
+    result = kept.fit(data, kg=kg, output=tmp_path / "run", host=str(host), **TINY)
+    assert result["kind"] == {"relations": "relation"}.get(name, "mention")
     stored = json.loads((tmp_path / "run/fit.json").read_text(encoding="utf-8"))
-    assert stored["scores"] == result.scores
-    assert set(result.scores) >= {"chosen", "none", "majority"}
-    assert str(result.verdict) == str(result)
+    assert stored["scores"] == result["scores"]
+    assert set(stored["scores"]) >= {"chosen", "none", "majority"}
+    assert stored["verdict"]["verdict"][1:] in repr(result)
     assert not (tmp_path / "run/search").exists()
     predictor = Predictor.from_pretrained(tmp_path / "run")
     columns = dict(zip(world.columns, world.rows[0], strict=True))
@@ -103,18 +103,12 @@ def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) 
 
 def test_all_faults_of_a_call_are_named_at_once(place: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        kept.fit(place / "data.csv", place / "kg", place / "run", budgett=1, linker="best")
-    assert "budgett" in str(caught.value)
+        kept.fit(place / "data.csv", kg=place / "kg", linker="best", budget=-1.0)
+    assert "budget" in str(caught.value)
     assert "linker" in str(caught.value)
-
-
-def test_a_graph_in_memory_needs_a_folder(place: Path) -> None:
-    graph = WORLDS["roles"](40, 0).graph
-    with pytest.raises(ConfigError, match=r"graph.save\("):
-        kept.fit(place / "data.csv", graph, place / "run")
 
 
 def test_too_few_examples_are_refused_with_a_remedy(place: Path) -> None:
     (place / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="give more rows"):
-        kept.fit(place / "few.csv", place / "kg", place / "run")
+        kept.fit(place / "few.csv", kg=place / "kg", output=place / "run")
