@@ -109,9 +109,11 @@ def choose(
     survivors = search.better_half()
     if not any(search.is_solved(each.candidate.method) for each in search.scored()):
         longer = steps * GROWTH
-        for factor in FACTORS:
-            for name in survivors:
-                search.trial(Candidate(name, factor), longer)
+        for candidate in [Candidate(name, factor) for factor in FACTORS for name in survivors]:
+            if search.seconds + GROWTH * search.seconds_of(candidate.method) > seconds:
+                announce("the budget for choosing is used up; a longer one tries more rates")
+                break
+            search.trial(candidate, longer)
     return search.choice()
 
 
@@ -151,6 +153,15 @@ class _Search:
             outcome = trial.error or f"{trial.score:.3f} on dev"
             self.announce(f"{candidate}: {outcome} ({steps} steps, {trial.seconds:.0f} s)")
         return self.trials[candidate, steps]
+
+    @property
+    def seconds(self) -> float:
+        """What all trials took."""
+        return sum(trial.seconds for trial in self.trials.values())
+
+    def seconds_of(self, method: str) -> float:
+        """What the first trial of a method took."""
+        return next(t.seconds for t in self.trials.values() if t.candidate.method == method)
 
     def scored(self) -> list[Trial]:
         return [trial for trial in self.trials.values() if not trial.error]

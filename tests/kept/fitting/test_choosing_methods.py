@@ -80,6 +80,12 @@ def test_a_short_budget_tries_the_first_methods_and_says_which_it_left_out() -> 
     assert any("kbert, colake" in line for line in lines)
 
 
+def test_further_rates_are_tried_only_within_the_time() -> None:
+    log: list[Candidate] = []
+    choose(["words"], runner({"none": 10, "words": 20}, 5.0, log), seconds=11)
+    assert log == [Candidate("none"), Candidate("words")]
+
+
 @pytest.mark.parametrize("seconds", [0.001, 1.0, 1000.0])
 def test_steps_are_within_bounds_whatever_the_time(seconds: float) -> None:
     steps: list[int] = []
