@@ -34,11 +34,13 @@ from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
 from kept.datasets.class_labels import classes_of, warnings_of
 from kept.datasets.formats import (
+    FORMATS,
     TASKS,
     TaskExample,
     for_training,
     hold_out,
     read_examples,
+    require_task,
     some_of,
 )
 from kept.encoders.base import KnowledgeEncoder
@@ -314,6 +316,9 @@ def read_sets(
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
+    if FORMATS[config.format].also:
+        for name, examples in sets.items():
+            require_task(examples, config.task, getattr(config, name) or config.train)
     if config.leave_out:
         out = set(config.leave_out)
         sets = {n: [e for e in members if out.isdisjoint(e.labels)] for n, members in sets.items()}
@@ -350,12 +355,12 @@ def _linked(
     changed = list(examples)
     for i, (example, text) in enumerate(zip(examples, texts, strict=True)):
         if text is not example.linked:
-            pair = example.pair or (_pair(text.links, example.targets) if has_pairs else None)
+            pair = example.pair or (pair_of(text.links, example.targets) if has_pairs else None)
             changed[i] = dataclasses.replace(example, linked=text, pair=pair)
     return changed
 
 
-def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+def pair_of(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
     """The entities of the first link that touches the head, and the tail; None without both."""
     ends = [
         next((k.entity for k in links if k.entity and touch(k.mention, target)), None)
