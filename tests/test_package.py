@@ -25,6 +25,7 @@ FLOORS = (
     (
         "batches",
         "model_files",
+        "model_settings",
         "options",
         "packaged",
         "plotting",
