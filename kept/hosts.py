@@ -150,7 +150,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         if is_there(name) and str(name_or_path) not in PACKAGED:  # which are known by their hash
             verify_model(name)
         elif not is_there(name):
-            _require_sane_of_hub(name, safely["local_files_only"], options.get("revision"))
+            _require_sane_of_hub(name, bool(safely["local_files_only"]), options.get("revision"))
         if kind is not AutoTokenizer and is_adapter(name):
             return _open_adapter(kind, Path(name), options)
         opened = kind.from_pretrained(name, **safely, **options)

@@ -21,9 +21,10 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "outputs", "randomness"),
+    ("bounds", "csv_text", "errors", "outputs", "randomness", "values"),
     (
         "batches",
+        "host_facts",
         "model_files",
         "model_settings",
         "options",
@@ -43,7 +44,7 @@ FLOORS = (
     ("controls", "pretraining"),
     ("auto",),
     ("extending", "finetuning", "integrations", "probing"),
-    ("reading", "report"),
+    ("fitting", "reading", "report"),
     ("comparison",),
     ("completion", "texts"),
     ("demo", "explorer"),

@@ -309,7 +309,11 @@ def _n_in_all(task: Task) -> int:
     """The statements of a document with those that have no absolute IRI."""
     stream = Stream(_json_blocks(task))
     format = ox.RdfFormat.JSON_LD
-    return sum(1 for _ in ox.parse(stream, format, base_iri=task.base_iri, lenient=True))
+    quads = ox.parse(stream, format, base_iri=task.base_iri, lenient=True)  # type: ignore[arg-type]
+    n = 0
+    for _ in quads:
+        n += 1
+    return n
 
 
 def _with_contexts(data: bytes, task: Task) -> bytes:

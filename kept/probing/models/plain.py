@@ -10,7 +10,6 @@ Axis legend: sample, node, mask, word, embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,8 +23,8 @@ from kept import hosts
 from kept.decoders.hosts import FAMILIES as DECODERS
 from kept.errors import HostError
 from kept.graphs.words import encode_words
-from kept.host_facts import model_type
 from kept.model_files import require_finite
+from kept.model_settings import model_type_of
 from kept.probing.models.base import MAX_WORDS, REMEDY, ClozeModel, Question, Sample, mask_places
 from kept.probing.results import Mode
 
@@ -152,8 +151,7 @@ class PlainMaskedLM(ClozeModel):
 
 def _no_masked_lm(name: str, error: HostError) -> HostError:
     """The error that a model is of a kind that cannot be probed, by its model type."""
-    path = Path(name) / "config.json"
-    kind = model_type(path) if path.is_file() else ""
+    kind = model_type_of(name)
     if not kind:
         return HostError(f"{name} is no masked LM: {error}; {REMEDY}")
     return HostError(
