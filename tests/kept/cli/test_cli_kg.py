@@ -178,10 +178,10 @@ def test_what_a_table_is_can_be_said_in_build_and_add(kept, tmp_path: Path) -> N
     assert code == 0
     assert "passed over as a header" in err
     assert KnowledgeGraph.open(tmp_path / "kg2").n_triples == 2
-    code, out, err = kept("kg add kg y.tsv -o kg3 --order htr")
+    code, _, err = kept("kg add kg y.tsv -o kg3 --order htr")
     assert (code, err) == (0, "")
     assert ("Mira", "Weir", "besucht") in KnowledgeGraph.open(tmp_path / "kg3").facts("Mira")
-    code, out, err = kept("kg build x.csv -o kg4 --header perhaps")
+    code, _, err = kept("kg build x.csv -o kg4 --header perhaps")
     assert code == 2
 
 
@@ -191,7 +191,7 @@ def test_headers_of_files_of_texts(kept, tmp_path: Path) -> None:  # type: ignor
     (tmp_path / "ht.tsv").write_text("node\ttype\nQ2\tcountry\n")
     (tmp_path / "hd.tsv").write_text("qid\tdefinition\nQ1\ton the Seine\n")
     (tmp_path / "hr.tsv").write_text("relation\tlabel\nP1\tcapital of\n")
-    code, out, err = kept(
+    code, _, err = kept(
         "kg build t.tsv --labels hl.tsv --aliases ha.csv --types ht.tsv --descriptions hd.tsv "
         "--relation-labels hr.tsv -o kg"
     )
