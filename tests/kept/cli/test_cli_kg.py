@@ -174,7 +174,7 @@ def test_what_a_table_is_can_be_said_in_build_and_add(kept, tmp_path: Path) -> N
     code, out, err = kept("kg build x.csv -o kg --encoding latin-1 --order von,art,nach")
     assert (code, err) == (0, "")
     assert KnowledgeGraph.open(tmp_path / "kg").facts("Müller") == [("Müller", "besucht", "Weir")]
-    code, out, err = kept("kg add kg y.tsv -o kg2 --header yes")
+    code, _, err = kept("kg add kg y.tsv -o kg2 --header yes")
     assert code == 0
     assert "passed over as a header" in err
     assert KnowledgeGraph.open(tmp_path / "kg2").n_triples == 2
