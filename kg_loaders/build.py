@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
-from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.damage import OPTION, DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
+from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.disk.writing import refuse_folder, spilling, whole_file
 from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
@@ -198,6 +199,7 @@ class Source:
         return records
 
     def _reader(self, which: str) -> Any:
+        require_file_or_folder(self.path)
         format = FORMATS[self.format_name]
         return getattr(import_module(format.module), getattr(format, which))
 
@@ -344,7 +346,7 @@ def load(
         refuse_folder(out, **replaced(GRAPH), force=force, inputs=inputs)
     aside = None if quarantine is None else Path(quarantine)
     budget = budget or ReaderBudget.from_environment()
-    report = DamageReport(DamagePolicy(policy), aside, budget=budget)
+    report = DamageReport(DamagePolicy(policy), aside, budget=budget, remedy=OPTION)
     with ExitStack() as stack:
         if aside is not None:
             whole = whole_file(aside, force=force, inputs=inputs)

@@ -24,6 +24,7 @@ import numpy as np
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.formats.json_objects import record_of
+from kg_loaders.reading.languages import language_tag
 from kg_loaders.reading.lines import JSON_FAULTS, MAX_LINE_BYTES, read_lines
 from kg_loaders.reading.repeated_keys import repeats_fault
 from kg_loaders.records import Record, Text, TextKind
@@ -101,6 +102,8 @@ def _may_repeat(line: bytes) -> bool:
 def _fault(texts: list[Text]) -> str:
     if not all(text.node and text.value for text in texts):
         return "empty id, alias or type"
+    if texts and language_tag(texts[0].language) is None:
+        return f"{texts[0].language!r} is no language tag, such as en or zh-hant"
     if not all(0 <= text.frequency < 2**31 for text in texts):
         return "count is not a number from 0 to 2147483647"
     return ""

@@ -34,10 +34,14 @@ Run = Callable[[Path, Random], None]
 
 @dataclass(frozen=True)
 class Target:
-    """`seeds()` gives sets of files, valid or hostile; `run` reads a folder of them."""
+    """`seeds()` gives sets of files, valid or hostile; `run` reads a folder of them.
+
+    `spoils`: one of the files is spoilt first; else `run` itself changes what it reads.
+    """
 
     seeds: Callable[[], list[Files]]
     run: Run
+    spoils: bool = True
 
 
 def _spend(found: Iterable[Any]) -> None:

@@ -183,7 +183,7 @@ def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("".join(f"e{h}\tr{r % 7}\te{t}\n" for h, r, t in rows))
     (tmp_path / "n.jsonl").write_text(
         "".join(
-            f'{{"id":"e{h}","label":"L{r}","aliases":["x",["y",{t}]],"language":"l{t % 9}"}}\n'
+            f'{{"id":"e{h}","label":"L{r}","aliases":["x",["y",{t}]],"language":"x-{t % 9}"}}\n'
             for h, r, t in rows
         )
     )

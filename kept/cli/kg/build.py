@@ -20,6 +20,7 @@ from kept.cli.kg.inputs import (
     text_option,
     text_sources,
 )
+from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.kg.summary import AsJson, json_text, summary_of
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
@@ -72,6 +73,9 @@ def build(
     rdf_types: Annotated[
         RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
     ] = "triple",
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
     ranks: Annotated[Ranks, _wikidata("ranks of statements that are taken")] = "truthy",
     qualifiers: Annotated[bool, _wikidata("statements with qualifiers are nodes, too")] = False,
     property: Annotated[Names, _wikidata("only statements of these properties", "P31")] = None,
@@ -129,7 +133,10 @@ def build(
     from kg_loaders.reading.parts import remove_parts
 
     of_format: dict[str, dict[str, Any]] = {
-        "rdf": {"types": rdf_types} if rdf_types != "triple" else {},
+        "rdf": {
+            **_given(types=rdf_types if rdf_types != "triple" else None),
+            **rdf_options(base, names, context),
+        },
         "wikidata": _given(
             ranks=ranks if ranks != "truthy" else None, qualifiers=qualifiers, properties=property,
             sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,

@@ -19,6 +19,7 @@ from kept.cli.kg.inputs import (
     text_option,
     text_sources,
 )
+from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.kg.summary import AsJson, json_text
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
@@ -46,6 +47,9 @@ def add(
     header: Header = "auto",
     encoding: Encoding = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
     workers: Annotated[
         int,
         typer.Option(
@@ -65,7 +69,11 @@ def add(
     from kg_loaders.errors import SourceError
     from kg_loaders.growth.adding import add as add_to
 
-    inputs = [Source(path, format) for path in sources or ()]
+    of_rdf = rdf_options(base, names, context)
+    inputs = []
+    for path in sources or ():
+        is_rdf = bool(of_rdf) and Source(path, format).format_name == "rdf"
+        inputs.append(Source(path, format, of_rdf if is_rdf else {}))
     inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
     if not inputs:
         raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
