@@ -7,15 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kg_loaders.errors import SourceError
-from kg_loaders.formats.field_names import (
-    DESCRIPTIONS,
-    LABELS,
-    RELATIONS,
-    TYPES,
-    first_of,
-    plain_name,
-)
-from kg_loaders.formats.tables.layout import ends_of
+from kg_loaders.formats.field_names import RELATIONS, TEXTS, first_of, plain_name
+from kg_loaders.formats.tables.layout import places_of
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 if TYPE_CHECKING:
@@ -26,12 +19,8 @@ if TYPE_CHECKING:
     from kg_loaders.store import KnowledgeGraph
 
 Files = str | Path | Sequence[str | Path]
-NODE_TEXTS = (
-    (LABELS, TextKind.LABEL),
-    (TYPES, TextKind.TYPE),
-    (DESCRIPTIONS, TextKind.DESCRIPTION),
-)
-"""Attributes of networkx nodes that are texts; of each kind the first one counts."""
+EDGE_NAMES = (*RELATIONS, "key")
+"""Attributes of networkx edges that name the relation; the first one that an edge has counts."""
 TEXT_COLUMNS = {
     "labels": (("label", "description"), False),
     "aliases": (("alias", "count"), False),
@@ -106,10 +95,9 @@ def text_sources(kind: str, files: Files, language: str = "en") -> list[Source]:
 def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
     """Return the graph of a networkx graph's edges; an undirected edge is a triple each way.
 
-    The relation is an edge's `relation`, `predicate`, `label` (or another of
-    `kg_loaders.formats.field_names.RELATIONS`) or, of a multigraph, its key;
-    `SourceError` names an edge without any. Nodes are identifiers by `str`; their `label`, `type`
-    and `description` are texts.
+    The relation is an edge's `relation`, `predicate`, `label`, `type` (or another of the names of
+    `kg_loaders.formats.field_names`) or, of a multigraph, its key; `SourceError` names an edge
+    without any. Nodes are identifiers by `str`; their `label`, `type` and `description` are texts.
 
     >>> import networkx as nx
     >>> edges = nx.DiGraph()
@@ -124,11 +112,11 @@ def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
 
 def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
     for node, attributes in graph.nodes(data=True):
-        fields = _fields(attributes)
-        for names, kind in NODE_TEXTS:
-            named = first_of(names, fields)
-            if named is not None and str(named[1]) != str(node):
-                yield Text(str(node), kind, str(named[1]))
+        own = {plain_name(str(name)): value for name, value in attributes.items()}
+        for kind in (TextKind.LABEL, TextKind.TYPE, TextKind.DESCRIPTION):
+            known = first_of(TEXTS[kind], {n: v for n, v in own.items() if v is not None})
+            if known is not None and str(known[1]) not in ("", str(node)):
+                yield Text(str(node), kind, str(known[1]))
     edges: Iterable[tuple[Any, Any, dict[str, Any]]] = graph.edges(data=True)
     if graph.is_multigraph():
         multigraph: Any = graph
@@ -144,20 +132,15 @@ def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
 
 
 def _edge_relation(head: Any, tail: Any, attributes: Mapping[str, Any]) -> str:
-    fields = {name: value for name, value in _fields(attributes).items() if isinstance(value, str)}
-    named = first_of((*RELATIONS, "key"), fields)
-    if named is None:
+    own = {plain_name(str(name)): value for name, value in attributes.items()}
+    named = (own[name] for name in EDGE_NAMES if own.get(name) is not None)
+    relation = next((each for each in named if isinstance(each, str) and each), None)
+    if relation is None:
         raise SourceError(
             f"the edge {head!r} → {tail!r} names no relation: it has {dict(attributes)}; give each "
-            "edge a relation, as in add_edge(a, b, relation='knows')"
+            "edge one of relation, predicate, label, type, as in add_edge(a, b, relation='knows')"
         )
-    return named[1]
-
-
-def _fields(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes by plain name, without empty ones."""
-    given = {plain_name(str(name)): value for name, value in attributes.items()}
-    return {name: value for name, value in given.items() if value not in (None, "")}
+    return relation
 
 
 def from_pandas(
@@ -205,9 +188,7 @@ def _named_columns(
         )
     if all(name is not None for name in names):
         return tuple(columns.index(str(name)) for name in names)
-    places = {plain_name(name): place for place, name in reversed(list(enumerate(columns)))}
-    ends = ends_of(places)
-    known = None if ends is None else [places[name] for name in ends]
+    known = places_of(columns)
     if known is None:
         raise SourceError(
             f"which columns of {', '.join(columns)} are head, relation and tail? Say so: "

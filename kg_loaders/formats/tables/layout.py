@@ -232,6 +232,19 @@ def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
     return None
 
 
+def places_of(columns: Sequence[str]) -> tuple[int, int, int] | None:
+    """Return the places of head, relation and tail among `columns`; None where one is missing.
+
+    >>> places_of(["id", "Object", "Subject", "predicate"])
+    (2, 3, 1)
+    """
+    plain = [plain_name(name) for name in columns]
+    names = ends_of({name: plain.index(name) for name in plain})
+    if names is None:
+        return None
+    return plain.index(names[0]), plain.index(names[1]), plain.index(names[2])
+
+
 _STEM = re.compile("_(id|name|entity|node)$")
 
 
