@@ -305,9 +305,11 @@ def _tag_of_json(match: re.Match[bytes]) -> bytes:
 
 def _n_in_all(task: Task) -> int:
     """The statements of a document with those that have no absolute IRI."""
-    stream = Stream(_json_blocks(task))
-    format = ox.RdfFormat.JSON_LD
-    return sum(1 for _ in ox.parse(stream, format, base_iri=task.base_iri, lenient=True))
+    stream: Any = Stream(_json_blocks(task))
+    format, n = ox.RdfFormat.JSON_LD, 0
+    for _ in ox.parse(stream, format, base_iri=task.base_iri, lenient=True):
+        n += 1
+    return n
 
 
 def _with_contexts(data: bytes, task: Task) -> bytes:
