@@ -21,12 +21,11 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "outputs", "randomness", "values"),
+    ("bounds", "csv_text", "errors", "model_settings", "outputs", "randomness", "values"),
     (
         "batches",
         "host_facts",
         "model_files",
-        "model_settings",
         "options",
         "packaged",
         "plotting",
