@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from msgspec.json import encode
 
-from kg_loaders.errors import SourceError
+from kg_loaders.errors import InternalError, SourceError
 from kg_loaders.rdf import document_parser
 from kg_loaders.rdf.bases import BaseWatch, dotted_base_of_xml, require_no_dot_segments
 from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
 from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
+from kg_loaders.reading import isolated
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import BOM
 from kg_loaders.reading.unpacking import StreamDamageError, unpacked
@@ -36,6 +38,7 @@ STREAMED = ("ttl", "trig")
 BASES = {"rdf": "xml", "trix": "xml", "jsonld": "json", "n3": "turtle"}
 """What shows a base in the bytes alone; in Turtle and TriG the parser knows its base."""
 SMALL = 1 << 16
+PARSER = document_parser.__name__
 _SHOWN = 300
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "annot allocate")
 
@@ -60,7 +63,8 @@ class Document:
     def rows(self, *, predicates: bool = False) -> Iterator[Row]:
         """Every row, before the fault if there is one; with `predicates` one row of each predicate.
 
-        Raises BudgetError, and SourceError when the file cannot be read or its parser crashes.
+        Raises BudgetError; SourceError when the file cannot be read or its parser crashes; and
+        InternalError when the parser fails through a fault of ours.
         """
         self.damage, self.fault = "", None
         if self.format not in STREAMED:
@@ -176,7 +180,7 @@ class Document:
                 "Python contexts={address: file}"
             )
 
-    def _end_of_parser(self, code: int, errors: str) -> SourceError:
+    def _end_of_parser(self, code: int, errors: str) -> SourceError | InternalError:
         """The error for a parser that was stopped or crashed; `errors` is what it wrote."""
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if name == "SIGXCPU":
@@ -184,6 +188,8 @@ class Document:
             return self.budget.error(str(self.path), "seconds", what)
         if name == "SIGKILL" or any(words in errors for words in _OUT_OF_MEMORY):
             return self.budget.error(str(self.path), "memory_bytes", "its parser ran out of memory")
+        if isolated.is_own_fault(code):
+            return InternalError(_own_fault(self.path, errors))
         words = " ".join(errors.split())[-_SHOWN:]
         return SourceError(
             f"{self.path}: its parser crashed ({name}{': ' if words else ''}{words}); the file may "
@@ -191,16 +197,28 @@ class Document:
         )
 
 
+def _own_fault(path: Path, errors: str) -> str:
+    """The message for a parser that ended by a fault of ours; `errors` is its traceback."""
+    reason = (errors.strip().splitlines() or ["no message"])[-1][:_SHOWN]
+    return (
+        f"{path} was not read, through a fault in kept and not in the file: the process that "
+        f"parses RDF ended with {reason}. Install kept again (pip install --force-reinstall kept); "
+        "if that does not help, please report it"
+    )
+
+
 # ---- a process -----------------------------------------------------------------------------------
 @contextlib.contextmanager
 def _started(task: Task, source: object, errors: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """The parser's process, fed from a file or a pipe; it ends with the block."""
-    # -I and -S with our own path: what is set up for this process holds, and it starts at once
-    program = f"import sys, runpy; sys.path[:] = {sys.path!r}; "
-    program += f"runpy.run_path({document_parser.__file__!r}, run_name='__main__')"
-    command = [sys.executable, "-I", "-S", "-c", program, msgspec.json.encode(task).decode()]
     stdin = subprocess.PIPE if task.renew else source
-    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=errors)  # type: ignore[call-overload]
+    try:
+        process = isolated.start(PARSER, encode(task).decode(), stdin=stdin, stderr=errors)  # type: ignore[arg-type]
+    except OSError as error:
+        raise InternalError(
+            f"the process that parses RDF does not start ({sys.executable or 'no Python'}: "
+            f"{error.strerror}): N-Triples and N-Quads are read without it"
+        ) from error
     try:
         yield process
     finally:

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from kept.bounds import MAX_THREADS
-from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
+from kept.cli.kg.inputs import (
+    Encoding,
+    Header,
+    Order,
+    TextFiles,
+    progress_bar,
+    show_damage,
+    table_sources,
+    text_option,
+    text_sources,
+)
 from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.kg.summary import AsJson, json_text
 from kept.cli.terminal import echo
@@ -33,6 +43,9 @@ def add(
     format: Annotated[
         str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
+    order: Order = None,
+    header: Header = "auto",
+    encoding: Encoding = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
     base: Base = None,
     names: PredicateKinds = None,
@@ -64,6 +77,7 @@ def add(
     inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
     if not inputs:
         raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
+    inputs = table_sources(inputs, order, header, encoding)
     if damage is DamagePolicy.QUARANTINE:
         raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
     with progress_bar() as progress:

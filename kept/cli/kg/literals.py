@@ -10,7 +10,7 @@ import typer
 from kept.cli.kg.inputs import show_damage
 from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.terminal import echo
-from kg_loaders.damage import DamagePolicy
+from kg_loaders.damage import OPTION, DamagePolicy
 
 
 def literals(
@@ -47,7 +47,7 @@ def literals(
     n, n_left_out = 0, 0
     with whole_file(out, force=force) as part, part.open("w", encoding="utf-8") as sink:
         for source in sources:
-            report = DamageReport(damage)
+            report = DamageReport(damage, remedy=OPTION)
             for entity, attribute, value in read_literals(
                 source, report, format=format, languages=language or None, **options
             ):

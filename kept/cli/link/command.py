@@ -203,7 +203,9 @@ def link(
     inputs = [path for path in named if path is not None]
     if output is not None:
         refuse_file(output, force=resume or force, inputs=inputs)
-    report = DamageReport(policy=DamagePolicy(damage))
+    report = DamageReport(
+        policy=DamagePolicy(damage), remedy="mend the line, or link with --damage skip"
+    )
     items, n_expected = items_of(source, format, report)
     work = Work(settings, None if cache is None else str(cache))
     run = LinkRun(work, workers, n_expected, cluster)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from statements import FACT, LABEL, LABELLED, A, P, X, Y, load, write
 
 from kg_loaders import DamageError, SourceError, Text, TextKind, Triple
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.rdf.bases import DEFAULT_BASE
 from kg_loaders.rdf.reader import DOCUMENT_FORMATS, LINE_FORMATS, SUFFIXES, format_of
 from kg_loaders.rdf.records import RDF_TYPE, RDFS, SKOS
+from tests.kg_loaders.rdf.statements import FACT, LABEL, LABELLED, A, P, X, Y, load, write
 
 # ---- what becomes of a statement -----------------------------------------------------------------
 

@@ -9,12 +9,12 @@ import pyoxigraph
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statements import FACT, LABEL, LABELLED, A, P, X, Y, load, write
 
 from kg_loaders import DamageError, Text, TextKind, Triple
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.rdf.reader import read
 from kg_loaders.rdf.records import TEXT_PREDICATES
+from tests.kg_loaders.rdf.statements import FACT, LABEL, LABELLED, A, P, X, Y, load, write
 
 BAD_LINES = {  # the damage and a word of its reason
     "no final dot": (f"<{X}> <{P}> <{Y}>", "dot"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from statements import LABEL, A, P, X, Y, write
 
 from kg_loaders import DamageReport, KnowledgeGraph, SourceError, Text, TextKind, Triple
 from kg_loaders import load as load_graph
@@ -16,6 +15,7 @@ from kg_loaders.rdf.reader import read, read_in_blocks
 from kg_loaders.rdf.structures import BLANK, PROPERTY, RDF_TYPE, XL_LABEL, is_blank
 from kg_loaders.reading.blocks import TextBlock, TripleBlock
 from kg_loaders.records import DEPRECATED
+from tests.kg_loaders.rdf.statements import LABEL, A, P, X, Y, write
 
 OWL = "http://www.w3.org/2002/07/owl#"
 XL = "http://www.w3.org/2008/05/skos-xl#"
