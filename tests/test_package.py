@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "model_settings", "outputs", "randomness", "values"),
+    ("bounds", "csv_text", "errors", "outputs", "randomness", "values"),
+    ("model_settings",),
     (
         "batches",
         "host_facts",

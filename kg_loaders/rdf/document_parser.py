@@ -307,9 +307,11 @@ def _tag_of_json(match: re.Match[bytes]) -> bytes:
 
 def _n_in_all(task: Task) -> int:
     """The statements of a document with those that have no absolute IRI."""
-    stream: Any = Stream(_json_blocks(task))
-    format, n = ox.RdfFormat.JSON_LD, 0
-    for _ in ox.parse(stream, format, base_iri=task.base_iri, lenient=True):
+    stream = Stream(_json_blocks(task))
+    format = ox.RdfFormat.JSON_LD
+    quads = ox.parse(stream, format, base_iri=task.base_iri, lenient=True)  # type: ignore[arg-type]
+    n = 0
+    for _ in quads:
         n += 1
     return n
 
