@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from entity_linking.names.rules.case import Case
 from kept.adapters.bottleneck import HoulsbyOptions
 from kept.adapters.inside import PLACES
 from kept.adapters.lora import LoraOptions
@@ -42,7 +43,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     are folders of adapters, or of runs that trained one each, for a new encoder that has some; they
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
     Files: see `TaskFiles`. Training examples whose text stands in dev or test are dropped unless
-    `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities in texts
+    `keep_repeats`, and all examples with a label of `leave_out`. `link` (with `case`) finds entities in texts
     that have none. `graph` and `view` (the view's options) None take what `model` was trained with.
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `data_seed` draws the held-out examples and the samples of splits that are too large;
@@ -65,6 +66,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     leave_out: tuple[str, ...] = ()
     kg: Path
     link: bool = False
+    case: Case = "smart"
     knowledge: Knowledge = "true"
     link_errors: LinkErrors = LinkErrors()
     model: Path | None = None
