@@ -44,7 +44,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
     Files: see `TaskFiles`. Training examples whose text stands in dev or test are dropped unless
     `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities
-    in texts that have none, by the policy `case`. `graph` and `view` (the view's options) None take what `model` was trained with.
+    in texts that have none, by the policy `case`. `graph` and `view` (the view's options) None take
+    what `model` was trained with.
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `data_seed` draws the held-out examples and the samples of splits that are too large;
     None takes the training's seed. `link_errors` corrupts links, before
