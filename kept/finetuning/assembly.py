@@ -13,7 +13,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.completing import touch, with_links
+from entity_linking.completing import has_entity, touch, with_links
 from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, Mention
@@ -110,7 +110,9 @@ def assemble(
     if config.teacher is not None and trained is None:
         teacher = Predictor.from_pretrained(config.teacher)
         labels = teacher.classes_for(config.task, labels)
-    if warnings := warnings_of(labels, task.problem_type):
+    warnings = warnings_of(labels, task.problem_type)
+    warnings += _case_warnings(config, sets["train"], whole)
+    if warnings:
         facts["warnings"] = warnings
     new_model = (
         _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
@@ -342,9 +344,29 @@ def linked(
     config: FinetuneConfig, sets: Mapping[str, Sequence[TaskExample]], graph: KnowledgeGraph
 ) -> dict[str, list[TaskExample]]:
     """The sets as `link` makes them: entities of `graph` where texts and mentions have none."""
-    linker = DictionaryLinker(graph)
+    linker = DictionaryLinker(graph, case=config.case)
     has_pairs = config.task in PAIRED
     return {name: _linked(examples, linker, has_pairs) for name, examples in sets.items()}
+
+
+def _case_warnings(
+    config: FinetuneConfig, examples: Sequence[TaskExample], graph: KnowledgeGraph
+) -> list[str]:
+    """What ignoring case would add, where less than half of the training texts have a link."""
+    if not config.link or config.case == "insensitive":
+        return []
+    texts = [example.linked for example in examples]
+    n_linked = sum(map(has_entity, texts))
+    if 2 * n_linked >= len(texts):
+        return []
+    n_without = sum(map(has_entity, with_links(texts, DictionaryLinker(graph, case="insensitive"))))
+    if n_without <= n_linked:
+        return []
+    effect = (
+        f"{n_without} of {len(texts)} training texts link without case, {n_linked} with it (case "
+        f"{config.case}); --case insensitive ignores case"
+    )
+    return [effect]
 
 
 def _linked(

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entity_linking.completing import has_entity
+from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.errors import NoKnowledgeError
 from kept.graphs.builder import Exclusion
@@ -191,15 +193,25 @@ def require_read(
     if coverage.read and (coverage.with_fact or not needs_facts):
         return
     links = [link for text in texts for link in text.links if link.entity is not None]
-    why = next(_reasons(coverage, links, graph, view, is_linked))
+    why = next(_reasons(coverage, texts, links, graph, view, is_linked))
     raise NoKnowledgeError(
         f"nothing of {graph} is read in {of} ({len(texts)} texts): {why}. Training would go as "
         "with knowledge off"
     )
 
 
+def _n_linked_without_case(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> int:
+    linker = DictionaryLinker(graph, case="insensitive")
+    return sum(map(has_entity, linker.link([text.text for text in texts])))
+
+
 def _reasons(
-    coverage: Coverage, links: Sequence[Link], graph: KnowledgeGraph, view: View, is_linked: bool
+    coverage: Coverage,
+    texts: Sequence[LinkedText],
+    links: Sequence[Link],
+    graph: KnowledgeGraph,
+    view: View,
+    is_linked: bool,
 ) -> Iterator[str]:
     n_named = n_with_names(graph)
     if not links and not is_linked:
@@ -213,6 +225,13 @@ def _reasons(
             "build it with names (kept kg build … --labels FILE, --aliases FILE)"
         )
     if not links:
+        n_without_case = _n_linked_without_case(texts, graph)
+        if n_without_case:
+            yield (
+                f"none of the names of {n_named} entities stands in a text as it is written; "
+                f"{n_without_case} of {len(texts)} texts link without case (--case insensitive, in "
+                "a file `case: insensitive`)"
+            )
         yield (
             f"none of the names of {n_named} entities stands in a text; give texts about these "
             "entities, or the graph of these texts"
