@@ -105,14 +105,15 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     """
     name, further = _resolve(name_or_path)
     require_local(name)
-    safely = {**SAFELY, **further, "local_files_only": is_there(name) or not has_network()}
+    is_local = is_there(name) or not has_network()
+    safely = {**SAFELY, **further, "local_files_only": is_local}
     if kind is AutoTokenizer:
         del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
     try:
         if is_there(name) and str(name_or_path) not in PACKAGED:  # which are known by their hash
             verify_model(name)
         elif not is_there(name):
-            _require_sane_of_hub(name, safely["local_files_only"], options.get("revision"))
+            _require_sane_of_hub(name, is_local, options.get("revision"))
         return kind.from_pretrained(name, **safely, **options)
     except MemoryError:
         raise
