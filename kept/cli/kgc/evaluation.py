@@ -25,6 +25,7 @@ from kept.evaluation.triple_classification import (
     mean_of_directions,
 )
 from kept.kge.inductive import DegreeScorer, PageRankScorer
+from kept.kge.memory import keep_freed_memory
 from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
 from kept.kge.trained import check_splits
 from kept.randomness import generator
@@ -54,6 +55,7 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
     the scorer is a completer. With a folder of `negatives`, triples of test are classified too, by
     thresholds fitted on valid.
     """
+    keep_freed_memory()
     together = meet("cpu")  # they tell one another ranks, wherever these are computed
     try:
         with telling_of_losses("Give the same command again"):
