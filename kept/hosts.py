@@ -327,6 +327,11 @@ def embedded_length(host: PreTrainedModel) -> float:
     return float(torch.cat([norm.weight, norm.bias]).detach().norm())
 
 
+def n_positions(host: PreTrainedModel) -> int:
+    """Return the length of the longest text that the host reads, special pieces included."""
+    return int(host.config.max_position_embeddings) - own_position_offset(host)
+
+
 def own_position_offset(host: PreTrainedModel) -> int:
     """Row of the host's position table that its first token uses."""
     roberta_like = host.config.model_type in ("roberta", "xlm-roberta")

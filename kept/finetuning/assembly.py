@@ -32,7 +32,7 @@ from kept.controls.conditions import (
 )
 from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
-from kept.datasets.class_labels import classes_of, warnings_of
+from kept.datasets.class_labels import classes_of, label_warnings, require_labels, warnings_of
 from kept.datasets.formats import (
     FORMATS,
     TASKS,
@@ -106,13 +106,20 @@ def assemble(
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = classes_of(sets["train"], task.problem_type)
+    require_labels(labels, len(sets["train"]))
     teacher = None
     if config.teacher is not None and trained is None:
         teacher = Predictor.from_pretrained(config.teacher)
         labels = teacher.classes_for(config.task, labels)
+<<<<<<< HEAD
     warnings = warnings_of(labels, task.problem_type)
     warnings += _case_warnings(config, sets["train"], whole)
     if warnings:
+=======
+    asked = {name: sets[name] for name in _evaluated(sets)}
+    warnings = warnings_of(labels, task.problem_type)
+    if warnings := [*warnings, *label_warnings(labels, task.problem_type, asked)]:
+>>>>>>> hosts
         facts["warnings"] = warnings
     new_model = (
         _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
@@ -146,6 +153,8 @@ def assemble(
         with_link_errors=maker.with_link_errors(clean),
         evaluation_data=maker.evaluation_data,
     )
+    for name, data in {"train": train, **run.evaluation}.items():
+        data.require_some(name, hosts.n_positions(model.encoder.host))
     if trained is None:
         for name, data in {"train": train, **run.evaluation}.items():
             maker.require_read(name, clean[name], data)

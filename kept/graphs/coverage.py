@@ -18,6 +18,7 @@ from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.errors import NoKnowledgeError
 from kept.graphs.builder import Exclusion
+from kept.graphs.cuts import Cut
 from kept.graphs.naming import n_with_names
 from kept.graphs.views.base import View
 from kg_loaders import KnowledgeGraph
@@ -37,7 +38,8 @@ class Coverage:
     `with_link`: a link leads to an entity of the graph. `with_fact`: such an entity stands in a
     triple, as head or tail, that the sample does not hide. `with_both_facts`: so do both targets;
     None where there are not two. `read` of `looked_at`: what the method is shown, by its settings,
-    holds something of the graph; None where it is shown words alone.
+    holds something of the graph; None where it is shown words alone. `cut`: what of the texts
+    is not read; links that were lost with it are no longer counted.
     """
 
     n: int
@@ -46,6 +48,7 @@ class Coverage:
     with_both_facts: int | None
     looked_at: int
     read: int | None
+    cut: Cut | None = None
 
     @property
     def shares(self) -> dict[str, float | None]:
@@ -62,11 +65,15 @@ class Coverage:
         return shares | {"read": self.read / self.looked_at if has_read else None}  # type: ignore[operator]
 
     def as_json(self) -> dict[str, Any]:
-        """Counts and shares, as metrics files hold them."""
-        return {**asdict(self), "shares": self.shares}
+        """Counts and shares, as metrics files hold them; what was cut where anything was."""
+        counts = asdict(self)
+        if self.cut is None or not self.cut.n_cut:
+            del counts["cut"]
+        return {**counts, "shares": self.shares}
 
     def __str__(self) -> str:
-        return f"{summary(self.as_json())} of {self.n} texts"
+        line = f"{summary(self.as_json())} of {self.n} texts"
+        return f"{line}; {self.cut}" if self.cut is not None and self.cut.n_cut else line
 
 
 def summary(coverage: dict[str, Any] | None) -> str:

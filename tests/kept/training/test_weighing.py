@@ -42,7 +42,9 @@ class MaskedToy(ToyModel):
 def first_step(folder: Path, n_texts: int, accumulate: int) -> tuple[float, dict[str, float]]:
     model, watcher = MaskedToy(toy_model(dropout=0.0).config), Watcher()
     model.load_state_dict(toy_model(dropout=0.0).state_dict())
-    config = toy_config(batch_size=n_texts, accumulate=accumulate, steps=1, clip_norm=None)
+    config = toy_config(
+        batch_size=n_texts, accumulate=accumulate, steps=1, clip_norm=None, warmup_steps=0
+    )
     train(model, ToyData(), config, folder, reporter=watcher)
     (record,) = watcher.records
     assert record.gradient_norm is not None
