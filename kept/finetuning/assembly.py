@@ -111,15 +111,10 @@ def assemble(
     if config.teacher is not None and trained is None:
         teacher = Predictor.from_pretrained(config.teacher)
         labels = teacher.classes_for(config.task, labels)
-<<<<<<< HEAD
-    warnings = warnings_of(labels, task.problem_type)
-    warnings += _case_warnings(config, sets["train"], whole)
-    if warnings:
-=======
     asked = {name: sets[name] for name in _evaluated(sets)}
     warnings = warnings_of(labels, task.problem_type)
+    warnings += _case_warnings(config, sets["train"], whole)
     if warnings := [*warnings, *label_warnings(labels, task.problem_type, asked)]:
->>>>>>> hosts
         facts["warnings"] = warnings
     new_model = (
         _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)

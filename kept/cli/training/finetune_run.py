@@ -30,12 +30,8 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.recipes import budget_warning, with_recipe
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
-<<<<<<< HEAD
 from kept.finetuning.shortfall import shortfall
-from kept.heads.model import SPAN
-=======
 from kept.heads.model import SPAN, KnowledgeForTask
->>>>>>> hosts
 from kept.integrations.trackers import require_trackers
 from kept.results import Result
 from kept.training.checkpoint import list_checkpoints
