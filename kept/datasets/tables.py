@@ -384,8 +384,10 @@ def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Number
             numbers[0] = number
             yield raw.decode() + "\n"
 
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
+    if delimiter == ",":
+        reader = csv.reader(lines(), strict=True)
+    else:
+        reader = csv.reader(lines(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
     header: list[str] | None = None
     while True:
         start = numbers[0] + 1

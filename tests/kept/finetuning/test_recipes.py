@@ -34,6 +34,7 @@ def test_every_recipe_makes_a_configuration(name: str, task: str) -> None:
     made = FinetuneConfig.read(None, with_recipe(fields))
     made.all_head_options()
     assert made.method == name
+    assert made.with_absolute_paths().options == made.options  # none of them is a path
 
 
 def test_what_is_given_goes_before_the_recipe() -> None:
