@@ -45,6 +45,7 @@ from kept.graphs.views import (
     View,
     WordsView,
 )
+from kept.host_facts import require_rows
 from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph
 
@@ -144,6 +145,7 @@ class Method:
         `kept.randomness.torch_draws`. `options` are those of its configuration.
         """
         opened = host if isinstance(host, PreTrainedModel) else hosts.load_host(host)
+        require_rows(tokenizer, hosts.word_table(opened).num_embeddings)
         return self.encoder.for_graph(opened, graph, tokenizer, seed=seed, **options)
 
 

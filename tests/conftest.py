@@ -22,6 +22,13 @@ from filelock import FileLock
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+ROOT = Path(__file__).resolve().parents[1]
+IMPORTABLE = ROOT / "tests" / "importable"
+
+# as a user has it: packages where they are installed, the checkout on no path, of no child either
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
+sys.path.insert(0, str(IMPORTABLE))  # first: some packages install a `tests` of their own
+os.environ.pop("PYTHONPATH", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of torch, not loaded yet: a core for each worker
 
 install_import_hook(
@@ -126,6 +133,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests, and the commands that they start, run in an empty folder and not in the checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _own_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What was verified is remembered for this run alone, not in the home of whoever runs it."""
     place = tmp_path_factory.mktemp("verified")
@@ -217,7 +232,7 @@ def compared() -> Comparisons:
 def golden_root(request: pytest.FixtureRequest) -> Path:
     """The folder given by --golden."""
     root: Path = request.config.getoption("--golden")
-    return root.resolve()
+    return (request.config.invocation_params.dir / root).resolve()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -34,6 +34,7 @@ from entity_linking.errors import LinkingError
 from kept.errors import KeptError
 from kg_loaders.disk import seals
 from kg_loaders.errors import KgError
+from tests.children import with_tests
 
 SECONDS = 60
 
@@ -111,9 +112,6 @@ def forge(folder: Path, changes: Mapping[str, Any], manifest: str = "manifest.js
     path.write_bytes(seals.rendered(values))
 
 
-ROOT = Path(__file__).parents[1]
-
-
 class Outcome(NamedTuple):
     """What came of a damage, and the error's words."""
 
@@ -129,10 +127,10 @@ def outcomes(asked: Mapping[str, tuple[Path, list[Damage]]]) -> dict[str, list[O
     """
     with tempfile.TemporaryDirectory() as place:
         given = {"place": place, "asked": [(k, str(path), d) for k, (path, d) in asked.items()]}
-        environment = {**os.environ, "XDG_CACHE_HOME": f"{place}/cache"}
+        environment = with_tests(XDG_CACHE_HOME=f"{place}/cache")
         run = subprocess.run(
-            [sys.executable, "-m", "tests.flips"],  # its folder has a `kg_loaders`, too
-            input=json.dumps(given), capture_output=True, text=True, env=environment, cwd=ROOT,
+            [sys.executable, "-P", "-m", "tests.flips"],
+            input=json.dumps(given), capture_output=True, text=True, env=environment,
         )  # fmt: skip
     if run.returncode:
         raise AssertionError(run.stderr[-3000:])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from forked import Forked
+
+from tests.forked import Forked
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -24,8 +24,7 @@ def checkout() -> None:
 
 def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
     """The JSON lines that a benchmark prints."""
-    paths = {"PYTHONPATH": os.pathsep.join([str(BENCHMARKS.parent), *sys.path])}
-    process = Forked([BENCHMARKS / script, *flags], os.environ | paths)
+    process = Forked([BENCHMARKS / script, *flags], os.environ)
     said, _ = process.communicate(600)
     assert process.returncode == 0, said
     return [json.loads(row) for row in re.findall(r'\{"(?:work|row)".*\}$', said, re.MULTILINE)]

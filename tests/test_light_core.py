@@ -46,7 +46,7 @@ for line in sys.argv[1].split(";"):
 def python(code: str, *arguments: str, folder: Path | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT + code, *arguments],
-        capture_output=True, text=True, check=False, cwd=folder or ROOT,
+        capture_output=True, text=True, check=False, cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -14,9 +14,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_RATE, MAX_SEED, MAX_THREADS
+from kept.bounds import (
+    LEAST_MINUTES,
+    LEAST_RATE,
+    MAX_COUNT,
+    MAX_MINUTES,
+    MAX_RATE,
+    MAX_SEED,
+    MAX_THREADS,
+)
 from kept.errors import ConfigError
 from kept.suggestions import no_such, require_local, require_there
+from kg_loaders.disk.kinds import require_file_or_folder
 
 
 def local_or_hub(value: str | None) -> str | None:
@@ -38,7 +47,7 @@ ConfigFile = Annotated[
     typer.Option("--config", "-c", help="YAML file; flags override it."),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=0, max=MAX_RATE, help="Of the network.")
+    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="Of the network.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
 HostModel = Annotated[
@@ -53,7 +62,7 @@ Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or m
 Minutes = Annotated[
     float | None,
     typer.Option(
-        min=0,
+        min=LEAST_MINUTES,
         max=MAX_MINUTES,
         help="Stop with a checkpoint after this many minutes.",
     ),
@@ -108,6 +117,7 @@ class KeptCommand(TyperCommand):
                     )
                 if isinstance(value, Path) and parameter.name not in WRITTEN:
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
+                    require_file_or_folder(value)
         return super().invoke(ctx)
 
 

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from entity_linking.annotations import to_json
 from entity_linking.annotations.linked_texts import linked_of
@@ -384,10 +384,8 @@ def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Number
             numbers[0] = number
             yield raw.decode() + "\n"
 
-    if delimiter == ",":
-        reader = csv.reader(lines(), strict=True)
-    else:
-        reader = csv.reader(lines(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    reader = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
     header: list[str] | None = None
     while True:
         start = numbers[0] + 1

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from entity_linking.completing import with_links
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText, Linker
+from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
 from kept.datasets.example import question
@@ -340,12 +342,11 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        bare = [i for i, each in enumerate(examples) if not each.linked.links]
-        linker = linker or DictionaryLinker(graph)
-        texts_linked = linker.link([examples[i].linked.text for i in bare])
-        for i, text in zip(bare, texts_linked, strict=True):
-            linked = dataclasses.replace(examples[i].linked, links=text.links)
-            examples[i] = dataclasses.replace(examples[i], linked=linked)
+        texts = with_links([each.linked for each in examples], linker or DictionaryLinker(graph))
+        examples = [
+            dataclasses.replace(each, linked=text)
+            for each, text in zip(examples, texts, strict=True)
+        ]
         n_targets = self.model.config.head.get("n_targets", 0)
         kind = self.model.question().problem_type
         for each in examples:
@@ -408,7 +409,7 @@ class Predictor:
 
     def _scores(self, batches: Sequence[KnowledgeBatch], problem: str) -> Tensor:
         """`[batch class]`: probabilities, or the number of a regression."""
-        pad_id = int(self.tokenizer.pad_token_id)
+        pad_id = hosts.padding_id(self.tokenizer)
         batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
         logits: Tensor = self.model(batch).class_logits.double().cpu()
         if problem == REGRESSION:

@@ -218,7 +218,8 @@ def sign_test(ours: Mapping[int, bool], theirs: Mapping[int, bool]) -> float:
     both = [(ours[i], theirs[i]) for i in ours if i in theirs]
     wins = sum(a and not b for a, b in both)
     n = wins + sum(b and not a for a, b in both)
-    return sum(math.comb(n, k) for k in range(wins, n + 1)) / 2**n
+    n_ways = sum(math.comb(n, k) for k in range(wins, n + 1))
+    return float(n_ways / 2**n)
 
 
 def as_fields(trial: Trial) -> dict[str, Any]:

@@ -17,10 +17,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def _run(file: str, *options: str) -> str:
     if not BENCHMARKS.is_dir():
         pytest.skip("benchmarks are not here: the tests of an installed package")
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "KEPT_DATA"},
-        "PYTHONPATH": str(BENCHMARKS.parent),
-    }
+    environment = {name: value for name, value in os.environ.items() if name != "KEPT_DATA"}
     command = [sys.executable, str(BENCHMARKS / file), *options]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout

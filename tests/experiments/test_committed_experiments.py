@@ -16,8 +16,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tiny_pretraining import write_host, write_texts
-from tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.comparison.runs import ExperimentRuns
@@ -27,6 +25,8 @@ from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, method
 from kept.pretraining.assembly import builder_for
 from kept.questions.plan import asks_questions
+from tests.kept.tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
+from tests.kept.training.tiny_pretraining import write_host, write_texts
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent / "experiments"

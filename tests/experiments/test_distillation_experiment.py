@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_pretraining import write_host
 
 from experiments.distillation.study import (
     ASKED,
@@ -23,6 +22,7 @@ from experiments.distillation.tables import page
 from kept.errors import CheckpointError
 from kept.reading.bench import Bench, Opened
 from kept.reading.cell import open_host
+from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "distillation" / "plain-host.yaml"
 

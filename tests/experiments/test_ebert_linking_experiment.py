@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_lama import write_lama
-from tiny_pretraining import write_host
 
 from entity_linking.annotations.relations import read_trex
 from entity_linking.mentions import LinkedText
@@ -25,6 +23,8 @@ from experiments.wk_completion.data import World
 from kept.errors import CheckpointError
 from kg_loaders import KnowledgeGraph, Text, TextKind
 from kg_loaders.damage import DamageReport
+from tests.kept.tiny_lama import write_lama
+from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "ebert" / "linking.yaml"
 

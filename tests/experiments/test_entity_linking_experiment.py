@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import yaml
 from numpy.typing import NDArray
-from tiny_linking_data import N_PEOPLE, PLANTED, write_root
-from tiny_pretraining import write_host
 
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
@@ -38,6 +36,8 @@ from experiments.entity_linking.study import (
 from experiments.entity_linking.tables import printed, to_markdown
 from experiments.entity_linking.vectors import RememberedEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.experiments.tiny_linking_data import N_PEOPLE, PLANTED, write_root
+from tests.kept.training.tiny_pretraining import write_host
 
 PLAN = Path(__file__).parents[2] / "experiments" / "entity_linking" / "wikidata.yaml"
 

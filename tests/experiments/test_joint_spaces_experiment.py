@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from test_committed_experiments import small
-from tiny_pretraining import write_host, write_texts
-from tiny_task_files import relation_examples, world_graph, write_task_file
 
 from experiments.joint_spaces.reading import READERS, ReadingStudy, page, read, run_seed, source
 from experiments.joint_spaces.study import STRANGERS, VectorStudy, run, strangers
@@ -15,6 +12,9 @@ from kept.reading.cell import open_host
 from kept.reading.worlds import TASKS
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
+from tests.experiments.test_committed_experiments import small
+from tests.kept.tiny_task_files import relation_examples, world_graph, write_task_file
+from tests.kept.training.tiny_pretraining import write_host, write_texts
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "joint_spaces" / "vectors.yaml"
 READING = CONFIG.with_name("reading.yaml")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_chat import WordVectors, chat_tokenizer
-from tiny_decoders import tiny_decoder
 
 from experiments.kblam.study import LOG, Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, precision, share, to_json, to_markdown
@@ -23,6 +21,8 @@ from kept.decoders.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
 from kept.questions.worlds import VALUES, private_world
 from kept.training.log import read_log
+from tests.kept.tiny_chat import WordVectors, chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "kblam" / "smollm2.yaml"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_chat import chat_tokenizer
-from tiny_decoders import tiny_decoder
-from tiny_lama import FACTS, TEMPLATES, write_lama
 
 from experiments.lama.decoder import ASKED, OTHERS, WEIGHTS, Asked, DecoderStudy, run, to_markdown
+from tests.kept.tiny_chat import chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
+from tests.kept.tiny_lama import FACTS, TEMPLATES, write_lama
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "decoder.yaml"
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from tiny_lama import write_lama
-from tiny_pretraining import write_host
 
 from entity_linking.annotations.relations import read_trex
 from experiments.lama.__main__ import chosen_rows
@@ -24,6 +22,8 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.items.collections import trex_facts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from tests.kept.tiny_lama import write_lama
+from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "trex.yaml"
 LATER = {name for name, line in METHODS.items() if line.since != "0.1"}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 import yaml
-from test_lama_experiment import folder, study, world  # noqa: F401 - fixtures
 
 from experiments.lama.data import World
 from experiments.lama.mapped import MappedStudy, Told, mapped_model, page, run_row, vectors
 from experiments.lama.probing import helpful_names, read_questions
 from experiments.lama.study import HOST, Row, Study, train_row
 from kept.objectives.model import KnowledgeForPreTraining
+from tests.experiments.test_lama_experiment import folder, study, world  # noqa: F401 - fixtures
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "mapped.yaml"
 

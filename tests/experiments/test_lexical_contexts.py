@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_pretraining import write_host
 
 from experiments.lexical.__main__ import open_host
 from experiments.lexical.contexts import N_FITTED, asked, best_threshold, sides_of, word_states
 from kept.datasets.glue import read_wic
 from kg_loaders.damage import DamageReport
+from tests.kept.training.tiny_pretraining import write_host
 
 ROWS = (
     ("Word: lie. Sentence 1: Paris lies in France. Sentence 2: It lies near the Seine.", 1),

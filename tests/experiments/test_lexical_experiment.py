@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_pretraining import write_everything, write_host
 
 from experiments.lexical.__main__ import main, read_scores, similarities
 from kept import hosts
@@ -16,6 +15,7 @@ from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything, write_host
 
 PAIRS = (
     "word 1\tword 2\tscore\nold\tnear\t2\nlies\tin\t7.5\npeople\tcapital\t4\nfrance\tfrench\t9\n"

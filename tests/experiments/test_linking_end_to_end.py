@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_linking_data import PLANTED, write_root
-from tiny_pretraining import write_host
 
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.end_to_end import medical
@@ -20,6 +18,8 @@ from experiments.entity_linking.end_to_end.tables import to_markdown
 from experiments.entity_linking.end_to_end.tagging import read_texts
 from experiments.entity_linking.inputs.benchmarks import FILES
 from experiments.entity_linking.study import Laboratory
+from tests.experiments.tiny_linking_data import PLANTED, write_root
+from tests.kept.training.tiny_pretraining import write_host
 
 PLAN = (
     Path(__file__).parents[2] / "experiments" / "entity_linking" / "end_to_end" / "end_to_end.yaml"

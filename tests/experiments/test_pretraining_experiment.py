@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_pretraining import linked_texts, write_host
 
 from entity_linking.annotations import gold_link
 from entity_linking.annotations.relations import RelationExample
@@ -27,6 +26,7 @@ from kept.training.checkpoint import list_checkpoints
 from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import linked_texts, write_host
 
 PLAN = Path(__file__).parents[2] / "experiments" / "pretraining" / "trex.yaml"
 LAYERS = Path(__file__).parents[2] / "experiments" / "layers" / "trex.yaml"

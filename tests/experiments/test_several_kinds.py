@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from tiny_pretraining import write_host
 
 from experiments.several_kinds.kinds import (
     FACTS,
@@ -41,6 +40,7 @@ from experiments.several_kinds.tables import page
 from kept import hosts
 from kept.encoders.kadapter import KAdapter
 from kept.errors import CheckpointError
+from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "several_kinds" / "three.yaml"
 WORDS = ("the", "old", "city", "river", "near", "flows", "a", "of", "paris", "bonn", "seine", "x")

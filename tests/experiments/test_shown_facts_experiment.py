@@ -12,8 +12,6 @@ import pytest
 import torch
 import yaml
 from pydantic import ValidationError
-from tiny_lama import write_lama
-from tiny_pretraining import write_host
 
 from entity_linking.annotations.relations import read_trex
 from experiments.lama.data import World, make_world
@@ -30,6 +28,8 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.probing.items.collections import lama_templates, pararel_templates, trex_facts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from tests.kept.tiny_lama import write_lama
+from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "shown_facts" / "trex.yaml"
 WORDS = ("France", "Germany", "French", "old")

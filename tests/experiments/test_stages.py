@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_pretraining import write_host
 
 from experiments.adaptation.__main__ import empty_graph
 from experiments.joint_spaces import medical
@@ -24,6 +23,7 @@ from experiments.stages import write_host as write_first_layers
 from kept import hosts
 from kept.errors import CheckpointError, ConfigError
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.training.tiny_pretraining import write_host
 
 ROOT = Path(__file__).parents[2] / "experiments"
 SENSES = ROOT / "lexical/senses.yaml"

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from tiny_pretraining import write_host
-from tiny_task_files import PEOPLE, relation_examples, world_graph, write_task_file
 
 from experiments.fewshot.__main__ import read, table
 from kept.completion.compare import compare
@@ -17,6 +15,8 @@ from kept.completion.config import CompletionConfig
 from kept.completion.split import split_examples
 from kept.completion.tables import to_markdown
 from kept.finetuning.fewshot import run_fewshot
+from tests.kept.tiny_task_files import PEOPLE, relation_examples, world_graph, write_task_file
+from tests.kept.training.tiny_pretraining import write_host
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FEWSHOT = EXPERIMENTS / "fewshot" / "episodes.yaml"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.children import with_tests
 from tests.fuzz.worker import TARGETS
 
 FINDINGS = Path(".fuzz")
@@ -23,11 +24,13 @@ def fuzz(
 ) -> tuple[bool, str]:
     """Whether targets are clean, and the last that their process said."""
     options = {"seed": seed, "seconds": seconds, "least": least, "place": place}
-    command = [sys.executable, "-m", "tests.fuzz.worker", *targets]
+    command = [sys.executable, "-P", "-m", "tests.fuzz.worker", *targets]
     command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
     limit = seconds * len(targets) + GRACE_SECONDS
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, env=with_tests()
+        )
     except subprocess.TimeoutExpired as expired:
         return False, f"an example that does not end: {expired.stdout!r}"
     said = f"{ran.stdout.strip()[-4000:]} {ran.stderr.strip()[-2000:] if ran.returncode else ''}"

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from tiny_hosts import fast_tokenizer
-from tiny_task_files import relation_examples, wiki80_row, world_graph
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel
 from typer.testing import CliRunner
@@ -24,6 +22,8 @@ from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.cli import app
 from kept.comparison.experiment import Experiment
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import fast_tokenizer
+from tests.kept.tiny_task_files import relation_examples, wiki80_row, world_graph
 
 WORDS = ["the", "river", "flows", "through", "city", "of", "old", "and", "near", "a"]
 

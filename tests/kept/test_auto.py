@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import method_encoder, tiny_host
 
 import kept
 from entity_linking import DictionaryLinker, LinkedText, gold_link
@@ -23,6 +22,7 @@ from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 TEXTS = [
     "the old city of Paris and the river Seine",

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from entity_linking import DictionaryLinker, LinkedText
 from kept.auto import AutoEncoder
@@ -14,6 +13,7 @@ from kept.encoders.knowbert import KnowBERT
 from kept.encoders.plain import Plain
 from kept.linking.knowbert import KnowBERTLinker
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 TEXTS = ["Paris and Berlin in the old city of Paris", "a river", "near Germany"]
 KAR = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}

@@ -15,8 +15,6 @@ from typing import Any
 import msgspec
 import pytest
 import torch
-from fake_hub import FakeHub
-from tiny_hosts import method_encoder, tiny_host
 
 from kept.auto import AutoEncoder
 from kept.auto.card import About
@@ -24,6 +22,8 @@ from kept.errors import CheckpointError, ConfigError, HostError
 from kept.graphs.builder import BuilderConfig
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import ExistsError
+from tests.kept.fake_hub import FakeHub
+from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 TEXTS = ["the old city of Paris", "a river"]
 

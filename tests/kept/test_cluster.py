@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from killed_part import killed_once
 from typer.testing import CliRunner
 
 from entity_linking.mentions import LinkedText
@@ -17,6 +15,8 @@ from kept.cli import app
 from kept.errors import ConfigError, MissingExtraError
 from kept.graphs.builder import BuilderConfig, build_many
 from kg_loaders import KnowledgeGraph
+from tests.children import IMPORTABLE
+from tests.kept.killed_part import killed_once
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
@@ -31,7 +31,7 @@ pytestmark = [
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Any:
     """One for all tests here, which starts but once."""
-    paths = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    paths = {"env_vars": {"PYTHONPATH": str(IMPORTABLE)}}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=paths)
     yield
     ray.shutdown()

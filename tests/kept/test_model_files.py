@@ -9,11 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import flips
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_hosts import method_encoder, tiny_host
 from transformers import BertForMaskedLM
 
 from kept import hosts, model_files
@@ -24,6 +22,8 @@ from kept.kge import make_scorer
 from kept.kge.trained import save_scorer
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, atlas
+from tests import flips
+from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 
 def save_model(folder: Path, small_graph: KnowledgeGraph, tokenizer: Any) -> Path:

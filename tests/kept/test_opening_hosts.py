@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 import kept
 from kept import hosts
 from kept.errors import HostError
 from kept.probing.models.opening import open_model
+from tests.kept.tiny_hosts import tiny_host
 
 ROOT = Path(kept.__file__).parent.parent
 SOURCES = sorted(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from kept.batches import N_SPECIAL_ROWS
 from kept.encoders.ernie import ERNIE
@@ -17,6 +16,7 @@ from kept.hosts import word_table
 from kept.kge.vectors import ScorerFolder, entity_vectors, open_vectors
 from kept.vectors import LabelVectors, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_hosts import tiny_host
 
 LINES = (
     "7 3",

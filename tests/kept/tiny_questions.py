@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tiny_chat import chat_tokenizer
-from tiny_decoders import tiny_decoder
-
 from kept.decoders.kblam.dialogues import UNKNOWN
 from kept.decoders.kblam.knowledge_base import facts_of_graph
 from kept.decoders.kblam.wording import CHATML
 from kept.questions.plan import QuestionPlan
 from kept.questions.worlds import VALUES, private_world
+from tests.kept.tiny_chat import chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 N_TRAIN, N_TEST = 8, 6
 ALIGNMENT = {

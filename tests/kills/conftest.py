@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from kill_commands import LINK, Invocation, make_world
-from kill_harness import Death, run_child
 
 from kg_loaders import KnowledgeGraph
+from tests.kills.kill_commands import LINK, Invocation, make_world
+from tests.kills.kill_harness import Death, run_child
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kill_harness import Death, Ended, run_child
 
 from kg_loaders.disk.writing import whole_file
+from tests.kills.kill_harness import Death, Ended, run_child
 
 TIMES = re.compile(r"second|millisecond|peak_memory|cpu")
 """Names of what no two runs have in common."""
@@ -171,8 +171,8 @@ class Trials:
 # ---- the world and the commands ------------------------------------------------------------------
 def make_world(folder: Path, graph: Any) -> None:
     """Files of a graph, texts, a host, an annotated task and an experiment."""
-    from test_finetune_command import rows
-    from tiny_pretraining import write_everything
+    from tests.kept.training.test_finetune_command import rows
+    from tests.kept.training.tiny_pretraining import write_everything
 
     config = write_everything(folder, graph)
     training = config["training"] | {"steps": 2, "checkpoint_steps": 1, "checkpoint_seconds": None}

@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from kill_commands import COMMANDS, Invocation, Trials, content
-from kill_harness import deaths, run_child
+
+from tests.kills.kill_commands import COMMANDS, Invocation, Trials, content
+from tests.kills.kill_harness import deaths, run_child
 
 STRIDE = int(os.environ.get("KEPT_KILL_STRIDE", "0"))
 """1: every event. 0: a few, `N_SAMPLED` and those that are torn."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import IMPORTABLE, with_tests
 from tests.mutation.mutants import mutants_of, sample
 from tests.mutation.targets import GROUPS, name_of
 
@@ -74,7 +75,7 @@ FREEZES = "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n"
 def _run(root: Path) -> tuple[dict[str, str], str]:
     """What was tried, with its result, and the table."""
     said = root / "said.txt"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(root)])}
+    environment = with_tests(PYTHONPATH=os.pathsep.join([str(IMPORTABLE), str(root)]))
     ran = subprocess.run(
         [sys.executable, "-c", RUN, str(said)],
         cwd=root, env=environment, capture_output=True, text=True,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from reference import original_ebert as original
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
@@ -28,6 +27,7 @@ from kept.layers.vector_map import least_squares_map, orthogonal_map
 from kept.randomness import generator
 from kept.vectors import ENTITY_PREFIX, EntityVectors, Wikipedia2VecFile
 from kg_loaders import Text, TextKind, graph_from_records
+from tests.reference import original_ebert as original
 
 METHOD = "ebert"
 ATOL = RTOL = 1e-5

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_ebert import ATOL, METHOD, RTOL, World, load, read
 
 from entity_linking.annotations.aida import macro, micro, read_aida, scores_of, span_lines
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
@@ -17,6 +16,7 @@ from kept.finetuning.linking.questions import CandidateData, questions_of
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
 from kept.heads.model import LINKING, SCORE, KnowledgeForTask
+from tests.parity.test_ebert import ATOL, METHOD, RTOL, World, load, read
 
 __all__ = ["METHOD"]
 BUILDER = BuilderConfig(max_words=64, max_nodes=128, **WORDS_ONLY)

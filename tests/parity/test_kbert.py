@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-from reference import original_kbert as original
 from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.nn import functional as F
@@ -28,6 +27,7 @@ from kept.heads.uer import POOLINGS
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats import spo
 from kg_loaders.records import Triple
+from tests.reference import original_kbert as original
 
 METHOD = "kbert"
 ATOL, AT_PADDING, FLOAT64 = 2e-5, 5e-3, 1e-9

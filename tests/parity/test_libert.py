@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reference import original_libert as original
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
@@ -38,6 +37,7 @@ from kept.objectives.lexical.terms import (
 )
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import graph_from_records
+from tests.reference import original_libert as original
 
 METHOD = "libert"
 ATOL = RTOL = 1e-5

@@ -14,8 +14,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from forked import Forked
-from other_sizes.tensors import COMMITTED
+
+from tests.forked import Forked
+from tests.parity.other_sizes.tensors import COMMITTED
 
 HERE = Path(__file__).parent
 MAKERS = sorted({p.stem for p in (HERE / "other_sizes").glob("*.py")} - {"tensors"})
@@ -29,7 +30,7 @@ def test_every_parity_test_takes_other_sizes(tmp_path: Path) -> None:
     for folder in COMMITTED.iterdir():
         shutil.copytree(folder, tmp_path / folder.name)
     for method in MAKERS:
-        importlib.import_module(f"other_sizes.{method}").make(tmp_path / method)
+        importlib.import_module(f"tests.parity.other_sizes.{method}").make(tmp_path / method)
     tests = sorted(str(path) for path in HERE.rglob("test_*.py") if path.name not in FIXED)
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", IMPORTED]
     process = Forked([*command, "--golden", tmp_path, *tests], os.environ)

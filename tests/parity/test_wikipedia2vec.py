@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from reference import original_wikipedia2vec as original
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
@@ -23,6 +22,7 @@ from kept.joint.corpus import Corpus, read_corpus, tokenise
 from kept.joint.skip_gram import Tables, keep_table, noise_table, sigmoids
 from kept.joint.wikipedia2vec import Wikipedia2Vec, Wikipedia2VecSettings, page_rates
 from kg_loaders import Text, TextKind, Triple, graph_from_records
+from tests.reference import original_wikipedia2vec as original
 
 METHOD = "wikipedia2vec"
 ATOL = 1e-6

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from reference import original_wklm as original
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
@@ -23,6 +22,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
 from kept.probing.models.truth import truths
 from kg_loaders import graph_from_records
+from tests.reference import original_wklm as original
 
 METHOD = "wklm"
 ATOL = RTOL = 1e-5

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rerank_worlds import toy_world
 
 from entity_linking import LinkedText, LinkingError
 from entity_linking.calibration.answers import confidences
@@ -19,6 +18,7 @@ from entity_linking.calibration.reliability import calibration_score
 from entity_linking.parts import Scorer
 from entity_linking.scorers.features import PriorScorer
 from entity_linking.scorers.rerank_parts import RerankSettings
+from tests.rerank_worlds import toy_world
 
 SCORERS: dict[str, Scorer] = {"prior": PriorScorer(), "rough": PriorScorer(floor=0.2)}
 QUICK = RerankSettings(epochs=10, learning_rate=0.03, mentions_per_step=64)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flips import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from kg_loaders import KnowledgeGraph, Text, TextKind, atlas, graph_from_records
 from kg_loaders.disk import seals
 from kg_loaders.errors import ExistsError
 from tests.entity_linking.dense_parts import TrigramEncoder
+from tests.flips import forge
 
 KINDS = ("flat", "hnsw", "ivf", "pq")
 

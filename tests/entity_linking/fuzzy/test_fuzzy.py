@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flips import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.priors import LABELS_FIRST
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.errors import ExistsError, WriteError
+from tests.flips import forge
 
 NAMES = [
     Name("Q36153", "Beyoncé", 10),

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flips import forge
 
 from entity_linking.errors import LinkIndexError
 from entity_linking.names import NameIndex
 from kg_loaders import Text, TextKind, graph_from_records
 from kg_loaders.disk import seals
+from tests.flips import forge
 
 
 def built(**names: str) -> NameIndex:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flips import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from entity_linking.names import NameCandidates, NameIndex, PriorFormula, count_
 from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import ExistsError
+from tests.flips import forge
 
 WORLD = {
     "Q10520": ["David Beckham"],

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flips import forge
 from hypothesis import given
 from hypothesis import strategies as st
-from rerank_worlds import flat, linked
 
 from entity_linking import LinkedText, LinkingError
 from entity_linking.decision import Decision
@@ -35,6 +33,8 @@ from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.rerank_table import tabulate
 from entity_linking.scorers.reranker import Reranker, relative_logits
 from kg_loaders.disk import seals
+from tests.flips import forge
+from tests.rerank_worlds import flat, linked
 
 QUICK = RerankSettings(epochs=25, learning_rate=0.05, mentions_per_step=32)
 
@@ -340,3 +340,24 @@ def test_relative_logits_of_part_of_a_table(model: Reranker) -> None:
     chosen = np.arange(table.rows.n_mentions) % 2 == 0
     mine = chosen[table.rows.mention_of]
     assert np.array_equal(relative_logits(plain._weights, table.of(chosen)), logits[mine])
+
+
+def test_the_threshold_itself_is_asked_and_a_mention_without_candidates_is_not() -> None:
+    texts = [
+        linked("a b c", ("a", [("Q1", 0.5)], None), ("b", [], None), ("c", [("Q2", 0.5)], None))
+    ]
+    rows = CandidateRows.of(texts)
+    asking = Asking(("d",), 0.75, asked=0.5, changeable=0.1, missed=0.0)
+    above = float(np.nextafter(0.75, 1))
+    assert asking.is_asked(np.array([0.75, 0.1, above]), rows).tolist() == [True, False, False]
+    assert asking.is_asked(np.array([above, 1.0, 0.0]), rows).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("n_mentions", [FEWEST_HELD_OUT - 1, FEWEST_HELD_OUT])
+def test_the_fewest_held_out_mentions_that_a_threshold_is_fitted_on(n_mentions: int) -> None:
+    """Nothing changes when all are asked: with enough mentions nobody is, with fewer all are."""
+    texts = [linked("a", ("a", [("Q1", 0.5), ("Q2", 0.4)], "Q1")) for _ in range(n_mentions)]
+    rows = CandidateRows.of(texts)
+    logits = np.tile([2.0, 1.0], n_mentions)
+    asking = fitted(rows, logits, logits, ("d",), 0.0)
+    assert asking.most_sure == (0.0 if n_mentions == FEWEST_HELD_OUT else 1.0)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rerank_worlds import linked
 
 from entity_linking.names.rules.variants import acronyms, name_words, without_possessive
 from entity_linking.scorers.likeness import NameScorer, likenesses, name_likeness
 from entity_linking.surfaces import normalise
 from kg_loaders import KnowledgeGraph
+from tests.rerank_worlds import linked
 
 WORDS = ["Alan", "M.", "J", "R", "the", "of", "Corp", "Inc.", "Two", "2", "II", "Müller", "U.S."]
 WORDS += ["US", "USA", "U", "S", "AT&T", "O'Neil", "Jean-Luc", "ﬁx", "ß", "İ", "(band)", "(a"]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rerank_worlds import flat, linked
 
 from entity_linking import Candidate, DictionaryLinker, Link, LinkedText, LinkingError, Mention
 from entity_linking.parts import Scorer
@@ -21,6 +20,7 @@ from entity_linking.scorers.features import (
 from entity_linking.scorers.likeness import NameScorer
 from entity_linking.scorers.overlap import OverlapScorer
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.rerank_worlds import flat, linked
 
 SCORERS: dict[str, Callable[[KnowledgeGraph], Scorer]] = {
     "prior": lambda graph: PriorScorer(),

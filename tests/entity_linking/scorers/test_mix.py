@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from rerank_worlds import flat, linked
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
 from entity_linking.parts import Scores
@@ -18,6 +17,7 @@ from entity_linking.scorers.mix import (
     default_scorers,
 )
 from kg_loaders import KnowledgeGraph
+from tests.rerank_worlds import flat, linked
 
 TEXT = linked(
     "one two six",

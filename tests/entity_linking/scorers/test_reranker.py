@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flips import forge
-from rerank_worlds import flat, linked, toy_world
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError
 from entity_linking.decision import Decision
@@ -30,6 +28,9 @@ from entity_linking.scorers.reranker import (
 )
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import ExistsError
+from tests.children import with_tests
+from tests.flips import forge
+from tests.rerank_worlds import flat, linked, toy_world
 
 SCORERS: dict[str, Scorer] = {"prior": PriorScorer(), "rough": PriorScorer(floor=0.2)}
 QUICK = RerankSettings(epochs=20, learning_rate=0.03, hidden=4, mentions_per_step=64)
@@ -266,9 +267,8 @@ def trained_on_a_graph(graph: KnowledgeGraph, folder: Path) -> None:
 
 PROGRAM = """
 import sys
-sys.path.insert(0, sys.argv[3])
 from pathlib import Path
-from test_reranker import trained_on_a_graph
+from tests.entity_linking.scorers.test_reranker import trained_on_a_graph
 from kg_loaders import KnowledgeGraph
 trained_on_a_graph(KnowledgeGraph.open(sys.argv[1]), Path(sys.argv[2]))
 """
@@ -279,12 +279,10 @@ def test_same_in_every_process(small_graph: KnowledgeGraph, tmp_path: Path) -> N
     here, there, graph = (tmp_path / name for name in ("here", "there", "kg"))
     small_graph.save(graph)
     trained_on_a_graph(small_graph, here)
-    tests = Path(__file__).parent
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-    path = os.pathsep.join(map(str, (tests.parents[2], tests.parents[1])))
     subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(graph), str(there), str(tests)],
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+        [sys.executable, "-c", PROGRAM, str(graph), str(there)],
+        env=with_tests(PYTHONHASHSEED=seed),
         check=True,
     )
     names = ["manifest.json", "weights.safetensors"]
@@ -298,9 +296,7 @@ def test_using_a_model_loads_no_torch() -> None:
         "import kept.cli.link.train;"
         "assert 'torch' not in sys.modules"
     )
-    root = Path(__file__).parents[3]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_default_scorers_train(small_graph: KnowledgeGraph) -> None:

@@ -8,7 +8,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.original_knowbert_candidates import (
+
+from tests.reference.original_knowbert_candidates import (
     GoldSense,
     Sense,
     SenseTable,

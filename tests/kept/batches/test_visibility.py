@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 from jaxtyping import config
-from test_batches import sample
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kept.batches import KnowledgeBatch, TripleBatch, Visibility
 from kept.batches.visibility import derived
 from kept.errors import BatchError
+from tests.kept.batches.test_batches import sample
 
 READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal.default")
 """What waits for a GPU: values that the program reads, and shapes that depend on them."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_startup import COMMANDS
-from tiny_hosts import tiny_host
 from typer.testing import CliRunner, Result
 
 import kept.cli.kg
@@ -18,6 +16,8 @@ import kept.demo
 from kept.cli import app
 from kept.cli.errors import FAILED, FAULT, explain
 from kg_loaders import Text, TextKind, Triple, graph_from_records
+from tests.kept.cli.test_startup import COMMANDS
+from tests.kept.tiny_hosts import tiny_host
 
 USAGE = 2
 TABLE: list[tuple[str, int, str]] = [

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_pretraining import write_everything
 from typer.testing import CliRunner
 
 from kept.auto import AutoEncoder
 from kept.cli import app
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything
 
 
 def kept(*words: object, code: int = 0) -> str:

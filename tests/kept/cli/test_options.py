@@ -10,11 +10,11 @@ import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_startup import COMMANDS, Loaded, commands
 
 from kept.cli import app
 from kept.cli.options import WRITTEN, KeptCommand
 from kept.errors import KeptError
+from tests.kept.cli.test_startup import COMMANDS, Loaded, commands
 
 KEPT: Any = typer.main.get_command(app)
 TREE: dict[tuple[str, ...], Any] = dict(commands(KEPT))

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_hosts import method_encoder
-from tiny_lama import write_lama
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -20,6 +18,8 @@ from kept.probing.results import read_answers
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import DamageError
+from tests.kept.tiny_hosts import method_encoder
+from tests.kept.tiny_lama import write_lama
 
 
 @pytest.fixture(scope="module")

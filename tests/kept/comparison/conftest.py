@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_task_files import wiki80_row
-from written_runs import N
 
 from entity_linking import RelationExample
 from kg_loaders import KnowledgeGraph
+from tests.kept.comparison.written_runs import N
+from tests.kept.tiny_task_files import wiki80_row
 
 
 @pytest.fixture(scope="module")

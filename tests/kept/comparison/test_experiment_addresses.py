@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_task_files import wiki80_row
 
 from entity_linking import RelationExample
 from entity_linking.annotations import write_jsonl
@@ -21,6 +20,7 @@ from kept.comparison.stored import RunKey
 from kept.errors import ConfigError
 from kept.finetuning.assembly import read_sets
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_task_files import wiki80_row
 
 
 def test_a_hash_is_of_everything_that_matters(

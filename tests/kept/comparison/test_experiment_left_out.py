@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_task_files import relation_examples, write_task_file
 
 from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment
@@ -21,6 +20,7 @@ from kept.errors import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
+from tests.kept.tiny_task_files import relation_examples, write_task_file
 
 
 def test_rows_that_answered_other_items_are_not_paired(

@@ -7,8 +7,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from tiny_task_files import wiki80_row
-from written_runs import N, compare_again, experiment_of, say, write_run
 
 from entity_linking import RelationExample
 from kept.comparison.compare import finished
@@ -23,6 +21,8 @@ from kept.errors import CheckpointError
 from kept.evaluation.statistics import holm
 from kept.finetuning.scoring.answers import ANSWERS
 from kg_loaders import KnowledgeGraph
+from tests.kept.comparison.written_runs import N, compare_again, experiment_of, say, write_run
+from tests.kept.tiny_task_files import wiki80_row
 
 
 def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_hosts import untaught_encoder
 
 from kept.comparison import compare as experiment_comparison
 from kept.comparison import runs as experiment_runs
@@ -32,6 +31,7 @@ from kept.methods import BASELINE, METHODS
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import claim
 from kg_loaders.errors import InUseError
+from tests.kept.tiny_hosts import untaught_encoder
 
 OF_AN_ANSWER = ("set", "index", "id", "group", "gold", "predicted")
 

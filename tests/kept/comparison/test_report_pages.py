@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from tiny_task_files import TOWNS
-from written_runs import COSTS, N, experiment_of, write_run
 
 from kept.comparison.compare import finished
 from kept.comparison.experiment import Experiment, PrimaryContrast
@@ -24,6 +22,8 @@ from kept.comparison.stored import RunKey, planned
 from kept.comparison.strata import KNOWLEDGE, item_traits
 from kept.finetuning.scoring.answers import ANSWERS
 from kg_loaders import KnowledgeGraph
+from tests.kept.comparison.written_runs import COSTS, N, experiment_of, write_run
+from tests.kept.tiny_task_files import TOWNS
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,21 @@ def test_a_graph_that_links_lead_nowhere_in_has_no_thirds(graph: KnowledgeGraph)
     made = slices(item_traits([item(), item("unknown")], [], graph))
     assert list(made[KNOWLEDGE]) == [NOTHING]
     assert made["degree"] == made["entities"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(1, "one word"), (2, "two words"), (3, "more words"), (4, "more words"), (9, "more words")],
+)
+def test_mentions_by_their_words(words: int, name: str, graph: KnowledgeGraph) -> None:
+    found = item_traits([item("a", words=words)], [], graph)
+    assert [trait.n_words for trait in found] == [words]
+    assert list(slices(found)["mention"]) == [name]
+
+
+def test_the_longest_mention_of_an_item_counts(graph: KnowledgeGraph) -> None:
+    text = "a b and a of the sea"
+    mentions = [Mention(0, 1), Mention(2, 3), Mention(8, 20)]
+    links = tuple(Link(m, (Candidate("a", 1.0, 1.0),), "a", 1.0) for m in mentions)
+    (trait,) = item_traits([TaskExample(LinkedText(text, links), ("x",))], [], graph)
+    assert trait.n_words == 4

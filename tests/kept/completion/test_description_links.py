@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from torch import Tensor
 
 from kept.completion.description_links import description_scores, encode_sequences
@@ -30,6 +29,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import tiny_host
 
 KINDS = ("table", "conditioned", "described")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from inductive_toy import toy_split
 from safetensors.torch import save_file
 
 from experiments.inductive_completion import __main__ as script
@@ -35,6 +34,7 @@ from kept.kge.ultra.networks import make_ultra
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.config import TrainConfig
 from kg_loaders import KnowledgeGraph
+from tests.kept.completion.inductive_toy import toy_split
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "inductive_completion"
 PLANS = sorted(FOLDER.glob("*.yaml"))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inductive_toy import toy_split
 
 from experiments.inductive_completion import __main__ as script
 from kept.completion.inductive_config import (
@@ -21,6 +20,7 @@ from kept.datasets.inductive import training_graph
 from kept.errors import ConfigError
 from kept.kge.inductive import InductiveSplit
 from kept.training.config import TrainConfig
+from tests.kept.completion.inductive_toy import toy_split
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_finetune_command import finetune, kept, rows
-from tiny_pretraining import write_everything
 
 from entity_linking.annotations import gold_link
 from entity_linking.corruption import corrupt
@@ -20,6 +18,8 @@ from kept.finetuning.link_error_curve import right_shares
 from kept.heads.model import MULTI, TAGGING
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.test_finetune_command import finetune, kept, rows
+from tests.kept.training.tiny_pretraining import write_everything
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from releases import ERNIE_VECTORS, ernie_release
 
 from kept.batches import N_SPECIAL_ROWS
 from kept.convert import ernie as keys
@@ -15,6 +14,7 @@ from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.convert.releases import ERNIE_VECTORS, ernie_release
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from releases import GOLDEN, kadapter_host
 from safetensors.torch import load_file
-from tiny_hosts import tiny_host
 from torch import Tensor
 
 from kept.convert.kadapter import convert
 from kept.errors import CheckpointError, ConfigError
 from kept.objectives.model import KnowledgeForPreTraining
+from tests.kept.convert.releases import GOLDEN, kadapter_host
+from tests.kept.tiny_hosts import tiny_host
 
 SHORT = {"factual": "fac.", "linguistic": "lin."}
 KNOWN = {"layers": "0,2", "n_heads": 3}

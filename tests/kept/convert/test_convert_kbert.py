@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import releases
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -17,6 +16,7 @@ from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import TAGGING, KnowledgeForTask
 from kg_loaders import KnowledgeGraph
+from tests.kept.convert import releases
 
 GOLDEN = releases.GOLDEN / "kbert"
 WIDTH = 48

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from releases import KEPLER_ARGS, KEPLER_HEADS, kepler_file, kepler_state
 
 from kept.convert import kepler as keys
 from kept.convert.tables import pack, unpack
@@ -20,6 +19,7 @@ from kept.errors import CheckpointError
 from kept.objectives.described_triples import text_batch
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
+from tests.kept.convert.releases import KEPLER_ARGS, KEPLER_HEADS, kepler_file, kepler_state
 
 
 def test_a_released_file_becomes_a_folder(tmp_path: Path) -> None:

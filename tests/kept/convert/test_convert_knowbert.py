@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from releases import KNOWBERT_NAMES, archive, knowbert_members, knowbert_state, pickled
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW
@@ -17,6 +16,13 @@ from kept.convert import knowbert as keys
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
+from tests.kept.convert.releases import (
+    KNOWBERT_NAMES,
+    archive,
+    knowbert_members,
+    knowbert_state,
+    pickled,
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pytest
 import torch
-from releases import RELEASES, Release, colake_release
 from safetensors.torch import load_file
-from tiny_hosts import fast_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from typer.testing import CliRunner, Result
 
@@ -31,6 +29,8 @@ from kept.errors import CheckpointError, ConfigError
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
+from tests.kept.convert.releases import RELEASES, Release, colake_release
+from tests.kept.tiny_hosts import fast_tokenizer
 
 METHODS_TO_CONVERT = list(CONVERTERS)
 

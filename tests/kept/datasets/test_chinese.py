@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from reference.original_kbert import SPECIAL_TAGS, longest_match
 
 from kept.datasets.chinese import character_tokenizer, subject_linker
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.reference.original_kbert import SPECIAL_TAGS, longest_match
 
 FACTS = [
     ("北京", "首都", "中国"), ("苹果公司", "首席执行官", "库克"), ("苹果", "属于", "水果"),

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_chat import WordVectors, chat_tokenizer
-from tiny_decoders import tiny_decoder
 
 from entity_linking import DictionaryLinker
 from kept import decoders
@@ -24,6 +22,8 @@ from kept.decoders.asking import (
 )
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_chat import WordVectors, chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 FACTS = [("padre", "job", "baker"), ("padre", "home", "rome"), ("maria", "job", "pilot"),
          ("padre", "child", "maria")]  # fmt: skip

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from test_decoder_trees import TEXT, batch_of, decoder_of, linked, vectors_of
-from test_decoder_trees import graph as graph  # a fixture
-from test_decoder_trees import tokenizer as tokenizer  # a fixture
 
 from kept import decoders
 from kept.decoders.trees import Readers, chances, knowledge_tree, write
 from kept.errors import BatchError
 from kg_loaders import KnowledgeGraph
+from tests.kept.decoders.test_decoder_trees import TEXT, batch_of, decoder_of, linked, vectors_of
+from tests.kept.decoders.test_decoder_trees import graph as graph  # a fixture
+from tests.kept.decoders.test_decoder_trees import tokenizer as tokenizer  # a fixture
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 

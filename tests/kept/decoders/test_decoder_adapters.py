@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tiny_decoders import texts, tiny_decoder
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -20,6 +19,7 @@ from kept.decoders.adapters import (
     lora_state,
 )
 from kept.errors import ConfigError
+from tests.kept.tiny_decoders import texts, tiny_decoder
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 every_family = pytest.mark.parametrize("family", decoders.FAMILIES)

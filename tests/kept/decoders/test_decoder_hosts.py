@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_decoders import N_POSITIONS, N_WORDS, texts, tiny_decoder
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 from kept import decoders
 from kept.batches import IGNORE, Visibility
 from kept.errors import BatchError, CheckpointError, ConfigError, HostError
+from tests.kept.tiny_decoders import N_POSITIONS, N_WORDS, texts, tiny_decoder
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 every_family = pytest.mark.parametrize("family", decoders.FAMILIES)

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_questions import write_decoder
 from torch import nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import CosineAnnealingLR
-from train_decoders import KINDS, training_of
 
 from kept.decoders import load_decoder
 from kept.decoders.kblam.training import LAST_SHARE, new_optimiser
@@ -24,6 +22,8 @@ from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kept.training.loop import train
 from kept.training.optimisers import rate_factor
+from tests.kept.tiny_questions import write_decoder
+from tests.kept.training.train_decoders import KINDS, training_of
 
 PAGE = Path(__file__).parents[3] / "docs/decoders.md"
 

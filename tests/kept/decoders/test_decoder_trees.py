@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_decoders import tiny_decoder
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -33,6 +32,7 @@ from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.words import WordsView
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_decoders import tiny_decoder
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 TEXT = "what does padre do all day"

@@ -7,7 +7,6 @@ import math
 
 import pytest
 import torch
-from tiny_decoders import texts, tiny_decoder
 from torch import Tensor
 
 from kept.decoders.kblam.config import KBLaMConfig
@@ -20,6 +19,7 @@ from kept.decoders.kblam.training import (
     train_step,
 )
 from kept.errors import BatchError
+from tests.kept.tiny_decoders import texts, tiny_decoder
 
 N_FACTS = 5
 

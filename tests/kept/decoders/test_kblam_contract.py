@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_decoders import N_WORDS, texts, tiny_decoder
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -29,6 +28,7 @@ from kept.decoders.kblam.model import HOSTS, FactTokens, KBLaM
 from kept.decoders.kblam.rectangular import projections, rotated
 from kept.decoders.kblam.training import MicroBatch, new_optimiser, train_step
 from kept.errors import BatchError, CheckpointError, ConfigError, HostError
+from tests.kept.tiny_decoders import N_WORDS, texts, tiny_decoder
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 VECTOR, N_FACTS = 6, 5

@@ -6,12 +6,12 @@ Facts get new values at every step, so that only reading answers; then graphs th
 from __future__ import annotations
 
 import torch
-from tiny_decoders import tiny_decoder
 
 from kept.decoders.kblam.config import KBLaMConfig
 from kept.decoders.kblam.measures import attention_accuracy, attention_sums
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.training import MicroBatch, new_optimiser, train_step
+from tests.kept.tiny_decoders import tiny_decoder
 
 N_NAMES, N_RELATIONS, N_VALUES = 8, 3, 4
 FIRST_NAME, FIRST_RELATION, FIRST_VALUE = 3, 12, 16

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_chat import chat_tokenizer
-from tiny_decoders import tiny_decoder
 
 from kept.decoders import layers, logits
 from kept.decoders.kblam.config import KBLaMConfig
@@ -16,6 +14,8 @@ from kept.decoders.kblam.training import new_optimiser
 from kept.decoders.kblam.values import HostWords, write_words
 from kept.decoders.kblam.wording import Fact
 from kept.errors import ConfigError
+from tests.kept.tiny_chat import chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 VALUES = ("golf", "chess", "a quiet place")
 WIDTH = 16

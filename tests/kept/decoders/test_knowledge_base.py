@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 import torch
-from tiny_chat import WordVectors, chat_tokenizer
-from tiny_decoders import tiny_decoder
 
 from kept.decoders.kblam.config import KBLaMConfig
 from kept.decoders.kblam.knowledge_base import (
@@ -28,7 +27,9 @@ from kept.decoders.kblam.training import (
 )
 from kept.decoders.kblam.wording import CHATML, Fact
 from kept.errors import BatchError
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_chat import WordVectors, chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
 
 FACTS = [
     Fact("Wexo", "colour", "red"), Fact("Kovo", "colour", "blue"), Fact("Lumo", "colour", "green"),
@@ -125,3 +126,20 @@ def test_what_the_graph_says_is_said_and_an_edit_is_followed() -> None:
     one, two = (answers(model, tokenizer, questions, tokens, n_new=9, batch_size=n) for n in (1, 3))
     assert one == two
     assert len(one) == 3
+
+
+def test_several_values_of_a_head_and_a_relation_are_one_fact() -> None:
+    """In the order of the triples; another relation or another head is a fact of its own."""
+    names = {"a": "Ann", "b": "Bonn", "c": "Cologne", "d": "Dresden"}
+    graph = graph_from_records(
+        [
+            *(Text(node, TextKind.LABEL, name) for node, name in names.items()),
+            Triple("a", "lived", "d"), Triple("a", "lived", "b"), Triple("a", "lived", "c"),
+            Triple("a", "works", "b"), Triple("b", "lived", "b"),
+        ]
+    )  # fmt: skip
+    facts = facts_of_graph(graph)
+    assert [dataclasses.astuple(fact)[:3] for fact in facts] == [
+        ("Ann", "lived", "Bonn, Cologne, Dresden"), ("Ann", "works", "Bonn"),
+        ("Bonn", "lived", "Bonn"),
+    ]  # fmt: skip

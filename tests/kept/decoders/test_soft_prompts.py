@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_asking import asker_of
-from tiny_chat import WordVectors
-from tiny_decoders import texts, tiny_decoder
 
 from kept import decoders
 from kept.decoders.soft_prompts import (
@@ -22,6 +19,9 @@ from kept.decoders.soft_prompts import (
 )
 from kept.decoders.trees import LabelVectors, chances, read_tree, write
 from kept.errors import BatchError, ConfigError
+from tests.kept.decoders.test_asking import asker_of
+from tests.kept.tiny_chat import WordVectors
+from tests.kept.tiny_decoders import texts, tiny_decoder
 
 pytest.importorskip("torch_geometric.llm", reason="torch-geometric has no GRetriever here")
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

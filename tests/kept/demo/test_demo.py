@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_hosts import tiny_host
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -16,6 +15,7 @@ from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.demo.methods import compare_methods
 from kept.errors import CheckpointError
 from kept.hosts import load_tokenizer
+from tests.kept.tiny_hosts import tiny_host
 
 TINY = {
     "private": {

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, N_WORDS, one_of, pretraining_model, small_batch, tiny_host
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -20,6 +19,14 @@ from kept.objectives.masked_nodes import MaskedNodesOptions
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import (
+    FAMILIES,
+    N_WORDS,
+    one_of,
+    pretraining_model,
+    small_batch,
+    tiny_host,
+)
 
 
 @pytest.fixture(params=FAMILIES)

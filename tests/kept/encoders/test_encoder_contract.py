@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from forked import Forked
-from tiny_hosts import FAMILIES, method_encoder
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
@@ -32,6 +30,8 @@ from kept.training.config import TrainConfig
 from kept.training.optimisers import make_optimisers
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.forked import Forked
+from tests.kept.tiny_hosts import FAMILIES, method_encoder
 
 N_TEXTS = 4
 CASES = [(name, family) for name in METHODS for family in FAMILIES]

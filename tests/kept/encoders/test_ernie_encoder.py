@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
@@ -24,6 +23,7 @@ from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import tiny_host
 
 
 def sample(n_node: int, entities: dict[int, int], seed: int = 0) -> KnowledgeBatch:

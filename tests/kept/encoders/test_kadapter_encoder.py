@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from flips import forge
 from safetensors.torch import load_file, save_file
-from tiny_hosts import tiny_host
 from torch import Tensor
 from transformers import AutoConfig
 
@@ -27,6 +25,8 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.flips import forge
+from tests.kept.tiny_hosts import tiny_host
 
 TWO = {"factual": {}, "linguistic": {"layers": [1, 0], "graph_hash": ""}}
 

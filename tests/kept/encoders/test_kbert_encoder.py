@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from kbert_texts import mentioning
-from tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
 
 from kept.batches import KnowledgeBatch, Visibility
 from kept.encoders.kbert import KBERT, KBERTConfig
@@ -22,6 +20,8 @@ from kept.heads.uer import POOLINGS, pool
 from kept.layers.uer_norm import UERLayerNorm, use_uer_norm
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.kbert_texts import mentioning
+from tests.kept.tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
 
 BUILDER = BuilderConfig(policy="file", replace_mentions=False, max_words=60)
 

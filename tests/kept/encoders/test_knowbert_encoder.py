@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from torch import Tensor
 
 from kept.batches import (
@@ -25,6 +24,7 @@ from kept.errors import BatchError, ConfigError
 from kept.layers.spans import FAR
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import tiny_host
 
 SMALL = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}
 SECOND = {

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import small_batch, tiny_host
 from torch import Tensor
 
 from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch, Visibility
@@ -16,6 +15,7 @@ from kept.encoders.ktnet import KTNET
 from kept.errors import BatchError, CheckpointError
 from kept.graphs.views.ktnet import CONCEPTS
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import small_batch, tiny_host
 
 WIDTH = 5
 

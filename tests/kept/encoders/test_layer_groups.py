@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_encoder_contract import builder
-from tiny_hosts import FAMILIES, untaught_encoder
 
 from entity_linking.mentions import LinkedText
 from kept.batches import KnowledgeBatch
@@ -15,6 +13,8 @@ from kept.errors import ConfigError
 from kept.graphs.builder import build_many
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
+from tests.kept.encoders.test_encoder_contract import builder
+from tests.kept.tiny_hosts import FAMILIES, untaught_encoder
 
 CASES = [(name, family) for name in METHODS for family in FAMILIES]
 PLACES = {

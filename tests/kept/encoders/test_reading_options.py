@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import small_batch, tiny_host
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept import hosts
@@ -26,6 +25,7 @@ from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.layers.entity_linker import EntityLinker, EntityTable
 from kept.vectors import FactVectors, LabelVectors
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_hosts import small_batch, tiny_host
 
 WITH_ANCHORS = dataclasses.replace(
     small_batch(), mention_spans=torch.tensor([[[5, 6]], [[5, 6]]]), sampled_entities=None

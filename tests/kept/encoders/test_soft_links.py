@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import method_encoder
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -31,6 +30,7 @@ from kept.objectives.relation_pairs import (
 from kept.outputs import KnowledgeOutput
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import method_encoder
 
 INJECTING = [name for name, line in METHODS.items() if line.injects == "beside"]
 MOVING = {name for name, line in METHODS.items() if line.injects == "between"}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing import counts, kept
 
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
@@ -18,6 +17,7 @@ from kept.evaluation.audit import AuditPart, audit, fact_ids
 from kept.evaluation.leakage import CODES, LeakCheck, audit_table, repeated_pairs, repeated_texts
 from kept.probing.items.item import HOLE, ClozeItem
 from kg_loaders import KnowledgeGraph
+from tests.kept.evaluation.auditing import counts, kept
 
 
 def row(words: str, head: str, tail: str, relation: str) -> dict[str, Any]:

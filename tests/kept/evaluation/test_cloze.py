@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reference.original_cloze import filter_samples, rank_cloze, restricted_ids, word_forms
+from tests.reference.original_cloze import filter_samples, rank_cloze, restricted_ids, word_forms
 
 
 def test_ranks_within_a_list_and_a_window() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_world import hostile_graph, served
 
 from kept.explorer.explorer import Explorer
 from kept.explorer.opening import open_explorer
 from kept.explorer.server import ExplorerServer
+from tests.kept.hostile_world import hostile_graph, served
 
 
 @pytest.fixture(scope="module")

@@ -40,3 +40,20 @@ def test_a_text_is_replaced_and_taken_out(tmp_path: Path) -> None:
     links = {line["text"]: line["mentions"] for line in lines}
     assert links["Ann lives."][0]["entity"] == "Q3"
     assert record(gold, "Ann lives.", {}) == (1, 1)
+
+
+def test_a_text_is_taken_out_and_the_lines_of_others_stay_byte_for_byte(tmp_path: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    others = [
+        b'{"text": "A",  "mentions": [{"start": 0, "end": 1, "entity": "Q1"}], "note": "mine"}',
+        b'{"mentions": [], "text": "B"}',
+    ]
+    record(gold, "Ann lives.", {(0, 3): "Q1", (4, 9): None})
+    ours = gold.read_bytes()
+    gold.write_bytes(others[0] + b"\n" + ours + others[1] + b"\n")
+    assert record(gold, "Ann lives.", {}) == (2, 1)
+    assert gold.read_bytes() == b"".join(line + b"\n" for line in others)
+    assert record(gold, "nobody's text", {}) == (2, 1), "there was no line to take out"
+    assert record(gold, "A", {}) == (1, 0)
+    assert record(gold, "B", {}) == (0, 0)
+    assert gold.read_bytes() == b""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hostile_world import TEXT
 from typer.testing import CliRunner
 
 from entity_linking import RelationExample
@@ -24,6 +23,7 @@ from kept.finetuning.predictor import Predictor
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from tests.kept.hostile_world import TEXT
 
 PARIS = (24, 29)
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Chromium, find_chromium
-from hostile_world import HOSTILE, TEXT, served
 from typer.testing import CliRunner
 
 from entity_linking import RelationExample
@@ -20,6 +18,8 @@ from kept.cli import app
 from kept.explorer.explorer import Explorer
 from kept.explorer.page import static_page
 from kept.explorer.server import ExplorerServer
+from tests.kept.chromium import Chromium, find_chromium
+from tests.kept.hostile_world import HOSTILE, TEXT, served
 
 PROGRAM = find_chromium()
 pytestmark = [

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_world import HOSTILE, TEXT, served
 
 from kept.explorer.explorer import Explorer
 from kept.explorer.opening import open_explorer
 from kept.explorer.server import CALLS, ExplorerServer, Limits
 from kg_loaders import Text, TextKind, Triple, graph_from_records
+from tests.kept.hostile_world import HOSTILE, TEXT, served
 
 JSON = {"Content-Type": "application/json"}
 

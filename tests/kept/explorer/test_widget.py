@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Chromium, find_chromium
-from hostile_world import TEXT
 
 from kept.explorer.explorer import Explorer
 from kept.explorer.questions import Question
+from tests.kept.chromium import Chromium, find_chromium
+from tests.kept.hostile_world import TEXT
 
 pytest.importorskip("anywidget", reason="the extra notebook is not installed")
 

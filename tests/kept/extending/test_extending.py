@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import method_encoder, tiny_host, untaught_encoder
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -27,6 +26,7 @@ from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_record
 from kg_loaders.errors import ExistsError, GraphMismatchError
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.records import Record
+from tests.kept.tiny_hosts import method_encoder, tiny_host, untaught_encoder
 
 SILENT = (
     Text("A0", TextKind.LABEL, "old city", "en"),
@@ -215,3 +215,18 @@ def test_starts_are_named_in_the_rows(
         assert used["B0"] == (start if reached or start == "names" else used["B0"])
         assert used["A0"] != start if reached else used["A0"] == start or start == "descriptions"
         assert done.tables[0].likeness.keys() == STARTS.keys()
+
+
+def test_frozen_tables_stay_frozen_and_others_are_trained(
+    small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+) -> None:
+    """Whether a table is trained is not the extension's to decide; ERNIE's is not, CoLAKE's is."""
+    larger = grown(small_graph, *SILENT)
+    is_trained = {}
+    for name in ("ernie", "colake"):
+        model = saved(name, small_graph, tokenizer, tmp_path / name)
+        after = extend(tmp_path / name / "run", larger).model
+        for table in model.row_tables():
+            is_trained[name] = model.get_parameter(table.name).requires_grad
+            assert after.get_parameter(table.name).requires_grad == is_trained[name], table.name
+    assert is_trained == {"ernie": False, "colake": True}

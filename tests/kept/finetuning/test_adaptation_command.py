@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from safetensors.torch import load_file
-from test_finetune_command import finetune, kept, world
 
 from kept.auto import AutoEncoder
 from kept.training.log import read_log
+from tests.kept.training.test_finetune_command import finetune, kept, world
 
 __all__ = ["world"]  # a fixture
 

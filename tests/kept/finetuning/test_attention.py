@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from test_predictor import _asked, _graph, _predictor
 
 from kept.batches import N_SPECIAL_ROWS
 from kept.finetuning.attention import rollout
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
+from tests.kept.finetuning.test_predictor import _asked, _graph, _predictor
 
 GRAPH = _graph()
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from torch.nn import functional as F
 
 from entity_linking.dictionary import DictionaryLinker
@@ -24,6 +23,7 @@ from kept.heads.model import CHOICE, SCORE, KnowledgeForTask, task_loss
 from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 SMALL = BuilderConfig(max_neighbours=2, max_words=22, max_nodes=60, policy="degree")
 QUESTIONS = [

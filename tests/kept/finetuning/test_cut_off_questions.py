@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_task_files import wiki80_row
 
 from entity_linking.annotations.relations import RelationExample
 from kept.finetuning.assembly import assemble
@@ -14,6 +13,7 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.scoring.official_scores import official_score
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_task_files import wiki80_row
 
 N, N_CUT = 20, 15
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_task_files import document_row
 
 from entity_linking.annotations.relations import RelationExample
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.run import FinetuneRun
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_task_files import document_row
 
 
 @pytest.fixture(scope="module")

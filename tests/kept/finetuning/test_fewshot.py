@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_task_files import write_task_file
 
 from entity_linking.annotations.relations import RelationExample
 from kept.errors import ConfigError, EvaluationError, NoKnowledgeError, UnfinishedError
@@ -16,6 +15,7 @@ from kept.finetuning.data import TaskData
 from kept.finetuning.fewshot import FewshotConfig, episode_accuracies, run_fewshot
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_task_files import write_task_file
 
 LABELS = [label for label in "abcdef" for _ in range(9)]
 SIZES = {"way": 3, "shot": 2, "n_queries": 4, "n_episodes": 20, "seed": 5}

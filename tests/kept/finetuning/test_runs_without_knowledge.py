@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from tiny_pretraining import write_everything
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.training.tiny_pretraining import write_everything
 
 READING = [name for name, line in METHODS.items() if line.view.reads_graph]
 OPTIONS = {"ernie": {"vector_epochs": 1, "entity_width": 8}, "knowbert": {"vector_epochs": 1}}

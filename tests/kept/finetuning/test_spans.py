@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_hosts import tiny_host
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.datasets.formats import TaskExample
@@ -26,6 +25,7 @@ from kept.heads.span import START_END, Span, SpanOptions, Window, best_spans, sc
 from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 MIXED = st.text(st.sampled_from("ab é🗼巴e\u0301 .\n"), max_size=60)
 

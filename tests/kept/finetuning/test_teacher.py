@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_task_files import wiki80_row
 from typer.testing import CliRunner
 
 from entity_linking import RelationExample
@@ -22,6 +21,7 @@ from kept.finetuning.run import class_logits
 from kept.heads.model import TEACHER_LOSS, teacher_loss
 from kept.layers.means import counted_by
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_task_files import wiki80_row
 
 STEPS = ("--set", "training.steps=2", "--set", "training.threads=1", "--batch-size", "4")
 

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from graph_oracle import oracle, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from kept.graphs.views import adjacency, is_anchor
 from kept.graphs.words import encode_words
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+from tests.kept.graphs.graph_oracle import oracle, plain
 
 PARIS = LinkedText("Paris lies near Berlin", (
     Link(Mention(0, 5), (), "Q90", 0.9), Link(Mention(16, 22), (), "Q64", 0.8)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graph_oracle import oracle, plain
-from kbert_texts import mentioning
 
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
@@ -14,6 +12,8 @@ from kept.graphs.graph import NodeKind
 from kept.graphs.views import adjacency
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.graphs.graph_oracle import oracle, plain
+from tests.kept.kbert_texts import mentioning
 
 
 @pytest.mark.parametrize(("other", "shown"), [("Q46", "Q46"), ("Q183", "Q183"), ("Q90", "Q90")])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -25,6 +24,7 @@ from kept.graphs.views import CoLAKEView, adjacency, is_anchor, words_of
 from kept.graphs.words import PairTemplate, encode_words, join_texts, longest_first
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 
 @pytest.fixture

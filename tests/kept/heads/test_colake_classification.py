@@ -7,15 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from reference.original_colake_heads import for_classification
-from reference.original_colake_samples import (
-    GraphSample,
-    collate,
-    entity_rows,
-    entity_vocabulary,
-    label_vocabulary,
-)
-from tiny_hosts import N_WORDS, pretraining_model, small_batch, tiny_host
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
@@ -25,6 +16,15 @@ from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import N_WORDS, pretraining_model, small_batch, tiny_host
+from tests.reference.original_colake_heads import for_classification
+from tests.reference.original_colake_samples import (
+    GraphSample,
+    collate,
+    entity_rows,
+    entity_vocabulary,
+    label_vocabulary,
+)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
 
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, LinkedText, Mention
@@ -42,6 +41,7 @@ from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from tiny_hosts import method_encoder
 from typer.testing import CliRunner
 
 from entity_linking import LinkedText, gold_link
@@ -33,6 +32,7 @@ from kept.integrations.sklearn_vectors import KnowledgeVectors
 from kept.training.log import StepRecord
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import method_encoder
 
 TEXTS = ["the old city of Paris", "a river", "Berlin near Paris", "the French city"]
 

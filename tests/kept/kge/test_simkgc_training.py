@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import fast_tokenizer, tiny_host
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from kept.errors import ConfigError, EvaluationError, TrainingError
@@ -19,6 +18,7 @@ from kept.kge.simkgc.ranking import SimKGCScorer
 from kept.kge.simkgc.texts import Links, Texts
 from kept.kge.simkgc.training import KnownTriples, SimKGCConfig, Step, rates, train_simkgc
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import fast_tokenizer, tiny_host
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ":", "inverse", "next",
          *(f"w{i}" for i in range(12))]  # fmt: skip

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from flips import forge
 
 from kept.errors import CheckpointError
 from kept.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
@@ -15,6 +14,7 @@ from kept.kge.splits import Splits
 from kept.kge.trained import check_splits, load_scorer, save_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import ExistsError
+from tests.flips import forge
 
 
 def make(name: str, graph: KnowledgeGraph) -> Scorer:

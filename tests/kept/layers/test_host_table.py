@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from torch import nn
 
 from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.errors import ConfigError
 from kept.layers.host_table import HostTable
 from kept.training.row_adam import RowAdam
+from tests.kept.tiny_hosts import tiny_host
 
 
 def pair() -> tuple[HostTable, nn.Embedding]:

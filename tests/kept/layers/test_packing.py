@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
 from torch import Tensor
 
 from kept import hosts
 from kept.batches import Visibility
 from kept.layers.packing import DenseRows, dense_rows
+from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 
 def masks(lengths: list[int], n_nodes: int, *, scattered: bool) -> tuple[Tensor, Tensor]:

@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import flips
 import pytest
 
 from entity_linking.errors import LinkIndexError
 from kept.linking import index as link_index
 from kept.linking.index import LinkIndex
 from kg_loaders import KnowledgeGraph
+from tests import flips
 from tests.entity_linking.dense_parts import TrigramEncoder
 
 

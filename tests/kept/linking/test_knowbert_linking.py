@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import MASK_ROW, PAD_ROW, UNKNOWN_ROW
@@ -16,6 +15,7 @@ from kept.errors import ConfigError
 from kept.linking.knowbert import KnowBERTLinker, decode
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import tiny_host
 
 SMALL = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}
 TEXTS = ["the old paris", "near berlin and near paris of the old", "the river", ""]

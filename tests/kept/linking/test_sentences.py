@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, fast_tokenizer, tiny_host
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -21,6 +20,7 @@ from kept.errors import ConfigError
 from kept.hosts import minilm_folder
 from kept.linking.sentences import HostSentenceEncoder, Pooling
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, atlas, graph_from_records
+from tests.kept.tiny_hosts import FAMILIES, fast_tokenizer, tiny_host
 
 TEXTS = [
     "Paris is the capital of France.",

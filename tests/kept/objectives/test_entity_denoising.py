@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import small_batch, tiny_host
 
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.colake import CoLAKE
@@ -21,6 +20,7 @@ from kept.objectives.entity_denoising import (
 )
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import small_batch, tiny_host
 
 
 def aligned_batch(n_batch: int, n_node: int, n_entities: int, share: float = 0.5) -> KnowledgeBatch:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -34,6 +33,7 @@ from kept.pretraining.data import WordGraphData
 from kept.randomness import generator, torch_generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import tiny_host
 
 KINDS = ("table", "conditioned", "described")
 CASES = [(s, k) for s in SCORES for k in KINDS if (s, k) != ("rotate", "described")]

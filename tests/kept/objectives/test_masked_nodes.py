@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 import torch
-from tiny_hosts import one_of, padded, pretraining_model, small_batch, tiny_host
 from torch.nn import functional as F
 
 from kept import hosts
@@ -17,6 +16,7 @@ from kept.objectives.masked_nodes import entity_slots, relation_scores
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.row_adam import RowAdam
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import one_of, padded, pretraining_model, small_batch, tiny_host
 
 
 @pytest.fixture

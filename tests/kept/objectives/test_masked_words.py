@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -34,6 +33,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.words.starts import word_starts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 
 def preparation(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> MaskedWordsPreparation:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import method_encoder
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import IGNORE, N_SPECIAL_ROWS
@@ -29,6 +28,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_hosts import method_encoder
 
 
 @pytest.fixture(scope="module")

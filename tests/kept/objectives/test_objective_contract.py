@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -26,6 +25,7 @@ from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 N_SAMPLES = 6
 LABEL_FIELDS = (

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import small_batch, tiny_host
 
 from entity_linking.mentions import LinkedText
 from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
@@ -21,6 +20,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.relation_pairs import RelationPairsPreparation, joined_pairs
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import small_batch, tiny_host
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_hosts import method_encoder
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import IGNORE
@@ -26,6 +25,7 @@ from kept.pretraining.data import WordGraphData
 from kept.probing.models.enriched import KeptMaskedLM
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_hosts import method_encoder
 
 
 @pytest.fixture(scope="module")

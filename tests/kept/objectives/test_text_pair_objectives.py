@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
 from torch.nn import functional as F
 
 from entity_linking.mentions import LinkedText
@@ -25,6 +24,7 @@ from kept.pretraining.data import WordGraphData
 from kept.pretraining.pairs import TextPairs, pair_bounds
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 
 def drawn(pairs: TextPairs, n_texts: int, n_epochs: int = 200) -> list[tuple[int, Any, int, int]]:

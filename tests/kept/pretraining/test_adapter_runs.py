@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 from safetensors.torch import load_file
-from tiny_pretraining import write_everything
 from torch import Tensor
 from typer.testing import CliRunner, Result
 
@@ -25,6 +24,7 @@ from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.training.tiny_pretraining import write_everything
 
 TREES = [
     ("the river flows through the city", [2, 3, 0, 6, 6, 3]),

@@ -9,7 +9,6 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from tiny_pretraining import write_everything
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -19,6 +18,7 @@ from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything
 
 KAR = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}
 

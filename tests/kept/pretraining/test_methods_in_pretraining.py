@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from tiny_pretraining import write_everything
 
 from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.graph import NodeKind
@@ -16,6 +15,8 @@ from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
+from tests.children import ROOT
+from tests.kept.training.tiny_pretraining import write_everything
 
 
 def test_half_of_the_anchors_lose_their_facts_in_pre_training() -> None:
@@ -73,7 +74,7 @@ def test_next_sentences_are_asked_for_by_name(
 ) -> None:
     """As docs/quirks.md says: the published loss that the method's line leaves out."""
     assert "nsp" not in METHODS[name].objectives
-    page = Path("docs/quirks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "quirks.md").read_text(encoding="utf-8")
     (command,) = re.findall(rf"`kept pretrain --method {name}((?: --objective \w+)+) …`", page)
     asked = re.findall(r"--objective (\w+)", command)
     assert asked == [*METHODS[name].objectives, "nsp"]

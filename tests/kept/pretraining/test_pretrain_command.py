@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 from safetensors.torch import load_file
-from tiny_pretraining import write_everything
 from transformers import AutoTokenizer
 from typer.testing import CliRunner, Result
 
@@ -24,6 +23,7 @@ from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from entity_linking.mentions import LinkedText
 from kept.batches import IGNORE, KnowledgeBatch
@@ -24,6 +23,7 @@ from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 
 def sentence(text: str, heads: list[int]) -> Sentence:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from tiny_pretraining import write_everything
 from typer.testing import CliRunner, Result
 
 from entity_linking import LinkedText, Mention
@@ -22,6 +21,7 @@ from kept.finetuning.config import FinetuneConfig
 from kept.methods import METHODS
 from kept.pretraining.config import absolute
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything
 
 KAR = {"width": 8, "n_heads": 2, "feed_forward": 12, "scorer_width": 6}
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_pretraining import linked_texts, tokenizer
 
 from kept.batches import IGNORE, N_SPECIAL_ROWS
 from kept.errors import ConfigError
@@ -19,6 +18,7 @@ from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kept.training.stream import BatchStream, NodeCounted, SampledTogether
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import linked_texts, tokenizer
 
 
 def make(graph: KnowledgeGraph, times: int = 1, probability: float = 0.3, **options: Any) -> Any:

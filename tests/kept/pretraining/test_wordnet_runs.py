@@ -11,7 +11,6 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from tiny_pretraining import linked_texts, tokenizer, write_host, write_texts
 from typer.testing import CliRunner, Result
 
 from entity_linking.mentions import LinkedText
@@ -31,6 +30,7 @@ from kept.training.log import read_log
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.formats.wordnet_lexicon import Lexicon
+from tests.kept.training.tiny_pretraining import linked_texts, tokenizer, write_host, write_texts
 
 pytestmark = pytest.mark.wordnet
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny_lama import write_lama, write_tar
 
 from kept.errors import ConfigError, EvaluationError
 from kept.probing.items.collections import (
@@ -29,6 +28,7 @@ from kept.probing.items.templates import Template, first_of_each, read_templates
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import DamageError, SourceError
+from tests.kept.tiny_lama import write_lama, write_tar
 
 
 @pytest.fixture

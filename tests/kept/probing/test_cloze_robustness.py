@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from tiny_lama import ALTERED, jsonl, write_lama, write_tar
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import EvaluationError
@@ -20,6 +19,7 @@ from kept.probing.items.names import name_questions, without_helpful_names
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking
 from kept.probing.robustness import altered, consistency, rank_correlation
 from kg_loaders.damage import DamagePolicy, DamageReport
+from tests.kept.tiny_lama import ALTERED, jsonl, write_lama, write_tar
 
 PART = "TREx/high_ranked"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_hosts import method_encoder
-from tiny_lama import write_lama
 
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import method_encoder
+from tests.kept.tiny_lama import write_lama
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import method_encoder
 
 from kept.errors import EvaluationError
 from kept.graphs.builder import BuilderConfig
@@ -33,6 +32,7 @@ from kept.probing.items.templates import Template
 from kept.probing.models.enriched import KeptMaskedLM
 from kept.probing.results import ProbeAnswer, ProbeResult, Ranking
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_hosts import method_encoder
 
 TEMPLATES = {"P17": [Template("P17", "the [X] of [Y] ."), Template("P17", "[X] near [Y] .")]}
 EDIT = FactEdit(("Q90", "P17", "Q142"), "Q183", "France", "Germany")

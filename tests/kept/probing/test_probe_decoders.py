@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_decoders import tiny_decoder
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -18,6 +17,7 @@ from kept.probing.engine import probe
 from kept.probing.items.item import HOLE, ClozeItem
 from kept.probing.models.opening import open_model
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_decoders import tiny_decoder
 
 WORDS = [
     "padre",

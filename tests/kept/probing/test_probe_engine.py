@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reference.original_cloze import rank_cloze
-from tiny_hosts import FAMILIES
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
 from entity_linking.mentions import LinkedText, Mention
@@ -25,6 +23,8 @@ from kept.probing.passes import CUT, MASKED
 from kept.probing.ranks import rank_answers
 from kept.probing.results import Likelihood, ProbeResult, read_answers, write_answers
 from kg_loaders.errors import ExistsError
+from tests.kept.tiny_hosts import FAMILIES
+from tests.reference.original_cloze import rank_cloze
 
 VOCABULARY = ["city", "river", "old", "near", "flows", "a", "x", "bonn", "River"]
 OBJECTS = {"P1": ["city", "paris", "river", "old city", "bonn", "rome"], "P2": ["the seine", "a"]}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import method_encoder, tiny_host
 
 from entity_linking.mentions import LinkedText, Mention
 from kept import hosts
@@ -30,6 +29,7 @@ from kept.probing.models.opening import open_model
 from kept.probing.results import ProbeResult
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 READS = {name for name, line in METHODS.items() if line.view.reads_graph}
 TEMPLATES = {"P17": [Template("P17", "the old [X] of [Y] .")]}

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import method_encoder
 from typer.testing import CliRunner
 
 from entity_linking.mentions import LinkedText, Mention
@@ -27,6 +26,7 @@ from kept.probing.models.enriched import KeptMaskedLM
 from kept.probing.models.opening import open_model
 from kept.probing.models.truth import truths
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import method_encoder
 
 OBJECTS = {"P1": ["city", "river", "old city", "the seine", "bonn"]}
 TEXTS = ("the [Y] flows .", "near the old city of a [Y] of the river", "[Y] near")

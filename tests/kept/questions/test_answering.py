@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_chat import chat_tokenizer
 
 from kept.questions.answering import candidates, is_right, judged
 from kept.questions.items import question_sets
 from kept.questions.prompts import Prompting
 from kept.questions.showing import ShownItem, absent, edited, other_entities, shown
 from kept.questions.source import Source
+from tests.kept.tiny_chat import chat_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,40 @@ from kept.questions.source import Source
         (" The Hague.", "The Hague", True),
         ("", "golf", False),
         (" .", "", False),
+        (" 3.14", "3", False),
+        (" 3.14 is pi", "3.14", False),
+        (" 3.14.", "3.14", True),
+        (" 3. He", "3", True),
+        (" 3.", "3", True),
+        (" 3, 4 and 5", "3", True),
+        (" 1.5 million", "1", False),
+        (" 1,000", "1", False),
+        (" 1,000", "1,000", True),
+        (" 12", "1", False),
+        (" 2;3", "2", False),
+        (" 1984. He", "1984", True),
+        (" version 2. It", "version 2", True),
+        (" U.S. Army", "U.S", False),
+        (" U.S. Army", "U.S.", False),
+        (" U.S. Army", "U", False),
+        (" U.S.", "U.S", True),
+        (" U.S., they", "U.S", True),
+        (" the U.S.", "U.S.", True),
+        (" John F. Kennedy", "John F", False),
+        (" Dr. Who", "Dr", False),
+        (" St. Gallen", "St", False),
+        (" node.js", "node", False),
+        (" example.com.", "example.com", True),
+        (" e.g. this", "e.g", False),
+        (" İzmir.", "izmir", True),
+        (" izmir.", "İzmir", True),
+        (" IZMIR", "İzmir", True),
+        (" STRASSE.", "Straße", True),
+        (" ΣΊΣΥΦΟΣ.", "Σίσυφος", True),
+        (" Cafe\u0301.", "Café", True),
+        (" Cafe\u0301.", "Cafe", False),
+        (" 北京。", "北京", True),
+        (" 北京市", "北京", False),
     ],
 )
 def test_exactly_the_value(written: str, value: str, right: bool) -> None:

@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny_chat import WordVectors
-from tiny_questions import N_TEST, N_TRAIN, SMALL, write_decoder
 from typer.testing import CliRunner, Result
 
 from kept.cli import app
@@ -18,6 +16,8 @@ from kept.questions.plan import QuestionPlan
 from kept.questions.rows import ROWS
 from kept.questions.worlds import VALUES, private_world
 from kg_loaders.disk.writing import write_text
+from tests.kept.tiny_chat import WordVectors
+from tests.kept.tiny_questions import N_TEST, N_TRAIN, SMALL, write_decoder
 
 SHIPPED = shipped_experiments()["private-questions"]
 

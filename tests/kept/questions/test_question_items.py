@@ -156,3 +156,24 @@ def test_an_entity_of_both_files_is_refused(tmp_path: Path) -> None:
 def test_faulty_sources(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Source.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Where was the Countess of Lovelace, Ada Lovelace, born?",
+     "Where was Ada Lovelace, Countess of Lovelace, born?"],
+)  # fmt: skip
+def test_of_two_names_in_a_question_the_longest_is_the_mention(
+    question: str, tmp_path: Path
+) -> None:
+    """Whichever comes first: a label that is part of a longer name is not the mention."""
+    path = write(tmp_path / "a.jsonl", ROW | {"question": question})
+    (item,) = read_items(path, graph())
+    assert item.name == "Countess of Lovelace"
+    assert item.mention.start == question.index("Countess")
+
+
+def test_an_id_in_the_question_is_a_name_and_shorter_than_a_label(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", ROW | {"question": "Q1: where was Ada Lovelace born?"},
+                 ROW | {"question": "Where was Q1 born?"})  # fmt: skip
+    assert [item.name for item in read_items(path, graph())] == ["Ada Lovelace", "Q1"]

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_chat import WordVectors
-from tiny_questions import SMALL, plan_of, write_decoder
 
 from kept.comparison.compare import Ran, finished_runs, run_missing
 from kept.comparison.stored import RECORDS, RunKey, read_records
@@ -33,6 +31,8 @@ from kept.questions.showing import CONDITIONS, Shown, ShownItem
 from kept.questions.training import NoTraining
 from kept.questions.workshop import Workshop
 from kept.training.log import StepRecord
+from tests.kept.tiny_chat import WordVectors
+from tests.kept.tiny_questions import SMALL, plan_of, write_decoder
 
 CONTROLS = CONDITIONS[1:]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from kept.errors import ConfigError
 from kept.finetuning.recipes import with_recipe
@@ -20,6 +19,7 @@ from kept.reading.conditions import CONDITIONS
 from kept.reading.measures import gradient_norms, read_states
 from kept.reading.runs import run_cell
 from kept.reading.worlds import TASKS, Size
+from tests.kept.tiny_hosts import tiny_host
 
 SIZE = Size(n_train=16, n_test=8, n_returning=8)
 BUDGET = Budget(steps=2, batch_size=4, every=1, warmup_steps=0)

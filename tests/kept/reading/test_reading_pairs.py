@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tiny_hosts import tiny_host
 
 from kept.encoders.kadapter import KAdapter
 from kept.objectives.adapter_features import AdapterFeatures, features_for
@@ -13,6 +12,7 @@ from kept.outputs import KnowledgeOutput
 from kept.reading.pairs import LEARNED, N_PAIRS, N_TEST, trained_pairs
 from kept.reading.worlds import SENTENCES, Size
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 
 def test_the_adapter_meets_all_pairs_and_the_task_is_taught_some() -> None:

@@ -4,9 +4,9 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from report_numbers import number
 
 from kept.report.dots import Axis, Dot, dots
+from tests.kept.report_numbers import number
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Chromium, find_chromium
-from report_numbers import number
 
 from kept.report.dots import Dot, dots
 from kept.report.page import Section, page, table, verdict
+from tests.kept.chromium import Chromium, find_chromium
+from tests.kept.report_numbers import number
 
 PROGRAM = find_chromium()
 pytestmark = [

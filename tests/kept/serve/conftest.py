@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from served import Running, running
-from tiny_hosts import method_encoder
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from kept.auto import AutoEncoder
@@ -20,6 +18,8 @@ from kept.probing.models.plain import PlainMaskedLM
 from kept.serve.limits import Limits
 from kept.serve.service import Completion, Service
 from kg_loaders import KnowledgeGraph
+from tests.kept.served import Running, running
+from tests.kept.tiny_hosts import method_encoder
 
 
 def masked_lm(tokenizer: Any) -> PlainMaskedLM:

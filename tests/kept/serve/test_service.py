@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import TOKEN, Running, running
 
 from kept.errors import ConfigError
 from kept.serve.limits import Limits
 from kept.serve.service import Service
 from kg_loaders import KnowledgeGraph
+from tests.kept.served import TOKEN, Running, running
 
 TEXT = "the old city of Paris near Berlin"
 QUESTIONS: dict[str, Any] = {

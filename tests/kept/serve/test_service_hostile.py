@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from served import TOKEN, running
 
 from kept.errors import ConfigError
 from kept.serve.limits import MAX_TEXT, MAX_TEXTS, Limits
 from kept.serve.server import require_address
 from kept.serve.service import Service
+from tests.kept.served import TOKEN, running
 
 GOOD = {"texts": ["Paris"]}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_toy import stream_hash
+from tests.kept.training.stream_toy import stream_hash
 
 if TYPE_CHECKING:
     from kept.pretraining.data import WordGraphData

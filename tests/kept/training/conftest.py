@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,19 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import with_tests
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def start() -> Start:
-    """Start a script of this folder in a Python of its own, as this one finds its packages."""
+    """Start a script of this folder in a Python of its own, which also finds `tests`."""
 
     def started(script: str, *flags: object, hash_seed: int = 0) -> subprocess.Popen[str]:
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "PYTHONHASHSEED": str(hash_seed),
-            "OMP_NUM_THREADS": "1",
-        }
+        environment = with_tests(PYTHONHASHSEED=str(hash_seed), OMP_NUM_THREADS="1")
         return subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name(script)), *map(str, flags)],
             stdout=subprocess.PIPE,

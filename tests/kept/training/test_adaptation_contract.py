@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, untaught_encoder
-from training_toy import toy_config, toy_model, weights_hash
 
 from entity_linking.mentions import LinkedText
 from kept.adapters.inside import PLACES
@@ -26,6 +24,8 @@ from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.optimisers import make_optimisers, set_rates
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import FAMILIES, untaught_encoder
+from tests.kept.training.training_toy import toy_config, toy_model, weights_hash
 
 LABELS = ["a", "b", "c"]
 INSIDE: dict[str, dict[str, Any]] = {

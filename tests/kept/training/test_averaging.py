@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from stream_toy import ToyData
-from tiny_task_files import wiki80_row
 from torch import nn
-from training_toy import toy_config, toy_model, weights_hash
 
 from entity_linking import RelationExample
 from kept.errors import ConfigError
@@ -27,6 +24,9 @@ from kept.training.log import read_log
 from kept.training.loop import Resume, train
 from kept.training.optimisers import make_optimisers
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_task_files import wiki80_row
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_toy import toy_config, toy_model, weights_hash
 
 
 @pytest.mark.parametrize("n_steps", [1, 3, None])

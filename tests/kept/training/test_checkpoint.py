@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 from kept.errors import CheckpointError
 from kept.training.checkpoint import (
@@ -28,6 +27,7 @@ from kept.training.checkpoint import (
     verify_checkpoint,
 )
 from kept.training.optimisers import make_optimisers
+from tests.kept.training.training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 
 def state(step: int = 1) -> TrainState:

@@ -7,16 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from safetensors.torch import load_file
-from test_processes import finish, start
-from test_shards import without_dropout
 from typer.testing import CliRunner
 
 from kept.cli import app
 from kept.comparison.stored import read_records
 from kept.finetuning.scoring.answers import ANSWERS
+from tests.kept.rounding import of_run, require_same_training
+from tests.kept.training.test_processes import finish, start
+from tests.kept.training.test_shards import without_dropout
 
 
 @pytest.mark.slow
@@ -63,5 +63,4 @@ def test_two_processes_compare_what_one_compares(experiment_root: Path, tmp_path
     for path in stages:
         expected = load_file(path)
         found = load_file(tmp_path / "two" / path.relative_to(tmp_path / "one"))
-        for key, value in expected.items():
-            torch.testing.assert_close(found[key], value, atol=2e-5, rtol=1e-3)
+        require_same_training(found, expected, **of_run(path.parent))

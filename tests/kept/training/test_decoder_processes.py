@@ -13,10 +13,6 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from test_processes import finish, start
-from tiny_pretraining import write_host
-from tiny_questions import SMALL, plan_of, write_decoder
-from train_decoders import KINDS, run_all, training_of
 from typer.testing import CliRunner
 
 from kept.cli import app
@@ -24,6 +20,11 @@ from kept.comparison.stored import RECORDS, read_records
 from kept.finetuning.scoring.answers import ANSWERS
 from kept.training.log import read_log
 from kept.training.loop import Resume, train
+from tests.kept.rounding import of_run, require_same_state, require_same_training
+from tests.kept.tiny_questions import SMALL, plan_of, write_decoder
+from tests.kept.training.test_processes import finish, start
+from tests.kept.training.tiny_pretraining import write_host
+from tests.kept.training.train_decoders import KINDS, run_all, training_of
 
 SCRIPT = Path(__file__).with_name("train_decoders.py")
 
@@ -57,8 +58,10 @@ def test_two_processes_end_with_the_weights_of_one(kind: str, how: str, trained:
         assert name.endswith("optimiser") or any(
             not torch.equal(mine[key], before[key]) for key in mine
         )
-        for key in mine:
-            torch.testing.assert_close(theirs[key], mine[key], atol=2e-5, rtol=1e-3)
+        if name.endswith("optimiser"):
+            require_same_state(theirs, mine, n_steps=int(last[5:]))
+        else:
+            require_same_training(theirs, mine, **of_run(one))
     logs = [read_log(each / "log.jsonl") for each in (one, two)]
     assert len(logs[0]) == len(logs[1]) == int(last[5:])
     for mine_row, their_row in zip(*logs, strict=True):
@@ -119,8 +122,7 @@ def require_the_same(one: Path, two: Path) -> None:
     ]
     for path in weights:
         expected, found = load_file(path), load_file(two / path.relative_to(one))
-        for key, value in expected.items():
-            torch.testing.assert_close(found[key], value, atol=2e-5, rtol=1e-3)
+        require_same_training(found, expected, **of_run(path.parent))
 
 
 @pytest.mark.slow
@@ -200,5 +202,5 @@ def test_one_process_goes_on_where_two_were(
         assert ended.first.step == 3
         assert any("not bitwise the same" in notice for notice in ended.notices)
         expected = load_file(trained / f"{kind}-1/model.safetensors")
-        for key, value in load_file(place / "model.safetensors").items():
-            torch.testing.assert_close(value, expected[key], atol=2e-5, rtol=1e-3)
+        found = load_file(place / "model.safetensors")
+        require_same_training(found, expected, **of_run(trained / f"{kind}-1"))

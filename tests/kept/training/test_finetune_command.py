@@ -10,7 +10,6 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 from scipy.stats import pearsonr
-from tiny_pretraining import write_everything
 from typer.testing import CliRunner, Result
 
 from kept.auto import AutoEncoder
@@ -19,6 +18,7 @@ from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything
 
 PAIRS = [
     ("Q90", "capital of", "Q142"), ("Q64", "capital of", "Q183"), ("Q142", "speaks", "Q150"),

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from stream_toy import ToyData
-from tiny_hosts import tiny_host
-from training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 from entity_linking.mentions import LinkedText
 from kept.encoders.colake import CoLAKE
@@ -25,6 +22,9 @@ from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.optimisers import make_optimisers
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 
 class StillToy(ToyModel):

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from stream_toy import ToyData
-from training_run import Watcher, run
-from training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 from kept.errors import CheckpointError, ConfigError, TrainingError
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, train
 from kg_loaders.disk.writing import claim
 from kg_loaders.errors import InUseError
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_run import Watcher, run
+from tests.kept.training.training_toy import ToyModel, toy_config, toy_model, weights_hash
 
 
 # ---- what is refused ---------------------------------------------------------------------------

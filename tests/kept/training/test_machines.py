@@ -13,19 +13,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
-from forked import Forked
 from safetensors.torch import load_file
-from test_processes import finish
-from test_shards import without_dropout
-from tiny_pretraining import write_everything
-from train_processes import run
 
 from kept.errors import ConfigError, TrainingError
 from kept.training.processes import together
 from kept.training.processes.machines import require_reachable
 from kg_loaders import KnowledgeGraph
+from tests.forked import Forked
+from tests.kept.rounding import require_same_training
+from tests.kept.training.test_processes import RATES, finish
+from tests.kept.training.test_shards import without_dropout
+from tests.kept.training.tiny_pretraining import write_everything
+from tests.kept.training.train_processes import run
 
 SCRIPT = Path(__file__).with_name("on_machine.py")
 PROCESSES = ((0, 0, 2), (0, 1, 2), (1, 0, 1))
@@ -106,8 +106,7 @@ def test_two_machines_train_what_one_does_and_go_on_when_one_is_lost(
     assert state["environment"]["processes"] == "3"
     run(given, tmp_path / "1")
     one, two = (load_file(tmp_path / f"{n}/model.safetensors") for n in (1, 2))
-    for key in one:
-        torch.testing.assert_close(two[key], one[key], atol=1e-5, rtol=1e-3)
+    require_same_training(two, one, n_steps=12, **RATES)
 
 
 def test_a_machine_whose_name_leads_to_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

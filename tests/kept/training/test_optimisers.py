@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from training_toy import toy_config, toy_model
 
 from kept.training.optimisers import (
     dense_parameters,
@@ -12,6 +11,7 @@ from kept.training.optimisers import (
     set_rates,
     sparse_parameters,
 )
+from tests.kept.training.training_toy import toy_config, toy_model
 
 
 def test_every_parameter_has_one_optimiser() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import FAMILIES, tiny_host
 
 from kept import hosts
 from kept.adapters.inside import put_inside
 from kept.adapters.pals import PALOptions
 from kept.batches import Visibility
 from kept.errors import ConfigError
+from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 INSIDE = {"pals": {"width": 6, "heads": 2}}
 

@@ -14,11 +14,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from forked import Forked
 from safetensors.torch import load_file
-from tiny_pretraining import write_everything
 from torch import Tensor
-from train_processes import run, run_all
 from typer.testing import CliRunner
 
 from kept.auto import AutoEncoder
@@ -30,6 +27,10 @@ from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
 from kg_loaders import KnowledgeGraph
+from tests.forked import Forked
+from tests.kept.rounding import require_same_training
+from tests.kept.training.tiny_pretraining import write_everything
+from tests.kept.training.train_processes import run, run_all
 
 SCRIPT = Path(__file__).with_name("train_processes.py")
 STEPS = {"steps": 3, "batch_size": 23, "checkpoint_steps": 2, "gradient_norms_every": 1}
@@ -42,6 +43,8 @@ PRETRAINED: dict[str, dict[str, Any]] = {
     "kepler": {},
     "kadapter": {},
 }
+RATES = {"rate": 1e-4, "highest_rate": 1e-3}
+"""Those of a configuration that names none; the higher is that of tables of entities."""
 PARTS = {"accumulate": 2, "unfreezing": {"order": "gradual", "every": 1}}
 FINETUNED: dict[str, dict[str, Any]] = {
     "tagging": {"format": "conll", "train": "words.conll"},
@@ -121,8 +124,7 @@ def test_two_processes_end_with_the_weights_of_one(name: str, trained: Path) -> 
     before = load_file(trained / f"{name}-1/checkpoints/step-00000002/model.safetensors")
     assert one.keys() == two.keys()
     assert any(not torch.equal(one[key], before[key]) for key in one)
-    for key in one:
-        torch.testing.assert_close(two[key], one[key], atol=2e-6, rtol=1e-4)
+    require_same_training(two, one, n_steps=3, **RATES)
 
 
 @pytest.mark.slow
@@ -169,8 +171,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     assert "step 24 of 24: finished" in output
     run(given, tmp_path / "1")
     one, two = (load_file(tmp_path / f"{n}/model.safetensors") for n in (1, 2))
-    for key in one:
-        torch.testing.assert_close(two[key], one[key], atol=1e-5, rtol=1e-3)
+    require_same_training(two, one, n_steps=24, **RATES)
     if shard:
         require_ordinary_run(tmp_path)
 

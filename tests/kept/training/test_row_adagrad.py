@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_pretraining import write_everything
 from torch import nn
-from train_processes import run
 
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig, binding
 from kept.training.optimisers import ROWS, make_optimisers
 from kept.training.row_adagrad import RowAdagrad
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.tiny_pretraining import write_everything
+from tests.kept.training.train_processes import run
 
 
 def table(width: int) -> nn.Embedding:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from atlas_stream import atlas_data
-from stream_toy import ToyData, stream_hash
 
 from kept.errors import ConfigError
 from kept.training.stream import BatchStream
+from tests.kept.training.atlas_stream import atlas_data
+from tests.kept.training.stream_toy import ToyData, stream_hash
 
 
 @pytest.mark.slow

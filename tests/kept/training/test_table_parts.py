@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_processes import runs_of
-from test_shards import WITH_TABLES
-from tiny_pretraining import write_everything
 from torch import nn
 from transformers import AutoTokenizer
 
@@ -27,6 +24,9 @@ from kept.pretraining.config import PretrainConfig
 from kept.training.costs import memory_forecast
 from kept.training.processes.sharded_table import entity_tables
 from kg_loaders import KnowledgeGraph
+from tests.kept.training.test_processes import runs_of
+from tests.kept.training.test_shards import WITH_TABLES
+from tests.kept.training.tiny_pretraining import write_everything
 
 VECTORS = {"ernie": {"vectors": "scorer"}, "ktnet": {"vectors": "scorer"},
            "knowbert": {"kars": [{"vectors_from": "scorer"}]}}  # fmt: skip

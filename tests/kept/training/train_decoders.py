@@ -12,11 +12,6 @@ from pathlib import Path
 import torch
 from torch.distributed.tensor import DTensor
 
-sys.path.append(str(Path(__file__).parents[1]))  # run as a script, these lie beside its folder
-
-from tiny_chat import WordVectors
-from tiny_questions import plan_of
-
 from kept.decoders import load_decoder
 from kept.decoders.adapters import DecoderAdapter
 from kept.decoders.kblam.alignment import AlignmentPlan, aligning, read_states
@@ -40,6 +35,8 @@ from kept.training.loop import Resume, train
 from kept.training.processes import shards
 from kept.training.processes.launch import place
 from kept.training.processes.together import leave
+from tests.kept.tiny_chat import WordVectors
+from tests.kept.tiny_questions import plan_of
 
 KINDS = (
     "words-lora", "nodes-lora", "lora", "adapter", "prompt-words", "prompt-answers",

@@ -11,12 +11,11 @@ if __name__ == "__main__":
     import time
     from pathlib import Path
 
-    from stream_toy import ToyData
-    from training_toy import toy_config, toy_model
-
     from kept.training.log import StepRecord
     from kept.training.loop import Resume, train
     from kg_loaders.disk import writing
+    from tests.kept.training.stream_toy import ToyData
+    from tests.kept.training.training_toy import toy_config, toy_model
 
     class _Slow:
         """Prints each step, so that the test can kill in the middle, and waits a little."""

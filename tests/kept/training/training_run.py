@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stream_toy import ToyData
-from training_toy import toy_config, toy_model, weights_hash
-
 from kept.training.log import StepRecord
 from kept.training.loop import Resume, train
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_toy import toy_config, toy_model, weights_hash
 
 
 class Watcher:

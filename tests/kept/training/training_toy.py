@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 
 import torch
-from stream_toy import N_ENTITIES, N_WORDS
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.outputs import KnowledgeOutput
 from kept.training.config import TrainConfig
+from tests.kept.training.stream_toy import N_ENTITIES, N_WORDS
 
 
 class ToyConfig(PretrainedConfig):

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from flips import forge
 
 from kg_loaders import StoreError
 from kg_loaders.disk.columns import (
@@ -29,6 +28,7 @@ from kg_loaders.disk.columns import (
     write_parts,
 )
 from kg_loaders.disk.seals import FileSeal, FolderFormat, open_sealed, read_manifest
+from tests.flips import forge
 
 LAYOUT = {"names": STRINGS, "ids": "<i4", "raw": ".bin"}
 FORMAT = FolderFormat(

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import flips
 import numpy as np
 import pytest
-from flips import forge
 
 from kg_loaders import KnowledgeGraph, StoreError
 from kg_loaders.disk import seals
+from tests import flips
+from tests.flips import forge
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kg_loaders import DamageError, KgError, KnowledgeGraph, Source, load
 from kg_loaders.disk.writing import claim
+from kg_loaders.errors import ExistsError
 from kg_loaders.growth.adding import add
 
 NAME = st.sampled_from(["Q1", "Q2", "Q10", "Q090", "a", "b", "ä", "http://x/1"])
@@ -72,3 +73,28 @@ def test_a_bad_line_changes_nothing(tmp_path: Path) -> None:
     assert add(tmp_path / "kg", [good]).graph.n_triples == 2
     with pytest.raises(KgError, match=r"no knowledge graph|is there already"):
         add(tmp_path / "kg", [good], out=tmp_path / "1")
+
+
+def test_another_folder_is_replaced_by_force_alone(tmp_path: Path) -> None:
+    (tmp_path / "old.tsv").write_text("a\tr\tb\n")
+    (tmp_path / "new.tsv").write_text("c\tr\td\n")
+    load([tmp_path / "old.tsv"], out=tmp_path / "kg")
+    load([tmp_path / "old.tsv"], out=tmp_path / "other")
+    there = KnowledgeGraph.open(tmp_path / "other").content_hash
+    with pytest.raises(ExistsError):
+        add(tmp_path / "kg", [tmp_path / "new.tsv"], out=tmp_path / "other")
+    assert KnowledgeGraph.open(tmp_path / "other").content_hash == there
+    done = add(tmp_path / "kg", [tmp_path / "new.tsv"], out=tmp_path / "other", force=True)
+    assert KnowledgeGraph.open(tmp_path / "other").content_hash == done.graph.content_hash != there
+    assert (done.n_new_entities, done.n_new_relations) == (2, 0)
+    assert KnowledgeGraph.open(tmp_path / "kg").content_hash == there, "what was read stays"
+
+
+def test_its_own_place_needs_no_force_however_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "old.tsv").write_text("a\tr\tb\n")
+    (tmp_path / "new.tsv").write_text("c\ts\td\n")
+    load([tmp_path / "old.tsv"], out=tmp_path / "kg")
+    (tmp_path / "link").symlink_to(tmp_path / "kg")
+    done = add(tmp_path / "kg", [tmp_path / "new.tsv"], out=tmp_path / "link")
+    assert done.n_new_relations == 1
+    assert KnowledgeGraph.open(tmp_path / "kg").n_triples == 2

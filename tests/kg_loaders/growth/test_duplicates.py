@@ -101,3 +101,43 @@ def test_the_file_of_decisions(tmp_path: Path) -> None:
 
 def test_no_names_no_pairs() -> None:
     assert propose(KnowledgeGraph.from_triples([("a", "r", "b")])) == []
+
+
+def test_facts_of_an_entity_with_itself_stay_and_those_between_both_go() -> None:
+    records = [
+        Triple("a", "knows", "a"), Triple("b", "knows", "c"), Triple("a", "knows", "b"),
+        Triple("b", "likes", "a"), Triple("d", "is", "d"),
+    ]  # fmt: skip
+    result = merged(graph_from_records(records), [Pair(keep="a", drop="b", same=True)])
+    graph = result.graph
+    facts = [
+        (graph.entities.name(h), graph.relations.name(r), graph.entities.name(t))
+        for h, r, t in graph.triples.tolist()
+    ]
+    assert facts == [("a", "knows", "a"), ("a", "knows", "c"), ("d", "is", "d")]
+    assert (result.n_merged, result.n_loops) == (1, 2)
+
+
+def test_one_shared_label_is_enough_and_a_label_of_one_alone_is_not() -> None:
+    """Of two names in common one is a label of both; of the other pair no name is."""
+    texts = [
+        Text("a", TextKind.LABEL, "Rome"), Text("b", TextKind.LABEL, "rome"),
+        Text("a", TextKind.ALIAS, "Eternal City"), Text("b", TextKind.ALIAS, "eternal city"),
+        Text("c", TextKind.LABEL, "Lutetia"), Text("d", TextKind.ALIAS, "Lutetia"),
+        Text("d", TextKind.LABEL, "Paris"),
+    ]  # fmt: skip
+    pairs = {(pair.keep, pair.drop): pair for pair in propose(graph_from_records(texts))}
+    both = pairs["a", "b"]
+    assert sorted(both.names) == ["eternal city", "rome"]
+    assert both.score == pytest.approx(0.5 + 0.125)
+    assert pairs["c", "d"].score == pytest.approx(0.35 + 0.125)
+
+
+def test_types_are_compared_where_both_have_some() -> None:
+    texts = [Text(name, TextKind.LABEL, "Rome") for name in ("a", "b", "c")]
+    kinds = [Text("a", TextKind.TYPE, "city"), Text("b", TextKind.TYPE, "city")]
+    pairs = {
+        (pair.keep, pair.drop): pair.same_types
+        for pair in propose(graph_from_records([*texts, *kinds]))
+    }
+    assert pairs == {("a", "b"): 1.0, ("a", "c"): None, ("b", "c"): None}

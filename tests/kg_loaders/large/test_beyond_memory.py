@@ -119,3 +119,25 @@ def test_faults(files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(MissingPackageError, match=r"pip install 'kept\[duckdb\]'"):
         load([Source(Path(files[0]))], out=tmp_path / "kg", beyond_memory=MEMORY)
     assert not (tmp_path / "kg").exists()
+
+
+def test_counts_of_names_are_those_of_a_build_in_memory(tmp_path: Path) -> None:
+    """Of equal names the highest count stays, the more frequent name comes first; none is 0."""
+    texts = [
+        Text("Q1", TextKind.ALIAS, "rare", "en", 1), Text("Q1", TextKind.ALIAS, "often", "en", 70),
+        Text("Q1", TextKind.ALIAS, "often", "en", 3), Text("Q1", TextKind.ALIAS, "rare", "en", 2),
+        Text("Q1", TextKind.ALIAS, "b", "en"), Text("Q1", TextKind.ALIAS, "a", "en"),
+        Text("P1", TextKind.ALIAS, "of", "en", 5, True),
+        Text("P1", TextKind.ALIAS, "of", "en", 9, True),
+    ]  # fmt: skip
+    (tmp_path / "rows").mkdir()
+    spilled, in_memory = SpilledColumns(tmp_path / "rows", MEMORY), Columns()
+    for columns in (spilled, in_memory):
+        columns.add(texts)
+    assert spilled.n_records == len(texts)
+    graph = KnowledgeGraph(**spilled.fields(languages=["en"]))
+    expected = KnowledgeGraph(**in_memory.fields(languages=["en"]))
+    assert graph.content_hash == expected.content_hash
+    assert graph.aliases(0) == expected.aliases(0)
+    assert list(graph.aliases(0)) == [("often", 70), ("rare", 2), ("a", 0), ("b", 0)]
+    assert np.asarray(graph.relation_texts.counts).tolist() == [9]

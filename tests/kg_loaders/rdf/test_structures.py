@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from statements import LABEL, A, P, X, Y, write
 
 from kg_loaders import DamageReport, KnowledgeGraph, SourceError, Text, TextKind, Triple
 from kg_loaders import load as load_graph
@@ -16,6 +15,7 @@ from kg_loaders.rdf.reader import read, read_in_blocks
 from kg_loaders.rdf.structures import BLANK, PROPERTY, RDF_TYPE, XL_LABEL, is_blank
 from kg_loaders.reading.blocks import TextBlock, TripleBlock
 from kg_loaders.records import DEPRECATED
+from tests.kg_loaders.rdf.statements import LABEL, A, P, X, Y, write
 
 OWL = "http://www.w3.org/2002/07/owl#"
 XL = "http://www.w3.org/2008/05/skos-xl#"
@@ -223,12 +223,12 @@ def test_a_property_is_no_entity(records: Any) -> None:
     "text",
     [
         'a:x <http://w.example/prop/direct/P5> a:y . <http://w.example/entity/P5> rdfs:label "p" .',
-        "a:x <http://w.example/prop/direct/P5> a:y .\n"
-        + 'a:f rdfs:label "p" . a:f wb:directClaim <http://w.example/prop/direct/P5> .',
+        'a:f rdfs:label "p" ; wb:directClaim r: . a:x r: a:y .',
     ],
 )
 def test_other_wikibases(text: str, records: Any) -> None:
     relation = "http://w.example/prop/direct/P5"
+    text = f"@prefix r: <{relation}> . {text}"
     assert records(text)[0] == {Triple(X, relation, Y), label(relation, "p", is_relation=True)}
 
 

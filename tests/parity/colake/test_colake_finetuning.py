@@ -8,22 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from reference.original_cloze import (
-    fill_template,
-    filter_samples,
-    rank_cloze,
-    restricted_ids,
-    word_forms,
-)
-from reference.original_colake_heads import for_classification
-from reference.original_colake_samples import (
-    SPECIAL_ENTITIES,
-    GraphSample,
-    collate,
-    entity_rows,
-    entity_vocabulary,
-    label_vocabulary,
-)
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -41,6 +25,22 @@ from kept.evaluation.classification import (
 from kept.graphs.graph import NodeKind
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from tests.reference.original_cloze import (
+    fill_template,
+    filter_samples,
+    rank_cloze,
+    restricted_ids,
+    word_forms,
+)
+from tests.reference.original_colake_heads import for_classification
+from tests.reference.original_colake_samples import (
+    SPECIAL_ENTITIES,
+    GraphSample,
+    collate,
+    entity_rows,
+    entity_vocabulary,
+    label_vocabulary,
+)
 
 METHOD = "colake"
 ATOL = 2e-5

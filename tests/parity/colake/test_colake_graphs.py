@@ -12,12 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reference.original_colake import (
-    OriginalConfig,
-    OriginalNeighbours,
-    build_original,
-    original_attention_mask,
-)
 from safetensors.torch import load_file
 
 from kept.batches import IGNORE, KnowledgeBatch
@@ -31,6 +25,12 @@ from kept.objectives.masking import (
     merge_draws,
 )
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from tests.reference.original_colake import (
+    OriginalConfig,
+    OriginalNeighbours,
+    build_original,
+    original_attention_mask,
+)
 
 METHOD = "colake"
 MODES = ("random", "all", "none")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from test_colake_model import ATOL, batch_of
 
 from kept.convert import colake as keys
 from kept.convert import convert
 from kept.convert.tables import to_original
 from kept.objectives.model import KnowledgeForPreTraining
+from tests.parity.colake.test_colake_model import ATOL, batch_of
 
 METHOD = "colake"
 

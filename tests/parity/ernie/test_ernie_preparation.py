@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reference import original_ernie as original
-from reference.original_ernie import Annotation, OriginalTokenizer
-from reference.original_ernie_instances import (
+
+from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
+from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
+from kept.objectives.entity_denoising import EntityDenoisingOptions, corrupt_entities
+from tests.reference import original_ernie as original
+from tests.reference.original_ernie import Annotation, OriginalTokenizer
+from tests.reference.original_ernie_instances import (
     CLS,
     MASK,
     N_RANDOM_WORDS,
@@ -22,10 +26,6 @@ from reference.original_ernie_instances import (
     entities_of,
     original_instances,
 )
-
-from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
-from kept.evaluation.classification import masked_accuracy, micro_scores, typing_scores
-from kept.objectives.entity_denoising import EntityDenoisingOptions, corrupt_entities
 
 METHOD = "ernie"
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reference.original_kadapter import pair_sample, sub_sample, typed_sample
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -22,6 +21,7 @@ from kept.evaluation.classification import (
     micro_scores,
 )
 from kept.pretraining.treebanks import DependencyData
+from tests.reference.original_kadapter import pair_sample, sub_sample, typed_sample
 
 METHOD = "kadapter"
 

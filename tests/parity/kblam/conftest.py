@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kblam_golden import Golden, read
+
+from tests.parity.kblam.kblam_golden import Golden, read
 
 
 @pytest.fixture(scope="module")

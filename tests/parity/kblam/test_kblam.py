@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from kblam_golden import LOSS, STATES, WEIGHTS, Golden, close, loss_of, named, names_of, read, small
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -22,6 +21,18 @@ from kept.decoders.kblam.model import FactEncoder, KBLaM, KBLaMOutput
 from kept.decoders.kblam.rectangular import best_facts, gathered, products
 from kept.decoders.kblam.training import (
     training_loss,
+)
+from tests.parity.kblam.kblam_golden import (
+    LOSS,
+    STATES,
+    WEIGHTS,
+    Golden,
+    close,
+    loss_of,
+    named,
+    names_of,
+    read,
+    small,
 )
 
 METHOD = "kblam"

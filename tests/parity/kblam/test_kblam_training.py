@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from kblam_golden import LOSS, STATES, TRAINED, Golden, close, read, small
 from torch import Tensor
 
 from kept.decoders.kblam import wording as text
@@ -23,6 +22,7 @@ from kept.decoders.kblam.training import (
     turn_labels,
     with_context,
 )
+from tests.parity.kblam.kblam_golden import LOSS, STATES, TRAINED, Golden, close, read, small
 
 METHOD = "kblam"
 

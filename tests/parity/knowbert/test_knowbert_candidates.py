@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from reference.original_knowbert_candidates import (
+from tokenizers import models, normalizers, pre_tokenizers
+
+from kept.batches import IGNORE, MASK_ROW, KnowledgeBatch, Visibility
+from kept.convert.knowbert import rows_of
+from kept.objectives.entity_linking import mask_span
+from tests.reference.original_knowbert_candidates import (
     AliasEntry,
     AliasTable,
     PairPieces,
@@ -23,11 +28,6 @@ from reference.original_knowbert_candidates import (
     sense_candidates,
     unpack,
 )
-from tokenizers import models, normalizers, pre_tokenizers
-
-from kept.batches import IGNORE, MASK_ROW, KnowledgeBatch, Visibility
-from kept.convert.knowbert import rows_of
-from kept.objectives.entity_linking import mask_span
 
 METHOD = "knowbert"
 PAD, MASK, NULL = "@@PADDING@@", "@@MASK@@", "@@NULL@@"

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from other_sizes import tensors
-from reference.original_colake_heads import for_classification
-from reference.original_colake_samples import collate, entity_vocabulary, label_vocabulary
 from torch import Tensor
 
 from kept import hosts
@@ -22,6 +19,9 @@ from kept.outputs import KnowledgeOutput
 from kept.training.row_adam import RowAdam
 from tests.parity.colake import test_colake_finetuning as finetuning
 from tests.parity.colake import test_colake_model as parity
+from tests.parity.other_sizes import tensors
+from tests.reference.original_colake_heads import for_classification
+from tests.reference.original_colake_samples import collate, entity_vocabulary, label_vocabulary
 
 SIZES = {48: 36, 96: 52, 120: 131, 40: 45, 11: 14, 80: 90}
 MODEL = {

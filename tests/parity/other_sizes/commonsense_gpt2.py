@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_guan as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept.generators.guan import confusion, converted, story_losses, top_k, word_loss
+from tests.parity import test_guan as parity
+from tests.parity.other_sizes import tensors
 
 CONFIG = {"n_embd": 8, "n_head": 2, "n_layer": 1}
 SIZES = {12: 8, 36: 24, 48: 32}

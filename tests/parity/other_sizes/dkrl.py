@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_dkrl as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, rank
 from kept.kge.dkrl import DKRL
+from tests.parity import test_dkrl as parity
+from tests.parity.other_sizes import tensors
 
 CONFIG = {"n": 4, "n_1": 6, "n_w": 3}
 SIDES = {"left": "head", "right": "tail", "mid": "relation"}

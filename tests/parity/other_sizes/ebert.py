@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import test_ebert as parity
-import test_ebert_linking as linking
 import torch
-from other_sizes import tensors
-from reference import original_ebert as original
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -23,6 +19,10 @@ from kept.finetuning.linking.decoding import without_overlap
 from kept.finetuning.markers import mark_targets
 from kept.heads.model import KnowledgeForTask
 from kept.layers.vector_map import least_squares_map, orthogonal_map
+from tests.parity import test_ebert as parity
+from tests.parity import test_ebert_linking as linking
+from tests.parity.other_sizes import tensors
+from tests.reference import original_ebert as original
 
 MODEL = {
     "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 40,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
@@ -17,6 +16,7 @@ from kept.convert.tables import to_original, to_ours
 from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from tests.parity.ernie import test_ernie_model as parity
+from tests.parity.other_sizes import tensors
 
 WIDTH, N_TYPES, N_RELATIONS = 60, 6, 5
 SIZES = {48: 36, 96: 52, 120: 131, 64: 70, 100: WIDTH}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
@@ -18,6 +17,7 @@ from kept.heads.model import KnowledgeForTask
 from kept.layers.spans import target_states
 from kept.objectives.model import KnowledgeForPreTraining
 from tests.parity.kadapter import test_kadapter_model as parity
+from tests.parity.other_sizes import tensors
 
 SIZES = {48: 32, 96: 64, 24: 15, 40: 20, 110: 121, 14: 17, 7: 6, 9: 8, 42: 11}
 HOST = {

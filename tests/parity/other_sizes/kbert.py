@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import test_kbert as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept.batches import IGNORE
 from kept.convert import kbert as keys
 from kept.heads.model import KnowledgeForTask
 from kept.heads.uer import POOLINGS
+from tests.parity import test_kbert as parity
+from tests.parity.other_sizes import tensors
 
 SIZES = {48: 36, 96: 40, 165: 172, 512: 70}
 CONFIG = {

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept import hosts
@@ -18,6 +17,7 @@ from kept.evaluation.ranking import Filter, rank
 from kept.objectives.model import KnowledgeForPreTraining
 from tests.parity.kepler import test_kepler as parity
 from tests.parity.kepler import test_kepler_completion as completion
+from tests.parity.other_sizes import tensors
 
 SIZES = {32: 24, 96: 72, 48: 40, 60: 71, 7: 9}
 MODEL = {

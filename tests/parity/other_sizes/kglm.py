@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_kglm as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept.generators.kglm import WordPerplexity, importance_perplexity
+from tests.parity import test_kglm as parity
+from tests.parity.other_sizes import tensors
 
 CONFIG = {"entity_dim": 3, "hidden_size": 5}
 RECURRENT = {7: 5, 28: 20, 14: 12, 56: 48}

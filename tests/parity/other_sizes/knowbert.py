@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from other_sizes import tensors
 from torch import Tensor, nn
 
 from kept import hosts
@@ -17,6 +16,7 @@ from kept.layers.entity_linker import start_as_inverse
 from kept.objectives.entity_linking import margin_loss, softmax_loss
 from tests.parity.knowbert import test_knowbert_metrics as metrics
 from tests.parity.knowbert import test_knowbert_model as parity
+from tests.parity.other_sizes import tensors
 
 SIZES = {48: 40, 96: 56, 120: 130}
 BERT = {

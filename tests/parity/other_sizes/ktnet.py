@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import test_ktnet as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept.batches import NONE, PAD_ROW
 from kept.graphs.views.ktnet import CONCEPTS
 from kept.heads.model import SPAN, task_loss
 from kept.heads.span import START_END
+from tests.parity import test_ktnet as parity
+from tests.parity.other_sizes import tensors
 
 BERT = {"hidden_size": 20, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 53}
 SIZES = {12: 20, 48: 36, 17: 27, 102: 162, 5: 7, 40: 53, 10: 12}

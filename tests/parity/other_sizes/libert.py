@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import test_libert as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 from torch.nn import functional as F
 
 from kept import hosts
 from kept.objectives.lexical.terms import Lexicon, of_terms, terms_of, with_neighbours
+from tests.parity import test_libert as parity
+from tests.parity.other_sizes import tensors
 
 SIZES = {32: 24, 48: 40, 29: 31, 40: 36}
 MODEL = {

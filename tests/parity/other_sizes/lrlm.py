@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import test_lrlm as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 
 from kept.generators.lrlm import segment_loss, span_posteriors
+from tests.parity import test_lrlm as parity
+from tests.parity.other_sizes import tensors
 
 CONFIG = {
     "embed_size": 5, "vocab_mlp_hidden_dim": 6, "fact_key_mlp_hidden_dim": 7, "alias_vector_dim": 3,

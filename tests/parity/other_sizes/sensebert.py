@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import test_sensebert as parity
 import torch
-from other_sizes import tensors
 from torch import Tensor
 from torch.nn import functional as F
 
 from kept import hosts
 from kept.batches import IGNORE
 from kept.layers.vocabularies import allowed_losses
+from tests.parity import test_sensebert as parity
+from tests.parity.other_sizes import tensors
 
 WIDTH, N_ROWS, LENGTH = 12, 4, 7
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from other_sizes import tensors
 from torch import Tensor
 from torch.nn import functional as F
 
 from kept import hosts
 from kept.heads.model import MULTI, SINGLE, TAGGING
+from tests.parity.other_sizes import tensors
 from tests.parity.sentilare import sentilare_golden as parity
 
 MODEL = {

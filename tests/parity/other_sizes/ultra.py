@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import test_ultra as parity
 import torch
-from other_sizes import tensors
+
+from tests.parity import test_ultra as parity
+from tests.parity.other_sizes import tensors
 
 CONFIG = {"dim": 6, "relation_layers": 2, "entity_layers": 2}
 SIZES = {8: 6, 16: 12, 32: 18}

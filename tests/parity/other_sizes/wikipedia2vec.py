@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import test_wikipedia2vec as parity
 import torch
-from other_sizes import tensors
-from reference import original_wikipedia2vec as original
 
 from kept.joint.corpus import tokenise
 from kept.joint.skip_gram import keep_table, noise_table
+from tests.parity import test_wikipedia2vec as parity
+from tests.parity.other_sizes import tensors
+from tests.reference import original_wikipedia2vec as original
 
 WIDTH, N_NEGATIVES, N_PAIRS, N_SIMILAR = 4, 2, 5, 3
 SIZES = {"words.power0.75.size200": 130, "entities.power1.size60": 45}

@@ -6,16 +6,16 @@ import math
 from pathlib import Path
 from typing import Any
 
-import test_wklm as parity
 import torch
-from other_sizes import tensors
-from reference import original_wklm as original
 from torch import Tensor
 from torch.nn import functional as F
 
 from kept import hosts
 from kept.convert import tables
 from kept.convert.kepler import PACKED
+from tests.parity import test_wklm as parity
+from tests.parity.other_sizes import tensors
+from tests.reference import original_wklm as original
 
 MODEL = {
     "vocab_size": 53, "encoder_embed_dim": 24, "encoder_layers": 1, "encoder_attention_heads": 3,

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentilare_golden import (
+from torch import Tensor
+
+from kept import hosts
+from kept.batches import IGNORE
+from kept.graphs.views.sentilare import RATING
+from kept.heads.model import MULTI, SINGLE, TAGGING
+from kept.objectives.model import KnowledgeForPreTraining
+from tests.parity.sentilare.sentilare_golden import (
     ATOL,
     LOSSES,
     RTOL,
@@ -24,13 +31,6 @@ from sentilare_golden import (
     task_batch,
     task_model,
 )
-from torch import Tensor
-
-from kept import hosts
-from kept.batches import IGNORE
-from kept.graphs.views.sentilare import RATING
-from kept.heads.model import MULTI, SINGLE, TAGGING
-from kept.objectives.model import KnowledgeForPreTraining
 
 METHOD = "sentilare"
 

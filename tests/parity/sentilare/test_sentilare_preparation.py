@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from reference import original_sentilare as original
-from sentilare_golden import ATOL, INPUTS, LABELS, RTOL, byte_pieces, read
 
 from entity_linking.mentions import LinkedText
 from kept.batches import IGNORE, NONE, KnowledgeBatch
@@ -34,6 +32,8 @@ from kept.objectives.lexical.sentiment import (
 )
 from kept.randomness import generator
 from kg_loaders import graph_from_records
+from tests.parity.sentilare.sentilare_golden import ATOL, INPUTS, LABELS, RTOL, byte_pieces, read
+from tests.reference import original_sentilare as original
 
 METHOD = "sentilare"
 

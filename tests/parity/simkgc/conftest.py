@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simkgc_golden import Golden
+
+from tests.parity.simkgc.simkgc_golden import Golden
 
 
 @pytest.fixture(scope="module")

@@ -8,16 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from simkgc_golden import (
-    ATOL_LOGITS,
-    ATOL_VECTORS,
-    CHANGES,
-    DTYPES,
-    RTOL_LOSSES,
-    Golden,
-    cases_of,
-    renamed,
-)
 
 from kept.kge.simkgc.networks import BiEncoder, Contrast, contrast
 from kept.kge.simkgc.texts import tokenised
@@ -27,6 +17,16 @@ from kept.kge.simkgc.training import (
     make_optimiser,
     move,
     rates,
+)
+from tests.parity.simkgc.simkgc_golden import (
+    ATOL_LOGITS,
+    ATOL_VECTORS,
+    CHANGES,
+    DTYPES,
+    RTOL_LOSSES,
+    Golden,
+    cases_of,
+    renamed,
 )
 
 METHOD = "simkgc"

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import torch
-from simkgc_golden import Golden
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, RankingResult, rank
 from kept.kge.simkgc.ranking import SimKGCScorer
+from tests.parity.simkgc.simkgc_golden import Golden
 
 METHOD = "simkgc"
 

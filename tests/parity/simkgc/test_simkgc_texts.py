@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from simkgc_golden import Golden, tasks_of
 
 from kept.kge.simkgc.benchmarks import Benchmark, freebase_relation
 from kept.kge.simkgc.texts import named, tokenised, wordnet_name
 from kept.kge.simkgc.training import (
     with_inverses,
 )
+from tests.parity.simkgc.simkgc_golden import Golden, tasks_of
 
 METHOD = "simkgc"
 PARAMETERS = {"task": tasks_of}

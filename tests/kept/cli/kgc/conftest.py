@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kgc_toy import N, write_chain
-from tiny_hosts import fast_tokenizer, tiny_host
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from tests.kept.cli.kgc.kgc_toy import N, write_chain
+from tests.kept.tiny_hosts import fast_tokenizer, tiny_host
 
 
 @pytest.fixture(scope="session")

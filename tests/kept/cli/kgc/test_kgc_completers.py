@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from kgc_toy import done, kept
 from safetensors.torch import load_file, save_file
 
 from kept.cli.kgc.shared_parts import by_recipe
@@ -23,6 +22,7 @@ from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer
 from kept.kge.ultra.graphs import Edges, relation_graph
 from kg_loaders import KnowledgeGraph
+from tests.kept.cli.kgc.kgc_toy import done, kept
 
 
 @pytest.fixture(scope="module")

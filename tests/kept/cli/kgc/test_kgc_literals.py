@@ -6,11 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-from kgc_toy import done, kept
-
 from kept.cli.kgc.opening import open_over
 from kept.completion.completers.texts.literals import N_LITERALS, with_literals
 from kept.kge.splits import read_splits
+from tests.kept.cli.kgc.kgc_toy import done, kept
 
 
 def graph_with_literals(chain: Path, folder: Path) -> Path:

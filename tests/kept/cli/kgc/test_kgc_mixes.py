@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from kgc_toy import N, done, kept
 
 from kept.completion.completers.folders import open_completer
 from kept.evaluation.ranking import Direction
 from kept.evaluation.triple_classification import mean_of_directions
 from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer
+from tests.kept.cli.kgc.kgc_toy import N, done, kept
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forked import Forked
-from kgc_toy import done, kept
+
+from tests.forked import Forked
+from tests.kept.cli.kgc.kgc_toy import done, kept
 
 N = 40
 SCORERS = {

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kgc_toy import done, kept
 from safetensors.torch import load_file
 
 from kept.kge.resuming.snapshots import Snapshots
+from tests.kept.cli.kgc.kgc_toy import done, kept
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "complex": ("--epochs", 6, "--width", 8),

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from kgc_toy import done, kept
 
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.completion.completers.folders import open_completer
@@ -18,6 +17,7 @@ from kept.hosts import load_tokenizer
 from kept.kge.simkgc.texts import Texts
 from kept.kge.splits import read_splits
 from kept.training.config import TrainConfig
+from tests.kept.cli.kgc.kgc_toy import done, kept
 
 SCORERS = ("kepler", "colake")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_hosts import tiny_host
 
 from kept.datasets.example import TaskExample
 from kept.demo.private.changes import after_changes, with_wrong_facts
@@ -19,6 +18,7 @@ from kept.demo.private.world import company
 from kept.errors import CheckpointError, ConfigError
 from kept.finetuning.predictor import Explanation, Influence
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 CONFIG = PrivateConfig(
     host="tiny",

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import tiny_host
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
@@ -21,6 +20,7 @@ from kept.graphs.places import target_spans
 from kept.graphs.views import EBERTView, words_of
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import tiny_host
 
 PLAIN = BuilderConfig(max_words=40, max_nodes=90, **METHODS["ebert"].builder)
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kbert_texts import mentioning
-from tiny_hosts import method_encoder
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -29,6 +27,8 @@ from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+from tests.kept.kbert_texts import mentioning
+from tests.kept.tiny_hosts import method_encoder
 
 BUILDER = BuilderConfig(policy="file", max_neighbours=3, replace_mentions=False, max_words=60)
 

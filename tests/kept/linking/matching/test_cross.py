@@ -8,9 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ambiguous_places import PLACES, ambiguous_texts, places_graph
-from flips import forge
-from tiny_pretraining import write_host
 from typer.testing import CliRunner
 
 from entity_linking import LinkedText, gold_link, write_jsonl
@@ -24,6 +21,9 @@ from kept.linking.first_layers import FirstPosition
 from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked, pairs_of
 from kept.linking.matching.cross_training import CrossSettings, examples_of, train_cross
 from kg_loaders import KnowledgeGraph
+from tests.flips import forge
+from tests.kept.linking.matching.ambiguous_places import PLACES, ambiguous_texts, places_graph
+from tests.kept.training.tiny_pretraining import write_host
 
 SETTINGS = CrossSettings(
     n_layers=1, epochs=12, mentions_per_step=4, learning_rate=5e-3, head_learning_rate=1e-2

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ambiguous_places import ambiguous_texts, places_graph
 from typer.testing import CliRunner
 
 from entity_linking import LinkedText, gold_link, write_jsonl
@@ -26,6 +25,7 @@ from kept.linking.matching.training import (
 )
 from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders import KnowledgeGraph
+from tests.kept.linking.matching.ambiguous_places import ambiguous_texts, places_graph
 
 HOST = "minilm"
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, method_encoder
-from tiny_pretraining import write_everything, write_host
 
 from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError, NoKnowledgeError
@@ -35,6 +33,8 @@ from kept.training.log import read_log
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import DamageError, SourceError
+from tests.kept.tiny_hosts import FAMILIES, method_encoder
+from tests.kept.training.tiny_pretraining import write_everything, write_host
 
 
 def data(

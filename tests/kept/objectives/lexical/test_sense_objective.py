@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, method_encoder
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from entity_linking.senses.wordnet import WordNetCandidates
@@ -26,6 +25,7 @@ from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.formats.wordnet import SUPERSENSES
 from kg_loaders.formats.wordnet_lexicon import Lexicon
+from tests.kept.tiny_hosts import FAMILIES, method_encoder
 
 PLAIN = BuilderConfig(max_words=60, **WORDS_ONLY)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import FAMILIES, method_encoder
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import IGNORE, NONE, KnowledgeBatch
@@ -40,6 +39,7 @@ from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.errors import DamageError, SourceError
+from tests.kept.tiny_hosts import FAMILIES, method_encoder
 
 PLAIN = BuilderConfig(max_words=60, **WORDS_ONLY)
 LINES = (

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_hosts import method_encoder
-from tiny_pretraining import write_everything
 
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
@@ -16,6 +14,8 @@ from kept.objectives.words.heads import hand_over_words, head_over_words
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import method_encoder
+from tests.kept.training.tiny_pretraining import write_everything
 
 HOLDERS = ("mlm", "stated_words", "replaced_words")
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_hosts import method_encoder
 from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraDiscriminatorPredictions
 
@@ -29,6 +28,7 @@ from kept.objectives.words.replaced import (
 from kept.pretraining.assembly import builder_for
 from kept.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import method_encoder
 
 NAME = "replaced_words"
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import Ridge
-from tiny_hosts import method_encoder, tiny_host
 from typer.testing import CliRunner
 
 from entity_linking import DictionaryLinker
@@ -25,6 +24,7 @@ from kept.probing.layers.linear import PENALTIES, fit, fit_on_heldout
 from kept.probing.layers.states import edge_states
 from kept.probing.layers.study import MAJORITY, OF_FORM, Reader, Size, ask_layers, measure
 from kg_loaders import KnowledgeGraph
+from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 TAGS = {
     "the": "DET", "old": "ADJ", "river": "NOUN", "flows": "VERB", "near": "ADP", "Paris": "PROPN",
