@@ -151,9 +151,9 @@ def require_named(
             continue
         folded = {_folded(each) for each in names}
         if _folded(value) not in folded:
-            faults.append(str(no_such(name, value, names)))
+            faults.append(f"{name}: {no_such(name, value, names)}")
     if faults:
-        raise ConfigError("\n  ".join(faults))
+        raise ConfigError(f"{len(faults)} fault(s) in the command line:\n  " + "\n  ".join(faults))
 
 
 def require_given(

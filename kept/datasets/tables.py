@@ -320,6 +320,26 @@ def _listed(value: Any) -> list[str]:
     return [str(part) for part in parts]
 
 
+def text_rows(path: Path, report: DamageReport) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Each row's line, text and other columns; ConfigError where no column is one of texts.
+
+    A row without a text is rejected.
+    """
+    column: str | None = None
+    for line, raw, row in _rows(path, report):
+        if column is None:
+            column = columns_of(list(row), {}, str(path)).get("text")
+            if column is None:
+                raise ConfigError(
+                    f"{path} has no column of texts ({', '.join(COLUMNS['text'])}); it has "
+                    f"{', '.join(row)}"
+                )
+        if not str(row[column]).strip():
+            report.reject(str(path), line, 0, "no text", raw)
+            continue
+        yield line, row[column], {name: row[name] for name in row if name != column}
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 _Numbered = tuple[int, bytes, Row]
 

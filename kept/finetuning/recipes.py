@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kept.adapters.inside import PLACES
 from kept.datasets.formats import TASKS
 from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.methods import BASELINE, method, title
@@ -71,7 +72,7 @@ def _training(fields: Mapping[str, Any], rates: Mapping[str, float]) -> dict[str
         is_small = str(fields.get("host") or RECIPE_HOST).startswith(RECIPE_HOST)
         share = 1.0 if is_small else WIDER_HOST
         still = fields.get("strategy") == "features" or "encoder" in (fields.get("freeze") or ())
-        adapted = any(fields.get(name) for name in ("lora", "houlsby", "pals"))
+        adapted = any(fields.get(name) is not None for name in PLACES)
         names = ("learning_rate",) if still or adapted else RATES
         found = {name: rates[name] * share for name in names if name in rates}
     steps = training.get("steps")

@@ -10,10 +10,10 @@ import gc
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
 from multiprocessing import get_context
@@ -64,7 +64,13 @@ def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
 
 def link_lines(linker: Disambiguator, items: list[Item]) -> list[bytes]:
     """The items linked, each as a line of JSON with its end."""
-    return [to_json(text) + b"\n" for text in link_items(linker, items)]
+    texts = zip(link_items(linker, items), items, strict=True)
+    return [_with_fields(to_json(text), item.more) + b"\n" for text, item in texts]
+
+
+def _with_fields(line: bytes, more: Mapping[str, object]) -> bytes:
+    """A JSON object with further fields at its end."""
+    return line[:-1] + b"," + msgspec.json.encode(more)[1:] if more else line
 
 
 def link_stream(
@@ -293,7 +299,11 @@ class PartialOutput:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text to be linked; with `given`, its mentions are those of `linked`."""
+    """A text to be linked; with `given`, its mentions are those of `linked`.
+
+    `more` are further fields of its line, such as a label, which are written as they are.
+    """
 
     linked: LinkedText
     given: bool
+    more: Mapping[str, object] = field(default_factory=dict)

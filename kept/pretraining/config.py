@@ -109,13 +109,16 @@ class PretrainConfig(RunConfig):
 def absolute(options: Any, paths: Collection[str] = (*PATH_OPTIONS, "vectors")) -> Any:
     """`options` with every path under one of `PATH_OPTIONS`, however deep, made absolute.
 
-    `vectors` is a path at the top (ERNIE); a KAR's own says of what kind its table is.
+    `vectors` is a path at the top (ERNIE), or one word for a kind (E-BERT's "facts"), which stays;
+    a KAR's own says of what kind its table is.
     """
 
     def resolved(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [resolved(each) for each in value]
-        return str(Path(value).resolve()) if isinstance(value, (str, Path)) else value
+        if not isinstance(value, (str, Path)) or _is_word(value):
+            return value
+        return str(Path(value).resolve())
 
     if isinstance(options, Mapping):
         return {
@@ -125,3 +128,8 @@ def absolute(options: Any, paths: Collection[str] = (*PATH_OPTIONS, "vectors")) 
     if isinstance(options, (list, tuple)):
         return [absolute(each, PATH_OPTIONS) for each in options]
     return options
+
+
+def _is_word(value: str | Path) -> bool:
+    """Whether a value is a name such as "facts", and no file or folder of that name is there."""
+    return isinstance(value, str) and value.isidentifier() and not Path(value).exists()

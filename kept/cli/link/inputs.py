@@ -6,6 +6,7 @@ linked to is not read. An unreadable line goes to the `DamageReport` with its fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,24 @@ class _Row(msgspec.Struct):
     id: str | int = ""
     mentions: list[_Place] | None = None
     pair_start: int | None = None
+    label: Any = msgspec.UNSET
+    labels: Any = msgspec.UNSET
+    mention: Any = msgspec.UNSET
+    start: Any = msgspec.UNSET
+    end: Any = msgspec.UNSET
+    head: Any = msgspec.UNSET
+    tail: Any = msgspec.UNSET
+    targets: Any = msgspec.UNSET
+    tags: Any = msgspec.UNSET
+    pair: Any = msgspec.UNSET
+    split: Any = msgspec.UNSET
+
+
+LABELLING = (
+    "label", "labels", "mention", "start", "end", "head", "tail", "targets", "tags", "pair",
+    "split",
+)  # fmt: skip
+"""Fields of a line about what its text is labelled with, which are written as they were read."""
 
 
 def read_text(path: Path, report: DamageReport) -> Iterator[Item]:
@@ -70,7 +89,19 @@ def _of_row(row: _Row | str) -> Item:
     links = [gold_link(place.start, place.end, None) for place in row.mentions or ()]
     ordered = tuple(sorted(links, key=lambda link: link.mention))
     text = LinkedText(row.text, ordered, str(row.id), row.pair_start)
-    return Item(text, given=row.mentions is not None)
+    more = {name: getattr(row, name) for name in LABELLING}
+    more = {name: value for name, value in more.items() if value is not msgspec.UNSET}
+    return Item(text, given=row.mentions is not None, more=more)
+
+
+def read_labelled_table(path: Path, report: DamageReport) -> Iterator[Item]:
+    """Texts of a CSV or TSV with a header; its other columns are written as they are."""
+    from kept.datasets.tables import text_rows
+
+    for line, text, more in text_rows(path, report):
+        report.n_texts += 1
+        name = str(more.pop("id", line))
+        yield Item(LinkedText(text, (), name), given=False, more=more)
 
 
 def _given(reader: Callable[..., Iterator[Any]]) -> Callable[[Path, DamageReport], Iterator[Item]]:
@@ -85,6 +116,7 @@ FORMATS: dict[str, Callable[[Path, DamageReport], Iterator[Item]]] = {
     "text": read_text,
     "jsonl": read_json,
     "json": read_json_array,
+    "table": read_labelled_table,
     "tagme": _given(read_tagme),
     "elevant": _given(read_elevant),
     "fewrel": _given(read_fewrel),
@@ -93,6 +125,7 @@ FORMATS: dict[str, Callable[[Path, DamageReport], Iterator[Item]]] = {
 }
 BY_LINE = ("text", "jsonl", "elevant", "wiki80")
 FOLDERS = ("trex",)
+TABLES = {".csv", ".tsv"}
 
 
 def format_of(path: Path, name: str | None) -> str:
@@ -107,8 +140,19 @@ def format_of(path: Path, name: str | None) -> str:
         suffix = plain.suffix.lower()
         if suffix == ".json":
             return _json_format(path)
+        if suffix in TABLES and _has_header(path):
+            return "table"
         return "jsonl" if suffix in {".jsonl", ".ndjson"} else "text"
     return name
+
+
+def _has_header(path: Path) -> bool:
+    """Whether the first line of a CSV or TSV names a column of texts."""
+    from kept.datasets.tables import COLUMNS
+
+    lines = (raw for _, _, raw in read_lines(path, DamageReport(DamagePolicy.SKIP)))
+    first = next(lines, b"").decode("utf-8", "replace").casefold()
+    return any(cell.strip(' "') in COLUMNS["text"] for cell in re.split("[,\t]", first))
 
 
 def _json_format(path: Path) -> str:

@@ -34,6 +34,7 @@ def test_every_recipe_makes_a_configuration(name: str, task: str) -> None:
     made = FinetuneConfig.read(None, with_recipe(fields))
     made.all_head_options()
     assert made.method == name
+    assert made.with_absolute_paths().options == made.options  # none of them is a path
 
 
 def test_what_is_given_goes_before_the_recipe() -> None:
@@ -57,13 +58,26 @@ def test_what_is_given_goes_before_the_recipe() -> None:
         ({"training": {"learning_rate": 1e-5}}, {"learning_rate": 1e-5}),
         ({"strategy": "features"}, {"learning_rate": 1e-3}),
         ({"freeze": ["encoder"]}, {"learning_rate": 1e-3}),
-        ({"lora": {}}, {"learning_rate": 1e-3, "host_learning_rate": 2e-4}),
+        ({"lora": {}}, {"learning_rate": 1e-3}),
     ],
 )
 def test_rates_follow_host_and_adaptation(fields: dict[str, Any], rates: dict[str, float]) -> None:
     training = with_recipe({"task": "typing", "method": "ernie", **fields})["training"]
     found = {name: value for name, value in training.items() if name.endswith("rate")}
     assert found == pytest.approx(rates)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"strategy": "features"}, {"freeze": ("encoder",)}, {"lora": {"rank": 2}}, {"houlsby": {}},
+        {"layer_mix": {}}, {"head": "transform"}, {"head": "pooled"}, {"markers": "ernie-typing"},
+    ],
+)  # fmt: skip
+def test_recipes_go_with_every_way_to_adapt(name: str, more: dict[str, Any]) -> None:
+    made = config(method=name, **more)
+    assert made.method == name
 
 
 def test_a_shorter_warm_up_fits_a_short_run() -> None:
