@@ -9,7 +9,8 @@ y:EdgeLabel. LightRAG (graph_chunk_entity_relation.graphml) names no relation: e
 `keywords` is one; of descriptions that it joined by <SEP> each is one.
 
 An undirected edge (`edgedefault="undirected"`, `directed="false"`) is a triple in either direction,
-and noted; one that has LightRAG's keywords leads from source to target. Hyperedges, ports and other data are counted and left out.
+and noted; one that has LightRAG's keywords leads from source to target. Hyperedges and other data
+are counted and left out.
 
 The document is read as a whole (`ReaderBudget`); a node or an edge is the unit that is counted.
 """
