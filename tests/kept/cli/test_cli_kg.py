@@ -171,7 +171,7 @@ def test_limits_are_an_option_of_every_command(kept, monkeypatch: pytest.MonkeyP
 def test_what_a_table_is_can_be_said_in_build_and_add(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "x.csv").write_bytes("von;nach;art\nMüller;Weir;besucht\n".encode("latin-1"))
     (tmp_path / "y.tsv").write_text("who\thow\twhom\nMira\tbesucht\tWeir\n")
-    code, out, err = kept("kg build x.csv -o kg --encoding latin-1 --order von,art,nach")
+    code, _, err = kept("kg build x.csv -o kg --encoding latin-1 --order von,art,nach")
     assert (code, err) == (0, "")
     assert KnowledgeGraph.open(tmp_path / "kg").facts("Müller") == [("Müller", "besucht", "Weir")]
     code, _, err = kept("kg add kg y.tsv -o kg2 --header yes")
