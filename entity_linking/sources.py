@@ -1,4 +1,5 @@
-"""`FirstFound` and `Union`: several candidate sources as one; `AtLeast`: one behind a bound."""
+"""`FirstFound` and `Union`: several candidate sources as one; `AtLeast` and `NotDeprecated`: a part
+of what one proposes."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from msgspec import structs
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.parts import Candidates, CandidateSource
+from kg_loaders import KnowledgeGraph
 
 
 class FirstFound:
@@ -120,3 +122,28 @@ def _some(sources: Sequence[CandidateSource]) -> tuple[CandidateSource, ...]:
     if not sources:
         raise LinkingError("there is no source to ask; give one or more")
     return tuple(sources)
+
+
+class NotDeprecated:
+    """The candidates of a source without those that their graph calls deprecated or obsolete.
+
+    The priors of the others stay as they are.
+    """
+
+    def __init__(self, source: CandidateSource, graph: KnowledgeGraph) -> None:
+        self._source = source
+        nodes = graph.entity_texts.deprecated().tolist()
+        self._deprecated = frozenset(graph.entities.name(node) for node in nodes)
+
+    def __repr__(self) -> str:
+        return f"NotDeprecated({self._source!r}, {len(self._deprecated)} entities)"
+
+    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
+        """For each link of each text its candidates, as the source ordered them."""
+        proposals = self._source.candidates(texts)
+        if not self._deprecated:
+            return proposals
+        return [
+            [tuple(c for c in link if c.entity not in self._deprecated) for link in links]
+            for links in proposals
+        ]

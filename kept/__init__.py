@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from entity_linking import DictionaryLinker, LinkedText
     from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
-    from kept.commands import ask, compare, complete, finetune, predict, pretrain, probe
+    from kept.commands import ask, compare, complete, finetune, fit, predict, pretrain, probe
     from kept.datasets.example import question
     from kept.encoders.colake import CoLAKE
     from kept.explorer.live import explore
@@ -53,6 +53,7 @@ _PLACES = {
     "draw_html": "kept.graphs.drawing.draw",
     "explore": "kept.explorer.live",
     "finetune": "kept.commands",
+    "fit": "kept.commands",
     "generator": "kept.randomness",
     "kg_to_dgl": "kept.graphs.exchange",
     "kg_to_networkx": "kept.graphs.exchange",
@@ -93,6 +94,7 @@ __all__ = [
     "draw_html",
     "explore",
     "finetune",
+    "fit",
     "generator",
     "kg_to_dgl",
     "kg_to_networkx",

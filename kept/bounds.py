@@ -8,4 +8,6 @@ MAX_COUNT = 10**9
 MAX_THREADS = 1024
 MAX_MINUTES = 10**7
 MAX_RATE = 10
+LEAST_RATE = LEAST_MINUTES = 1e-12
+"""Of what must be greater than 0: in help, the least that an option takes."""
 MAX_WEIGHT = 10**6

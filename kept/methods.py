@@ -45,6 +45,7 @@ from kept.graphs.views import (
     View,
     WordsView,
 )
+from kept.host_facts import require_rows
 from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph
 
@@ -56,9 +57,9 @@ Injects = Literal["nothing", "beside", "between"]
 class Recipe:
     """The settings with which a method reads facts at a small budget, where a user gives none.
 
-    `options` are the encoder's, `view` the view's, `graph` the builder's. `read`: how the head
-    reads a target without marks, or a whole text: "first" node or "mean". `rates` are learning
-    rates for MiniLM; `kept.finetuning.recipes` lowers them for a wider host. `examples` is how many
+    `options` are the encoder's, `view` the view's, `graph` the builder's. `rates` are learning
+    rates for MiniLM; `kept.finetuning.recipes` lowers them for a wider host, and has what is the
+    same for all methods: no marks, and the mean of a target's words. `examples` is how many
     it was trained on, passes counted, when it first answered nine of ten questions about names that
     it had not seen (`kept check reading --recipes`); None where that was not measured. `differs`
     says in words what is not as published.
@@ -67,7 +68,6 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
     graph: Mapping[str, Any] = field(default_factory=dict)
-    read: Literal["first", "mean"] = "mean"
     rates: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 3e-4})
     examples: int | None = None
     differs: str = ""
@@ -145,6 +145,7 @@ class Method:
         `kept.randomness.torch_draws`. `options` are those of its configuration.
         """
         opened = host if isinstance(host, PreTrainedModel) else hosts.load_host(host)
+        require_rows(tokenizer, hosts.word_table(opened).num_embeddings)
         return self.encoder.for_graph(opened, graph, tokenizer, seed=seed, **options)
 
 
@@ -179,6 +180,7 @@ METHODS: dict[str, Method] = {
         recipe=Recipe(
             options={"scale": "host"},
             rates=NEW_PARTS_FASTER,
+            examples=640,
             differs="vectors as long as embedded words, read at the mention, fusion learns faster",
         ),
     ),
@@ -197,6 +199,7 @@ METHODS: dict[str, Method] = {
         injects="nothing",
         recipe=Recipe(
             options={"kars": [{"null": "soft", "first_score": 2.0, "layer": 1}]},
+            examples=960,
             differs="a soft threshold, links open at the start, read at the mention, after layer 2",
         ),
     ),
@@ -217,6 +220,7 @@ METHODS: dict[str, Method] = {
         recipe=Recipe(
             view={"max_branches": 8},
             graph={"directions": "both"},
+            examples=960,
             differs="read at the mention, facts of both directions, eight branches instead of two",
         ),
     ),
@@ -231,7 +235,9 @@ METHODS: dict[str, Method] = {
         needs_training=False,
         unreleased="the host alone: it adds no weights, so there is nothing to convert",
         view_options={"soft_positions": False, "visible_matrix": False, "max_branches": 8},
-        recipe=Recipe(graph={"directions": "both"}, differs="facts of both directions"),
+        recipe=Recipe(
+            graph={"directions": "both"}, examples=320, differs="facts of both directions"
+        ),
     ),
     "kepler": Method(
         paper="KEPLER (Wang et al., TACL 2021)",
@@ -259,7 +265,7 @@ METHODS: dict[str, Method] = {
         recipe=Recipe(
             options={"anchor_rows": "masked"},
             graph={"directions": "both"},
-            read="first",
+            examples=640,
             differs="read at the anchor, whose row is masked, facts of both directions",
         ),
     ),
@@ -294,6 +300,7 @@ METHODS: dict[str, Method] = {
         unreleased="nothing is trained: vectors are mapped when the encoder is made",
         recipe=Recipe(
             options={"vectors": "facts"},
+            examples=640,
             differs="an entity's vector is the mean of its name's and its facts' word pieces",
         ),
     ),
@@ -380,8 +387,9 @@ METHODS: dict[str, Method] = {
         injects="nothing",
         unreleased="its checkpoints are of a PaddlePaddle that is gone, and are not read",
         recipe=Recipe(
-            rates=NEW_PARTS_FASTER,
-            differs="read at the mention; what is new learns faster than the host",
+            rates={"learning_rate": 3e-3, "host_learning_rate": 3e-4},
+            examples=640,
+            differs="read at the mention; what is new learns ten times faster than the host",
         ),
     ),
 }

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
@@ -117,7 +118,7 @@ def readable(place: str | Path) -> Iterator[None]:
     except (KeptError, KgError):
         raise
     except (ValueError, OSError, LookupError, TypeError, AttributeError, RuntimeError,
-            SafetensorError) as error:  # fmt: skip
+            SafetensorError, StrictDataclassError) as error:  # fmt: skip
         message = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
         raise CheckpointError(f"{place} cannot be read ({message}); {MODEL.remedy}") from error
 

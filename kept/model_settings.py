@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kept.errors import CheckpointError
+from kept.values import shown_value
+from kg_loaders.disk.kinds import odd_kind
 
 CONFIGS = ("config.json", "generation_config.json", "tokenizer_config.json")
 FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
@@ -38,6 +39,7 @@ SIZES: dict[str, tuple[int, int]] = {
     "vocab_size": (1, 10**8),
     "type_vocab_size": (0, 10_000),
     "num_labels": (0, 10**6),
+    "chunk_size_feed_forward": (0, 10**6),
     "n_entities": (0, 2**31 - 1),
     "n_relations": (0, 2**31 - 1),
 }
@@ -56,6 +58,8 @@ _DROPOUT = re.compile(r"dropout|_pdrop$|layerdrop")
 
 def require_sane(folder: Path) -> None:
     """Raise `CheckpointError` naming the first thing in `folder` that no model of anyone needs."""
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is no folder of a model; give the folder")
     for pattern in FILES:
         for path in sorted(folder.glob(pattern)):
             require_regular(path)
@@ -68,14 +72,24 @@ def require_sane(folder: Path) -> None:
             require_settings(path, _read(path), weights)
 
 
+def model_type_of(folder: str | Path) -> str:
+    """What the configuration in a folder says that the model is; "" where it says nothing.
+
+    A file that cannot be read is named by what opens the model.
+    """
+    path = Path(folder) / "config.json"
+    try:
+        values = json.loads(path.read_bytes()) if path.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(values.get("model_type", "")) if isinstance(values, dict) else ""
+
+
 def require_regular(path: Path) -> None:
     """Raise `CheckpointError` for a pipe, a socket or a device, which may never end."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:  # a link that leads nowhere is missing, which is said where it is read
-        return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise CheckpointError(f"{path} is no regular file; put the file itself there")
+    kind = odd_kind(path)
+    if kind is not None:
+        raise CheckpointError(f"{path} is {kind}, not a file; put the file itself there")
 
 
 @dataclass(frozen=True)
@@ -125,30 +139,33 @@ def _fault(name: str, value: Any, file: str) -> str:
     """What is wrong with a field of any object in a configuration, or ""."""
     if name == "model_max_length":
         is_length = _is_number(value) and value >= 1
-        return "" if value is None or is_length else f"is {_shown(value)}, expected a number from 1"
+        return (
+            ""
+            if value is None or is_length
+            else f"is {shown_value(value)}, expected a number from 1"
+        )
     if _is_number(value) and (value != value or abs(value) > LARGEST):
-        return f"is {_shown(value)}, which is no number that a model can have"
+        return f"is {shown_value(value)}, which is no number that a model can have"
     if value is None:
         return ""
     if name in SIZES:
         least, most = SIZES[name]
         is_size = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
         is_list = isinstance(value, list)  # one for each layer, which only other families have
-        expected = f"is {_shown(value)}, expected a whole number from {least:,} to {most:,}"
+        expected = f"is {shown_value(value)}, expected a whole number from {least:,} to {most:,}"
         return "" if is_size or is_list else expected
     if _DROPOUT.search(name) and not isinstance(value, (bool, dict)):
         is_share = _is_number(value) and 0 <= value <= 1
-        return "" if is_share else f"is {_shown(value)}, expected a share from 0 to 1"
+        return "" if is_share else f"is {shown_value(value)}, expected a share from 0 to 1"
     if name in POSITIVE or name == "initializer_range":
         is_positive = _is_number(value) and math.isfinite(value) and value >= 0
-        return "" if is_positive else f"is {_shown(value)}, expected a number from 0"
+        return "" if is_positive else f"is {shown_value(value)}, expected a number from 0"
     if name.strip("_").startswith("attn_implementation"):
         names = list(value.values()) if isinstance(value, dict) else [value]
         if all(each is None or each in ATTENTION or each is True for each in names):
             return ""
-        return (
-            f"is {_shown(value)}, none of {', '.join(ATTENTION)}: another's code would be fetched"
-        )
+        known = ", ".join(ATTENTION)
+        return f"is {shown_value(value)}, none of {known}: another's code would be fetched"
     return ""
 
 
@@ -229,11 +246,3 @@ def _is_number(value: Any) -> bool:
 
 def _shown_name(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _shown(value: Any) -> str:
-    """The value as it is shown, cut to a line; a whole number of many digits by how many."""
-    if isinstance(value, int) and abs(value) > 10**40:
-        return f"a number of {math.floor(math.log10(abs(value))) + 1:,} digits"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"

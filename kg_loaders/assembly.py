@@ -23,6 +23,7 @@ from kg_loaders.reading.blocks import (
     TripleBlock,
     distinct_ids,
 )
+from kg_loaders.reading.languages import normal_tag
 from kg_loaders.reading.names import Names
 from kg_loaders.records import Record, Text, Triple
 from kg_loaders.texts import Texts
@@ -97,7 +98,8 @@ class Columns:
         follow sorted.
         """
         (entities, entity_ranks), (relations, relation_ranks) = self._sort_names()
-        seen = {name for texts in self._texts for name in texts.languages}
+        languages = [*map(normal_tag, languages)]
+        seen = {normal_tag(name) for texts in self._texts for name in texts.languages}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
         if len(names) > MAX_LANGUAGES:
             raise SourceError(
@@ -171,7 +173,7 @@ class _TextColumns:
     def seal(self, node_ranks: Ids, n_nodes: int, names: Sequence[str]) -> Texts:
         """Sorted by (node, kind, language, -count, value); of equal texts the highest count."""
         order = {name: rank for rank, name in enumerate(names)}
-        language_ranks = np.array([order[name] for name in self.languages], np.int16)
+        language_ranks = np.array([order[normal_tag(name)] for name in self.languages], np.int16)
         blocks = self._blocks
         nodes = np.concatenate(
             [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
-from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.damage import OPTION, DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
+from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.disk.writing import refuse_folder, spilling, whole_file
-from kg_loaders.errors import SourceError
+from kg_loaders.errors import BudgetError, DamageError, SourceError
+from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
 from kg_loaders.reading.unpacking import COMPRESSED, Progress
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record
@@ -31,6 +34,8 @@ from kg_loaders.store import KnowledgeGraph
 if TYPE_CHECKING:
     from kg_loaders.large.spilled import SpilledColumns
 
+N_REASONS = 10
+"""Reasons for which units were skipped, in an error."""
 CONCEPTNET_VERSIONS = ("-5.7.0", "-5.6.0", "-5.5.5", "-5.5.0")
 """In the names of its files, `conceptnet-assertions-5.7.0.csv.gz`."""
 
@@ -40,7 +45,8 @@ class Format(NamedTuple):
     """A reader `function(path, report, **options)` in `module`, and the names that suggest it.
 
     `in_blocks` names a function that reads the same in blocks, faster, if there is one;
-    `by_workers` says that this takes `workers`, too.
+    `by_workers` says that this takes `workers`, too. `takes` names those of the options `order`,
+    `header` and `encoding` of tables that the reader has.
     """
 
     module: str
@@ -49,17 +55,24 @@ class Format(NamedTuple):
     takes_languages: bool = False
     in_blocks: str = ""
     by_workers: bool = False
+    takes: tuple[str, ...] = ()
 
 
+_TABLE = ("order", "header", "encoding")
 FORMATS: dict[str, Format] = {
     "tsv": Format(
-        "kg_loaders.formats.tsv", (".tsv", ".txt"), in_blocks="read_in_blocks", by_workers=True
+        "kg_loaders.formats.tsv",
+        (".tsv", ".txt", ".tab"),
+        in_blocks="read_in_blocks",
+        by_workers=True,
+        takes=_TABLE,
     ),
     "texts": Format(
         "kg_loaders.formats.tsv",
         function="read_texts",
         in_blocks="read_texts_in_blocks",
         by_workers=True,
+        takes=("header", "encoding"),
     ),
     "jsonl": Format("kg_loaders.formats.jsonl", (".jsonl", ".ndjson")),
     "openke": Format("kg_loaders.formats.openke", ("2id.txt",)),
@@ -78,15 +91,18 @@ FORMATS: dict[str, Format] = {
     ),
     "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
     "spo": Format("kg_loaders.formats.spo", (".spo",)),
-    "neo4j": Format("kg_loaders.formats.neo4j"),
+    "neo4j": Format("kg_loaders.formats.neo4j", takes=("encoding",)),
     "wikidata5m": Format(
         "kg_loaders.formats.wikidata5m",
         ("wikidata5m_entity.txt", "wikidata5m_relation.txt", "wikidata5m_text.txt"),
         in_blocks="read_in_blocks",
     ),
-    "csv": Format("kg_loaders.formats.tables.csv_triples", (".csv",)),
+    "csv": Format("kg_loaders.formats.tables.csv_triples", (".csv",), takes=_TABLE),
     "parquet": Format(
-        "kg_loaders.formats.tables.parquet", (".parquet", ".pq"), in_blocks="read_in_blocks"
+        "kg_loaders.formats.tables.parquet",
+        (".parquet", ".pq"),
+        in_blocks="read_in_blocks",
+        takes=("order", "header"),
     ),
     "conceptnet": Format(
         "kg_loaders.formats.conceptnet",
@@ -98,12 +114,34 @@ FORMATS: dict[str, Format] = {
         "kg_loaders.formats.rag_graphs", ("graph_store.json",), function="read_llamaindex"
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
+    "json": Format("kg_loaders.formats.json_objects"),
 }
+
+
+FORMAT_ALIASES: dict[str, tuple[str, dict[str, str]]] = {
+    **{
+        name: ("rdf", {"format": name})
+        for name in (
+            *("nt", "ntriples", "nq", "nquads", "ttl", "turtle", "trig", "xml", "owl"),
+            *("jsonld", "n3", "trix"),
+        )
+    },
+    "rdfxml": ("rdf", {"format": "rdf"}),
+    "rdf/xml": ("rdf", {"format": "rdf"}),
+    "json-ld": ("rdf", {"format": "jsonld"}),
+    "n-triples": ("rdf", {"format": "nt"}),
+    "n-quads": ("rdf", {"format": "nq"}),
+}
+"""Other names of a format, in `kept kg build --format` too, and the options that they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file (or folder) to read; `format` is a key of `FORMATS`, guessed from the name if None."""
+    """A file (or folder) to read.
+
+    `format` is a key of `FORMATS` or of `FORMAT_ALIASES`; without one the file's name and its first
+    bytes show it.
+    """
 
     path: Path
     format: str | None = None
@@ -116,11 +154,20 @@ class Source:
     @property
     def format_name(self) -> str:
         """A key of `FORMATS`; `SourceError` when there is none."""
+        return self._resolved()[0]
+
+    def _resolved(self) -> tuple[str, dict[str, str]]:
+        """The key of `FORMATS`, and options that the file or an alias calls for."""
         if self.format is None:
-            return guess_format(self.path)
-        if self.format not in FORMATS:
-            raise SourceError(f"format {self.format!r} is none of {', '.join(FORMATS)}")
-        return self.format
+            return resolve_format(self.path)
+        name = self.format if self.format in FORMATS else self.format.lower()
+        if name in FORMATS:
+            return name, _syntax(self.path) if name == "rdf" else {}
+        if name not in FORMAT_ALIASES:
+            known = ", ".join((*FORMATS, *FORMAT_ALIASES))
+            raise SourceError(f"format {self.format!r} is none of {known}")
+        format, options = FORMAT_ALIASES[name]
+        return format, dict(options)
 
     def read(
         self, report: DamageReport, languages: Sequence[str] | None = None
@@ -152,36 +199,110 @@ class Source:
         return records
 
     def _reader(self, which: str) -> Any:
+        require_file_or_folder(self.path)
         format = FORMATS[self.format_name]
         return getattr(import_module(format.module), getattr(format, which))
 
     def _options(self, languages: Sequence[str] | None) -> dict[str, Any]:
-        options = dict(self.options)
+        options = {**self._resolved()[1], **self.options}
         if languages is not None and FORMATS[self.format_name].takes_languages:
             options.setdefault("languages", languages)
         return options
 
 
 def guess_format(path: Path) -> str:
-    """The format whose suffix `path` has, compression aside; the longest suffix wins."""
+    """The format of a file, as `resolve_format` finds it."""
+    return resolve_format(path)[0]
+
+
+def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
+    """The format of a file by its name and its first bytes, and options of the reader.
+
+    The first bytes win where they are clear. Of names, compression aside, the longest suffix wins.
+    Raises `SourceError` for what no reader here reads, with the next step.
+    """
     if not path.exists():
         raise SourceError(f"{path} does not exist")
+    if path.is_dir():
+        if (path / "data.noun").exists():
+            return "wordnet", {}
+        raise SourceError(_unknown(path))
+    by_name = _format_of_name(path)
+    kind = recognise(path) if by_name not in _NAMED_SURELY else None
+    if kind is None or not (kind.is_sure or by_name is None):
+        if by_name is None:
+            raise SourceError(_unknown(path))
+        return by_name, _syntax(path) if by_name == "rdf" else {}
+    if kind.format not in FORMATS:
+        raise SourceError(
+            f"{path} is {kind.name}, which kept does not read; {kind.advice(path, FORMATS)}"
+        )
+    if kind.format == "rdf":
+        return "rdf", _syntax(path, kind)
+    return kind.format, dict(kind.options)
+
+
+_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet")
+
+
+def _unknown(path: Path) -> str:
+    return f"cannot tell the format of {path} from its name; name one of {', '.join(FORMATS)}"
+
+
+def _format_of_name(path: Path) -> str | None:
     name = path.name.lower()
     for suffix in sorted(COMPRESSED):
         name = name.removesuffix(suffix)
-    if path.is_dir():
-        name = "/data.noun" if (path / "data.noun").exists() else ""
     fitting = [
         (len(suffix), format_name)
         for format_name, format in FORMATS.items()
         for suffix in format.suffixes
         if name.endswith(suffix)
     ]
-    if not fitting:
-        raise SourceError(
-            f"cannot tell the format of {path} from its name; name one of {', '.join(FORMATS)}"
+    return max(fitting)[1] if fitting else None
+
+
+def _syntax(path: Path, kind: FileKind | None = None) -> dict[str, str]:
+    """The option of the RDF reader for a file whose name does not show its syntax."""
+    from kg_loaders.rdf.reader import SUFFIXES, format_of  # pyoxigraph takes time to import
+
+    named = format_of(path)
+    kind = kind or recognise(path)
+    if kind is None or kind.format != "rdf":
+        return {}
+    syntax = kind.options["format"]
+    family = next(family for family in SAME_FAMILY if syntax in family)
+    return {} if named in family and named in SUFFIXES else {"format": syntax}
+
+
+def with_table_options(
+    sources: Iterable[Source | Path | str],
+    *,
+    order: str | None = None,
+    header: str | None = None,
+    encoding: str | None = None,
+) -> list[Source]:
+    """The same as sources, with the options of tables where their readers have them.
+
+    An option that a source has of its own stays. Raises `SourceError` for one that none can take.
+    """
+    given = {"order": order, "header": header, "encoding": encoding}
+    options = {name: value for name, value in given.items() if value is not None}
+    named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
+    if not options:
+        return named
+    takes = [FORMATS[source.format_name].takes for source in named]
+    for name in options:
+        if not any(name in each for each in takes):
+            fitting = ", ".join(key for key, format in FORMATS.items() if name in format.takes)
+            raise SourceError(f"{name} is an option of tables ({fitting}), and none is to be read")
+    return [
+        replace(
+            source,
+            options={**{n: v for n, v in options.items() if n in own}, **source.options},
         )
-    return max(fitting)[1]
+        for source, own in zip(named, takes, strict=True)
+    ]
 
 
 # ---- files to a folder ---------------------------------------------------------------------------
@@ -199,6 +320,9 @@ def load(
     onto: KnowledgeGraph | None = None,
     beyond_memory: int | None = None,
     n_workers: int = 1,
+    order: str | None = None,
+    header: str | None = None,
+    encoding: str | None = None,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
@@ -209,18 +333,20 @@ def load(
     graph, too, as if its sources were read again. With `beyond_memory` the same graph is sorted by
     DuckDB in so many bytes and on the disk beside `out` (`kg_loaders.large`). `n_workers` read
     N-Triples, N-Quads and TSV, sort, hash and write, to the same bytes; the report notes what one
-    read alone.
+    read alone. Of tables `order` says what the columns are ("htr", "hrt--" or names of columns as
+    "from,kind,to"), `header` whether the first row names them ("yes", "no", "auto"), and `encoding`
+    that they are no UTF-8 ("latin-1").
 
     Raises `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`,
     `MissingPackageError`.
     """
-    named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
+    named = with_table_options(sources, order=order, header=header, encoding=encoding)
     inputs = [source.path for source in named]
     if out is not None:
         refuse_folder(out, **replaced(GRAPH), force=force, inputs=inputs)
     aside = None if quarantine is None else Path(quarantine)
     budget = budget or ReaderBudget.from_environment()
-    report = DamageReport(DamagePolicy(policy), aside, budget=budget)
+    report = DamageReport(DamagePolicy(policy), aside, budget=budget, remedy=OPTION)
     with ExitStack() as stack:
         if aside is not None:
             whole = whole_file(aside, force=force, inputs=inputs)
@@ -283,7 +409,20 @@ def _read_source(
     workers: Workers,
 ) -> str:
     report.units = "lines"
-    columns.add(source.read_in_blocks(report, languages, workers))
+    format = source.format_name
+    report.encoding_remedy = ENCODING_REMEDY if "encoding" in FORMATS[format].takes else ""
+    try:
+        columns.add(source.read_in_blocks(report, languages, workers))
+    except BudgetError:
+        raise
+    except (DamageError, SourceError) as error:
+        kind = None if source.path.is_dir() else recognise(source.path)
+        if kind is None or kind.format == format or format == "texts":
+            raise
+        advice = f"{source.path} looks like {kind.name}: {kind.advice(source.path, FORMATS)}"
+        raise type(error)(f"{error}; {advice}") from error
+    finally:
+        report.encoding_remedy = ""
     return report.units
 
 
@@ -314,8 +453,11 @@ def _count(
     report.n_duplicates = n_records - report.n_triples - report.n_texts
     report.check()
     if not n_records:
-        first = f"; the first line rejected: {report.rejections[0]}" if report.rejections else ""
-        raise SourceError(f"no triple and no text was found: {report}{first}")
+        skipped = [f"{reason}: {n}" for reason, n in report.skipped.items()]
+        reasons = f"; skipped: {'; '.join(skipped[:N_REASONS])}" if skipped else ""
+        if report.rejections:
+            reasons += f"; the first line rejected: {report.rejections[0]}"
+        raise SourceError(f"no triple and no text was found: {report}{reasons}")
 
 
 def _n_texts(graph: KnowledgeGraph) -> int:

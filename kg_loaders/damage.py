@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kg_loaders.reading.unpacking import Progress
 
 EXCERPT_BYTES = 80
+OPTION = "mend the line, or load with --damage skip or --damage quarantine"
+"""The `remedy` of commands with the option --damage."""
 
 
 class DamagePolicy(StrEnum):
@@ -52,7 +54,9 @@ class DamageReport:
     build counts `n_triples`, `n_texts` and `n_duplicates`. What one file may cost says `budget`;
     the policy does not apply to it. `progress` is told how far the file at hand has been read.
     `notes` say how files were read where that is not as asked; `read_singly` are the lines that
-    were read one by one where others are read many at once.
+    were read one by one where others are read many at once. `encoding_remedy` is what to do about
+    a line that is no UTF-8, where the reader takes an encoding. `remedy` is what an error says
+    under the policy `stop`: commands with an option for it name that.
     """
 
     policy: DamagePolicy = DamagePolicy.STOP
@@ -75,15 +79,25 @@ class DamageReport:
     read_singly: int = field(default=0, compare=False)
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
     progress: Progress | None = None
+    encoding_remedy: str = field(default="", compare=False)
+    remedy: str = "mend the line, or take it out of the file"
 
     def __post_init__(self) -> None:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
             raise DamageError("policy 'quarantine' needs a quarantine file, the others take none")
 
     def reject(
-        self, file: str, line: int, byte_offset: int, reason: str, raw: bytes, *, more: bool = False
+        self,
+        file: str,
+        line: int,
+        byte_offset: int,
+        reason: str,
+        raw: bytes,
+        *,
+        more: bool = False,
+        remedy: str = "",
     ) -> None:
-        """Record a malformed line; raises `DamageError` under the policy `stop`.
+        """Record a malformed line; raises `DamageError` under the policy `stop`, with `remedy`.
 
         `raw` is the line without its end. `more` says that `raw` is only its start; the rest, up to
         and with its LF, then goes to `set_aside`.
@@ -93,9 +107,10 @@ class DamageReport:
         excerpt = repr(start) + (size if more or len(raw) > EXCERPT_BYTES else "")
         rejection = Rejection(file, line, byte_offset, reason, excerpt)
         if self.policy is DamagePolicy.STOP:
-            raise DamageError(
-                f"{rejection}; mend the line, or load with --damage skip or --damage quarantine"
-            )
+            if not remedy and reason == "not UTF-8":
+                remedy = self.encoding_remedy
+            advice = f"{remedy}, or {self.remedy}" if remedy else self.remedy
+            raise DamageError(f"{rejection}; {advice}")
         self.n_rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.rejections) < self.max_kept:

@@ -172,7 +172,13 @@ def _predicate_and_value(
     if kind is TextKind.TYPE:
         return ox.NamedNode(RDF_TYPE), _iri(value, base)
     language = texts.language_names[texts.languages[row]]
-    return ox.NamedNode(PREDICATES[kind]), ox.Literal(value, language=language or None)
+    try:
+        return ox.NamedNode(PREDICATES[kind]), ox.Literal(value, language=language or None)
+    except ValueError as error:
+        raise SourceError(
+            f"a text is in the language {language!r}, which RDF cannot hold ({error}); triples "
+            "(.tsv) and texts (.jsonl) can be written"
+        ) from error
 
 
 def _iri(name: str, base: str) -> ox.NamedNode:

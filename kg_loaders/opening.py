@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kg_loaders.errors import SourceError
-from kg_loaders.formats.tables.columns_by_name import places_of
+from kg_loaders.formats.field_names import RELATIONS, TEXTS, first_of, plain_name
+from kg_loaders.formats.tables.layout import places_of
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kg_loaders.store import KnowledgeGraph
 
 Files = str | Path | Sequence[str | Path]
-EDGE_NAMES = ("relation", "predicate", "label", "type", "key")
+EDGE_NAMES = (*RELATIONS, "key")
 """Attributes of networkx edges that name the relation; the first one that an edge has counts."""
 TEXT_COLUMNS = {
     "labels": (("label", "description"), False),
@@ -94,9 +95,9 @@ def text_sources(kind: str, files: Files, language: str = "en") -> list[Source]:
 def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
     """Return the graph of a networkx graph's edges; an undirected edge is a triple each way.
 
-    The relation is an edge's `relation`, `predicate`, `label`, `type` or, of a multigraph, its key;
-    `SourceError` names an edge without any. Nodes are identifiers by `str`; their `label`, `type`
-    and `description` are texts.
+    The relation is an edge's `relation`, `predicate`, `label`, `type` (or another of the names of
+    `kg_loaders.formats.field_names`) or, of a multigraph, its key; `SourceError` names an edge
+    without any. Nodes are identifiers by `str`; their `label`, `type` and `description` are texts.
 
     >>> import networkx as nx
     >>> edges = nx.DiGraph()
@@ -110,11 +111,12 @@ def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
 
 
 def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
-    kinds = {"label": TextKind.LABEL, "type": TextKind.TYPE, "description": TextKind.DESCRIPTION}
     for node, attributes in graph.nodes(data=True):
-        for name, kind in kinds.items():
-            if (value := attributes.get(name)) is not None and str(value) != str(node):
-                yield Text(str(node), kind, str(value))
+        own = {plain_name(str(name)): value for name, value in attributes.items()}
+        for kind in (TextKind.LABEL, TextKind.TYPE, TextKind.DESCRIPTION):
+            known = first_of(TEXTS[kind], {n: v for n, v in own.items() if v is not None})
+            if known is not None and str(known[1]) not in ("", str(node)):
+                yield Text(str(node), kind, str(known[1]))
     edges: Iterable[tuple[Any, Any, dict[str, Any]]] = graph.edges(data=True)
     if graph.is_multigraph():
         multigraph: Any = graph
@@ -130,12 +132,13 @@ def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
 
 
 def _edge_relation(head: Any, tail: Any, attributes: Mapping[str, Any]) -> str:
-    named = (attributes[name] for name in EDGE_NAMES if attributes.get(name) is not None)
+    own = {plain_name(str(name)): value for name, value in attributes.items()}
+    named = (own[name] for name in EDGE_NAMES if own.get(name) is not None)
     relation = next((each for each in named if isinstance(each, str) and each), None)
     if relation is None:
         raise SourceError(
             f"the edge {head!r} → {tail!r} names no relation: it has {dict(attributes)}; give each "
-            f"edge one of {', '.join(EDGE_NAMES[:4])}, as in add_edge(a, b, relation='knows')"
+            "edge one of relation, predicate, label, type, as in add_edge(a, b, relation='knows')"
         )
     return relation
 

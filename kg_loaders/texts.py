@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kg_loaders.records import TextKind
+from kg_loaders.records import DEPRECATED_TYPES, TextKind
 from kg_loaders.vocabulary import node_id, update_with_strings
 
 _NAMES = (int(TextKind.LABEL), int(TextKind.ALIAS))
@@ -59,6 +59,15 @@ class Texts:
         is_it = np.asarray(pc.equal(self.values, name).to_numpy(zero_copy_only=False), np.bool_)
         rows = np.flatnonzero(is_it & np.isin(np.asarray(self.kinds), _NAMES))
         return list(self.nodes()[rows].tolist())
+
+    def deprecated(self) -> NDArray[np.int32]:
+        """Return the nodes that their source calls deprecated, ascending."""
+        types = np.flatnonzero(np.asarray(self.kinds) == TextKind.TYPE)
+        values = self.values.take(pa.array(types))
+        marks = pa.array(DEPRECATED_TYPES, self.values.type)
+        is_mark = np.asarray(pc.is_in(values, marks).to_numpy(zero_copy_only=False), np.bool_)
+        nodes = np.searchsorted(self.offsets, types[is_mark], side="right") - 1
+        return np.unique(nodes.astype(np.int32))
 
     def nodes(self) -> NDArray[np.int32]:
         """The node of every text, int32 `[text]`."""

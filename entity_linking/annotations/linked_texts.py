@@ -12,7 +12,7 @@ Our own format is one JSON object per line:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -252,6 +252,17 @@ def _own(row: _Text) -> LinkedText:
             link = Link(link.mention, candidates, m.entity, m.confidence)
         links.append(link)
     return LinkedText(row.text, _sorted(links), str(row.id), row.pair_start)
+
+
+def linked_of(
+    text: str, mentions: Sequence[object], id: str, pair_start: int | None = None
+) -> LinkedText:
+    """The text with `mentions` as our own format writes them; ValueError for one that is none."""
+    row = {"text": text, "mentions": mentions, "id": id, "pair_start": pair_start}
+    try:
+        return _own(msgspec.convert(row, _Text))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
 
 
 def _article(article: _ElevantArticle) -> Excerpt:

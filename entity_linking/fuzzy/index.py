@@ -80,9 +80,16 @@ class FuzzyIndex:
         return cls(_segments(names, graph_hash))
 
     @classmethod
-    def of_graph(cls, graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> Self:
+    def of_graph(
+        cls,
+        graph: KnowledgeGraph,
+        languages: Sequence[str] | None = None,
+        *,
+        deprecated: bool = False,
+    ) -> Self:
         """Index the labels and aliases of `graph`, as `names_of` weighs them."""
-        return cls.build(names_of(graph, languages), graph_hash=graph.content_hash)
+        names = names_of(graph, languages, deprecated=deprecated)
+        return cls.build(names, graph_hash=graph.content_hash)
 
     def add(self, names: Iterable[Name], *, graph_hash: str = "") -> Self:
         """An index that knows `names` too; this one stays as it is."""
@@ -257,11 +264,14 @@ def reason_of(match: NameMatch) -> str:
     return f"like {match.surface!r} {match.similarity:.2f}".replace(" 0.", " .")
 
 
-def names_of(graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> Iterator[Name]:
+def names_of(
+    graph: KnowledgeGraph, languages: Sequence[str] | None = None, *, deprecated: bool = False
+) -> Iterator[Name]:
     """Labels and aliases, weighing 10 or 1 and their frequency.
 
-    `languages` takes names in these languages and those without one; None takes all. Frequencies
-    near 2**31 are cut to fit.
+    `languages` takes names in these languages and those without one; None takes all. Names of terms
+    that their source calls deprecated are taken with `deprecated` only. Frequencies near 2**31 are
+    cut to fit.
     """
     texts = graph.entity_texts
     kept = {"", *languages} if languages is not None else set(texts.language_names)
@@ -270,6 +280,8 @@ def names_of(graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> I
     rows = np.flatnonzero((kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS))
     rows = rows[accepted[np.asarray(texts.languages)[rows]]]
     owners = texts.nodes()
+    if not deprecated and (marked := texts.deprecated()).size:
+        rows = rows[~np.isin(owners[rows], marked)]
     for start in range(0, len(rows), NAMES_PER_SEGMENT):
         chunk = rows[start : start + NAMES_PER_SEGMENT]
         counts = np.asarray(texts.counts)[chunk].astype(np.int64)

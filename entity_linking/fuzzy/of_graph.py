@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 class SpeltAlike:
     """`FuzzyCandidates` over a graph's labels and aliases, indexed when first asked.
 
-    `languages` takes names in these languages and those without one; None takes all.
+    `languages` takes names in these languages and those without one; None takes all;
+    `deprecated` takes those of terms that their source calls deprecated, too.
     """
 
-    def __init__(self, graph: KnowledgeGraph, languages: Sequence[str] | None = None) -> None:
-        self._graph, self._languages = graph, languages
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        languages: Sequence[str] | None = None,
+        *,
+        deprecated: bool = False,
+    ) -> None:
+        self._graph, self._languages, self._deprecated = graph, languages, deprecated
 
     def __repr__(self) -> str:
         return f"SpeltAlike({self._graph!r})"
@@ -30,7 +37,8 @@ class SpeltAlike:
     def _source(self) -> FuzzyCandidates:
         from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex  # rarely needed
 
-        return FuzzyCandidates(FuzzyIndex.of_graph(self._graph, self._languages))
+        names = FuzzyIndex.of_graph(self._graph, self._languages, deprecated=self._deprecated)
+        return FuzzyCandidates(names)
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, best first."""

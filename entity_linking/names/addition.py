@@ -33,7 +33,8 @@ class Indexed(Protocol):
 class Addition:
     """What a graph and counts say that an index does not say yet.
 
-    Of the graph's names those in `languages` and those without one; None takes all.
+    Of the graph's names those in `languages` and those without one; None takes all. Names of terms
+    that their source calls deprecated are taken with `deprecated` only.
     """
 
     def __init__(
@@ -42,9 +43,11 @@ class Addition:
         graph: KnowledgeGraph,
         counts: Sequence[SurfaceCount],
         languages: Sequence[str] | None = None,
+        *,
+        deprecated: bool = False,
     ) -> None:
         self._index, self._graph = index, graph
-        rows = _text_rows(graph, languages)
+        rows = _text_rows(graph, languages, deprecated=deprecated)
         values = graph.entity_texts.values.take(numbers_array(rows))
         kept = _have_keys(values)
         rows, values = rows[kept], values.filter(mask_array(kept))
@@ -163,13 +166,17 @@ def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:
     return np.asarray(kept)
 
 
-def _text_rows(graph: KnowledgeGraph, languages: Sequence[str] | None) -> NDArray[np.int64]:
+def _text_rows(
+    graph: KnowledgeGraph, languages: Sequence[str] | None, *, deprecated: bool
+) -> NDArray[np.int64]:
     texts = graph.entity_texts
     kinds = np.asarray(texts.kinds)
     mask = (kinds == TextKind.LABEL) | (kinds == TextKind.ALIAS)
     if languages is not None:
         known = [i for i, name in enumerate(texts.language_names) if name in {"", *languages}]
         mask &= np.isin(np.asarray(texts.languages), known)
+    if not deprecated and (marked := texts.deprecated()).size:
+        mask &= ~np.isin(texts.nodes(), marked)
     return np.flatnonzero(mask)
 
 

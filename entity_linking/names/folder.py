@@ -66,6 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     languages: tuple[str, ...] | None
     variants: bool
+    deprecated: bool = False
     parts: tuple[Part, ...]
 
 

@@ -122,17 +122,21 @@ class NameIndex:
         languages: Sequence[str] | None = None,
         case: Case = "smart",
         variants: bool = True,
+        deprecated: bool = False,
     ) -> NameIndex:
         """Index the labels and aliases of `graph`, and `counts` of its entities.
 
         `counts` are `(surface, entity, count)` as `count_links` makes them; those of entities that
         the graph does not have are left out and counted in the manifest. `languages` takes names of
-        these languages and those without one; None takes all.
+        these languages and those without one; None takes all. `deprecated` also takes the names of
+        terms that their source calls deprecated or obsolete.
         """
         if case not in CASES:
             raise LinkingError(f"case is {case!r}; choose one of {', '.join(CASES)}")
         languages_kept = None if languages is None else tuple(languages)
-        empty = Manifest(case=case, languages=languages_kept, variants=variants, parts=())
+        empty = Manifest(
+            case=case, languages=languages_kept, variants=variants, deprecated=deprecated, parts=()
+        )
         return cls(empty, ()).add(graph, counts=counts)
 
     def add(
@@ -146,7 +150,9 @@ class NameIndex:
         counted = checked(counts)
         if graph.content_hash in self.graph_hashes and not counted:
             return self
-        addition = Addition(self, graph, counted, self.manifest.languages)
+        addition = Addition(
+            self, graph, counted, self.manifest.languages, deprecated=self.manifest.deprecated
+        )
         part = Part(
             graph_hash=graph.content_hash,
             n_entities=len(addition.entities),

@@ -33,7 +33,7 @@ def main() -> None:
     torch.set_num_threads(1)
     disable_progress_bar()
     study = KBLaMStudy.read(given.config)
-    decoder = Decoder(load_decoder(study.host), load_tokenizer(study.host))
+    decoder = Decoder(load_decoder(study.host, for_training=True), load_tokenizer(study.host))
     encoder = StoredVectors(HostSentenceEncoder(study.vectors_from), given.out / "vectors")
     benches = [Bench(study, decoder, encoder, given.out, s, announce) for s in study.seeds]
     cells = run(benches)

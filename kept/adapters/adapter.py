@@ -20,6 +20,8 @@ from kept.errors import ConfigError
 from kept.options import require_fields
 
 PROJECTION_STD = 0.0002
+MOST, MOST_BLOCKS = 100_000, 1000
+"""The largest width, and the most layers of all blocks together, that an adapter may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +49,20 @@ class AdapterOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
+        for name in ("dropout", "epsilon"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         faults = []
         if not self.layers or min(self.layers) < 0:
             faults.append(f"layers {self.layers}: one state of the host or more, from 0")
         for name in ("width", "n_layers", "n_heads", "intermediate"):
-            if getattr(self, name) < 1:
-                faults.append(f"{name} {getattr(self, name)}: 1 or more")
+            if not 1 <= getattr(self, name) <= MOST:
+                faults.append(f"{name} {getattr(self, name)}: from 1 to {MOST:,}")
+        if max(self.layers, default=0) > MOST or len(self.layers) * self.n_layers > MOST_BLOCKS:
+            faults.append(f"{len(self.layers)} layers of {self.n_layers}: {MOST_BLOCKS:,} at most")
+        if not 0 <= self.dropout <= 1:
+            faults.append(f"dropout {self.dropout}: a share from 0 to 1")
+        if not 0 <= self.epsilon <= 1:
+            faults.append(f"epsilon {self.epsilon}: from 0 to 1")
         if self.n_heads > 0 and self.width % self.n_heads:
             faults.append(f"width {self.width}: a multiple of n_heads {self.n_heads}")
         if self.skip == 1 or self.skip < 0:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from kept.adapters.adapter import Adapter, AdapterOptions
-from kept.errors import CheckpointError, ConfigError
+from kept.errors import CheckpointError
 from kept.model_files import readable, require_finite
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
@@ -105,7 +105,8 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
     sealed.require_files([WEIGHTS_FILE])
     header = sealed.values
     missing = [key for key in ("name", "host", "options") if key not in header]
-    missing += [f"host.{key}" for key in HOST_SIZES if key not in header.get("host", {})]
+    sizes = header.get("host")
+    missing += [f"host.{k}" for k in HOST_SIZES if not isinstance(sizes, dict) or k not in sizes]
     if missing:
         raise CheckpointError(f"{place / HEADER_FILE} lacks {', '.join(missing)}; {ADAPTER.remedy}")
     with readable(place / WEIGHTS_FILE):
@@ -119,11 +120,19 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
                 f"adapter {header['name']!r} in {place} belongs beside a host with {name} "
                 f"{required}, this one has {own}"
             )
-    return SavedAdapter(place, header["name"], _options(place, header, host), tensors)
+    options = _options(place, header, host)
+    n_numbers = sum(value.numel() for value in tensors.values())
+    if options.width * max(options.width, options.intermediate) > n_numbers:
+        raise CheckpointError(
+            f"{place / HEADER_FILE}: width {options.width:,} and intermediate "
+            f"{options.intermediate:,}, but the weights hold {n_numbers:,} numbers; "
+            f"{ADAPTER.remedy}"
+        )
+    return SavedAdapter(place, str(header["name"]), options, tensors)
 
 
 def _options(place: Path, header: Mapping[str, Any], host: Any) -> AdapterOptions:
     try:
         return AdapterOptions.read(header["options"], host)
-    except (ConfigError, TypeError) as error:
-        raise CheckpointError(f"{place / HEADER_FILE}: {error}") from error
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise CheckpointError(f"{place / HEADER_FILE}: {error}; {ADAPTER.remedy}") from error

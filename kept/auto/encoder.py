@@ -260,7 +260,7 @@ class AutoEncoder:
             config=self.builder,
         )
         samples = [view(word_graph) for word_graph in built]
-        pad_id = int(self.tokenizer.pad_token_id)
+        pad_id = hosts.padding_id(self.tokenizer)
         batch = KnowledgeBatch.stack(samples, word_pad_id=pad_id).to(self.encoder.device)
         output: KnowledgeOutput = self.encoder(batch)
         every = output.hidden_states if layers else (output.node_states,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
@@ -11,7 +10,9 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from kept import hosts
 from kept.encoders import ENCODERS
 from kept.errors import CheckpointError, ConfigError
+from kept.host_facts import is_adapter
 from kept.model_files import BESIDE, MODEL, WEIGHTS
+from kept.model_settings import model_type_of
 from kept.suggestions import is_there, require_local
 
 CARD = "README.md"
@@ -31,14 +32,15 @@ def model_folder(name: str | Path, revision: str | None = None) -> Path | None:
     if is_there(name):
         if revision is not None:
             raise ConfigError(f"{name} is a folder, which has no revision; leave it out")
-        return None if _model_type(Path(name) / "config.json") in hosts.FAMILIES else Path(name)
+        is_host = model_type_of(name) in hosts.FAMILIES or is_adapter(name)
+        return None if is_host else Path(name)
     require_local(name)
     try:
         local = not hosts.has_network()
         config = hf_hub_download(
             str(name), "config.json", revision=revision, local_files_only=local
         )
-        if _model_type(Path(config)) not in ENCODERS:
+        if model_type_of(Path(config).parent) not in ENCODERS:
             return None
         folder = snapshot_download(
             str(name), revision=revision, local_files_only=local, allow_patterns=list(FILES)
@@ -67,12 +69,3 @@ def push_folder(
         repo_id=repo_id, folder_path=folder, commit_message=message, allow_patterns=list(FILES)
     )
     return str(commit.commit_url)
-
-
-def _model_type(config: Path) -> str:
-    """What a configuration says that it is; "" where it says nothing, which opening tells of."""
-    try:
-        values = json.loads(config.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return str(values.get("model_type", "")) if isinstance(values, dict) else ""

@@ -40,6 +40,7 @@ from kept.cli.terminal import echo
 from kept.cli.training import vectors
 from kept.cli.training.extend import extend
 from kept.cli.training.finetune import finetune
+from kept.cli.training.fit import fit_command
 from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
 from kept.training.processes.launch import place, require_alone
@@ -100,7 +101,7 @@ def _root(
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look": (demo, explore, show, doctor),
     "Graphs and texts": (),
-    "Train and ask": (pretrain, finetune, predict, ask, extend, convert, serve),
+    "Train and ask": (fit_command, pretrain, finetune, predict, ask, extend, convert, serve),
     "Judge": (compare, report, probe, audit, curve),
 }
 GROUPS = {

@@ -1,4 +1,4 @@
-"""`kept ask`: a decoder's answer to a question, from a graph's facts, and what each fact did."""
+"""`kept ask`: the answer to a question from a graph, and what a decoder writes with its facts."""
 
 from __future__ import annotations
 
@@ -7,33 +7,49 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kept.cli.options import Threads, local_or_hub
+from kept.cli.options import Threads
 from kept.cli.terminal import echo
+from kept.suggestions import require_local
 
 if TYPE_CHECKING:
+    from kept.answering.answer import Answerer
     from kept.decoders.asking import Order, Reply
 
 LIKELIER = 0.1
 """Nats of log-probability below which a fact is not said to have made an answer."""
 
 
+def _local_hub_or_server(value: str | None) -> str | None:
+    """A callback: refuses a folder that does not exist; a server has an address."""
+    if value is not None and not value.startswith(("http://", "https://")):
+        require_local(value)
+    return value
+
+
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
     decoder: Annotated[
-        str,
-        typer.Option(callback=local_or_hub, help="A decoder: smollm2, a folder or a hub name."),
-    ] = "smollm2",
+        str | None,
+        typer.Option(
+            callback=_local_hub_or_server,
+            help="Write an answer too, with this decoder: smollm2, a folder, a hub name, or the "
+            "address of an OpenAI-compatible server (http://127.0.0.1:11434/v1).",
+        ),
+    ] = None,
+    decoder_model: Annotated[
+        str, typer.Option(help="Model of the server (default: the first that it lists).")
+    ] = "",
     facts_as: Annotated[
         str,
         typer.Option(
             "--as",
-            help="How facts are shown: {kept.decoders.asking:FactsAs}. A decoder reads words as it "
-            "is; the other two need little room, and training to be written from.",
+            help="How the decoder is shown facts: {kept.decoders.asking:FactsAs}. A decoder reads "
+            "words as it is; the other two take little room, and need training.",
         ),
     ] = "words",
     max_facts: Annotated[
-        int, typer.Option(min=1, max=256, help="Number of facts shown, best first.")
+        int, typer.Option(min=1, max=256, help="Facts that the decoder is shown, best first.")
     ] = 4,
     order: Annotated[
         str,
@@ -46,55 +62,100 @@ def ask(
         str, typer.Option(help='Beginning of the answer, such as "The capital of France is".')
     ] = "",
     most_words: Annotated[
-        int, typer.Option("--new", min=1, max=4096, help="Word pieces written at most.")
+        int, typer.Option("--new", min=1, max=4096, help="Most word pieces that are written.")
     ] = 24,
+    least_confidence: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Confidence below which there is no answer (default: .6)."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     threads: Threads = None,
 ) -> Any:
-    """Answer a question by a decoder with facts of a graph in view, and say what each fact did.
+    """Answer a question from a graph: the values that it has, or that it does not have any.
 
-    The question is linked as `kept link` does. Each fact shown is left out in turn: the number
-    before it is what the answer's log-probability loses, and the text behind it what is written
-    then. Without an entity or a fact nothing is answered.
+    The question is linked as `kept link` does, and its words are compared with the relations that
+    entities of this kind have. Printed are the values, the facts that say so, and the confidence
+    that the graph holds what was asked. With --decoder a language model also writes an answer from
+    the facts; each fact is left out in turn, and the number before it is what the answer's
+    log-probability loses.
 
     Example: kept ask "What is the capital of France?" --kg kg/
     """
     import json
 
+    from kept.answering.answer import LEAST_CONFIDENCE, Answerer
+    from kept.answering.chat_server import is_server, written_answer
+    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+
+    settings = LinkerSettings(kg=str(kg))
+    graph = open_graph(settings)
+    answerer = Answerer(graph, open_linker(settings, graph), _encoder(threads or 2))
+    least = LEAST_CONFIDENCE if least_confidence is None else least_confidence
+    chosen = answerer.answer(question, least=least)
+    if decoder is None:
+        echo(json.dumps(chosen.as_json(), ensure_ascii=False, indent=1) if as_json else chosen)
+        return chosen
+    if is_server(decoder):
+        facts = answerer.facts_about(question, max_facts)
+        text = written_answer(decoder, question, facts, model=decoder_model, most_pieces=most_words)
+        reply = {"question": question, "answer": text, "facts": facts}
+        lines = [text, *(f"  shown: {fact}" for fact in facts)]
+    else:
+        options = {
+            "facts_as": facts_as, "max_facts": max_facts, "directions": directions,
+            "begin": begin, "n_new": most_words,
+        }  # fmt: skip
+        local = _local_reply(question, answerer, decoder, options, order, threads)
+        reply, lines = local.as_json(), [_page(local)]
+    if as_json:
+        echo(json.dumps(reply | {"chosen": chosen.as_json()}, ensure_ascii=False, indent=1))
+    else:
+        echo("\n".join([*lines, f"chosen from the graph: {chosen}"]))
+    return reply | {"chosen": chosen}
+
+
+def _local_reply(
+    question: str,
+    answerer: Answerer,
+    decoder: str,
+    options: dict[str, Any],
+    order: str,
+    threads: int | None,
+) -> Reply:
+    """What a decoder on this machine writes, and what each fact did to it."""
     import torch
     from transformers.utils.logging import disable_progress_bar
 
     from kept.decoders import load_decoder
     from kept.decoders.asking import Asker, AskOptions
     from kept.hosts import load_tokenizer
-    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
-    options = AskOptions(
-        facts_as=facts_as,  # type: ignore[arg-type]
-        max_facts=max_facts,
-        directions=directions,  # type: ignore[arg-type]
-        begin=begin,
-        n_new=most_words,
-    )
+    asked = AskOptions(**options)
     if threads is not None:
         torch.set_num_threads(threads)
     disable_progress_bar()
-    settings = LinkerSettings(kg=str(kg))
-    graph, ordered = open_graph(settings), _order(order)
+    ordered = _order(order)
     host, tokenizer = load_decoder(decoder), load_tokenizer(decoder)
-    asker = Asker(host, tokenizer, graph, open_linker(settings, graph), ordered)
-    reply = asker.ask(question, options)
-    if as_json:
-        echo(json.dumps(reply.as_json(), ensure_ascii=False, indent=1))
-        return reply
-    echo(_page(reply))
-    if reply.facts and reply.facts[0].change < 0.1:
+    reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered).ask(question, asked)
+    if reply.facts and reply.facts[0].change < LIKELIER:
         echo(
             "no fact shown made this answer likelier: it is the decoder's own",
             fg="yellow",
             err=True,
         )
     return reply
+
+
+def _encoder(n_threads: int) -> Any:
+    """The quick encoder where it is installed, else MiniLM by torch: the same vectors, slower."""
+    from kept.answering.encoder import FastSentenceEncoder, is_available
+
+    if is_available():
+        return FastSentenceEncoder(n_threads)
+    echo("a first answer takes seconds less with ctranslate2: pip install 'kept[ask]'", err=True)
+    from kept.linking.sentences import HostSentenceEncoder
+
+    return HostSentenceEncoder("minilm")
 
 
 def _order(name: str) -> Order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,8 @@ class TerminalConsole(Console):
             highlight=False,
             quiet=place().rank > 0,
         )
+        if not self.is_terminal and "COLUMNS" not in os.environ:
+            self.width = MOST_COLUMNS  # what is piped or kept in a file is cut at no column
 
     def print_whole(self, table: Table) -> None:
         """Print a table as wide as its columns that do not wrap need: identifiers are never cut."""

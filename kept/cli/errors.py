@@ -9,6 +9,9 @@ import errno
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +27,9 @@ OURS = ("kept", "entity_linking", "kg_loaders")
 FAILED, FAULT = 1, 70
 FAULTY_LINE: Any = typer.BadParameter.__mro__[2]
 """What typer raises for a faulty command line."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as of any program."""
+_INTERRUPTS: ContextVar[list[int] | None] = ContextVar("interrupts", default=None)
 TYPERS = (typer.Exit, typer.Abort, FAULTY_LINE, BrokenPipeError)
 """What ends a command and is no error of it: a faulty command line and a closed pipe among them."""
 _NO_SPACE = "No space left"  # as Rust and C++ say it, without a number
@@ -50,15 +56,19 @@ class TellsErrors(TyperGroup):
             if str(error):  # empty: help was shown in its place
                 error.show()
             code = error.exit_code
-        except typer.Abort:
+        except typer.Abort as abort:
             echo("aborted", err=True)
-            code = FAILED
+            code = INTERRUPTED if isinstance(abort.__cause__, KeyboardInterrupt) else FAILED
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command and print what stopped it."""
         try:
-            return super().invoke(ctx)
+            with _noting_interrupts() as interrupts:
+                result = super().invoke(ctx)
+            if interrupts:
+                raise typer.Exit(INTERRUPTED)
+            return result
         except TYPERS:
             raise
         except Exception as error:
@@ -67,6 +77,26 @@ class TellsErrors(TyperGroup):
             message, code = explain(error)
             echo(f"error: {message}", fg="red", err=True)
             raise typer.Exit(code) from error
+
+
+def mark_interrupted() -> None:
+    """Let the running command end with the exit code of Ctrl-C once it has ended in good order.
+
+    Nothing where no command runs, as when Python calls what a command does.
+    """
+    interrupts = _INTERRUPTS.get()
+    if interrupts is not None:
+        interrupts.append(INTERRUPTED)
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    interrupts: list[int] = []
+    token = _INTERRUPTS.set(interrupts)
+    try:
+        yield interrupts
+    finally:
+        _INTERRUPTS.reset(token)
 
 
 def explain(error: Exception) -> tuple[str, int]:

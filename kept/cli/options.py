@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,8 +14,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_RATE, MAX_SEED, MAX_THREADS
-from kept.suggestions import require_local, require_there
+from kept.bounds import (
+    LEAST_MINUTES,
+    LEAST_RATE,
+    MAX_COUNT,
+    MAX_MINUTES,
+    MAX_RATE,
+    MAX_SEED,
+    MAX_THREADS,
+)
+from kept.errors import ConfigError
+from kept.suggestions import no_such, require_local, require_there
+from kg_loaders.disk.kinds import require_file_or_folder
 
 
 def local_or_hub(value: str | None) -> str | None:
@@ -36,7 +47,7 @@ ConfigFile = Annotated[
     typer.Option("--config", "-c", help="YAML file; flags override it."),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=0, max=MAX_RATE, help="Of the network.")
+    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="Of the network.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
 HostModel = Annotated[
@@ -51,7 +62,7 @@ Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or m
 Minutes = Annotated[
     float | None,
     typer.Option(
-        min=0,
+        min=LEAST_MINUTES,
         max=MAX_MINUTES,
         help="Stop with a checkpoint after this many minutes.",
     ),
@@ -106,6 +117,7 @@ class KeptCommand(TyperCommand):
                     )
                 if isinstance(value, Path) and parameter.name not in WRITTEN:
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
+                    require_file_or_folder(value)
         return super().invoke(ctx)
 
 
@@ -113,6 +125,50 @@ def _names(match: re.Match[str]) -> str:
     module, table = match.groups()
     names = _written_names(module, table)
     return ", ".join(getattr(import_module(module), table) if names is None else names)
+
+
+def require_named(
+    flags: Mapping[str, Any], tables: Mapping[str, str], settings: Sequence[str] = ()
+) -> None:
+    """Raise `ConfigError` naming every flag, or setting, that is no name of its table.
+
+    Tables are read as they stand in their files, so that a slip is answered before torch is loaded.
+    """
+    given = dict(each.split("=", 1) for each in settings if "=" in each) | dict(flags)
+    faults = []
+    for name, table in tables.items():
+        value, names = given.get(name), _written_names(*table.split(":"))
+        if not isinstance(value, str) or names is None:
+            continue
+        folded = {_folded(each) for each in names}
+        if _folded(value) not in folded:
+            faults.append(str(no_such(name, value, names)))
+    if faults:
+        raise ConfigError("\n  ".join(faults))
+
+
+def require_given(
+    flags: Mapping[str, Any], groups: Sequence[Sequence[str]], settings: Sequence[str] = ()
+) -> None:
+    """Raise `ConfigError` naming every group of options of which none is given."""
+    given = {each.partition("=")[0].strip() for each in settings}
+    given |= {name for name, value in flags.items() if value is not None}
+    missing = [group for group in groups if given.isdisjoint(group)]
+    if missing:
+        names = "; ".join(" or ".join(map(_flag, group)) for group in missing)
+        raise ConfigError(
+            f"missing: {names}; give them, or a file that has them (--config), and see --help"
+        )
+
+
+def _flag(name: str) -> str:
+    """An option as it is written: a field of `training` has its last part."""
+    last = name.rpartition(".")[2]
+    return f"--set {name}=N" if last == "node_budget" else f"--{last.replace('_', '-')}"
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
 
 
 def _written_names(module: str, table: str) -> list[str] | None:

@@ -52,7 +52,8 @@ class TrainingProgress:
                 "", total=record.n_steps, completed=record.step - 1
             )
         self._last_step = record.step
-        about = f"loss {record.total_loss:.3f}  {record.nodes_per_second:.0f} nodes/s"
+        loss = f"loss {record.total_loss:.3f}" if record.losses else "no loss"
+        about = f"{loss}  {record.nodes_per_second:.0f} nodes/s"
         self._progress.update(self._task, completed=record.step, description=about)
         left = None if self._clock is None else self._clock.passed(record.step, record.n_steps)
         if left is not None and left >= SHORTEST:

@@ -157,8 +157,9 @@ class Experiment(RunConfig):
     was made. `redrawn`: what each seed draws anew beside the task's weights and order: continued
     pre-training ("first stage"), and what controls shuffle (all seeds share those of seed 0 where
     it is not named). `as_published`: rows have their papers' settings where the file gives none, as
-    all committed studies do; without it those of `Method.recipe`. `tuning`: see `Tuning`. `differs` says in a sentence or two how this
-    is not what the published numbers measured; `notes` are shown as they are.
+    all committed studies do; without it those of `Method.recipe`. `tuning`: see `Tuning`. `differs`
+    says in a sentence or two how this is not what the published numbers measured; `notes` are shown
+    as they are.
 
     A file that says `extends: NAME` gives only what differs from the experiment of that name that
     ships with kept; its `methods`, if given, are all its rows. Its name is that of the file.

@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
@@ -138,7 +139,7 @@ class _Reader:
         self.graph, self.tokenizer, self.options = graph, tokenizer, options
         self.sequences = sequences_of(options, tokenizer)
         self.encode = partial(
-            encode_sequences, encoder, pad_id=int(tokenizer.pad_token_id), batch_size=batch_size
+            encode_sequences, encoder, pad_id=hosts.padding_id(tokenizer), batch_size=batch_size
         )
 
     def entities(self) -> Float[Tensor, "text width"]:

@@ -18,6 +18,7 @@ from torch.nn.functional import normalize
 
 from entity_linking.annotations import gold_link, write_jsonl
 from entity_linking.mentions import LinkedText
+from kept import hosts
 from kept.auto import saved_encoder, saved_tokenizer
 from kept.completion.description_links import encode_sequences
 from kept.errors import ConfigError
@@ -118,5 +119,5 @@ def encoded_texts(folder: str | Path, graph: KnowledgeGraph, *, n_tokens: int = 
     rules = Sequences.of(tokenizer, n_tokens=n_tokens, n_relation_tokens=3, cut="text")
     texts = [entity_text(graph, entity, "both") for entity in range(graph.n_entities)]
     rows = [rules.entity(pieces) for pieces in word_pieces(texts, tokenizer, n_tokens)]
-    states = encode_sequences(saved_encoder(folder), rows, pad_id=int(tokenizer.pad_token_id))
+    states = encode_sequences(saved_encoder(folder), rows, pad_id=hosts.padding_id(tokenizer))
     return normalize(states, dim=1)

@@ -21,6 +21,7 @@ from kept.datasets.glue import read_cola, read_stsb, read_wic
 from kept.datasets.questions.choices import read_copa, read_lettered
 from kept.datasets.questions.squad import read_squad, read_squad2
 from kept.datasets.semeval import read_semeval, read_tacred
+from kept.datasets.tables import CLASSIFICATION, KINDS, read_table
 from kept.datasets.ultrafine import read_ultrafine
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
@@ -44,6 +45,7 @@ __all__ = [
     "read_examples",
     "read_scores",
     "read_tsv",
+    "require_task",
     "some_of",
 ]  # fmt: skip
 
@@ -63,6 +65,7 @@ class Task:
 TASKS: dict[str, Task] = {
     "relation": Task(SINGLE, "targets", {"n_targets": 2}, "kadapter"),
     "document_relations": Task(MULTI, "targets", {"n_targets": 2}, "kadapter"),
+    "mention": Task(SINGLE, "targets", {"n_targets": 1}, "kadapter"),
     "typing": Task(MULTI, "targets", {"n_targets": 1}, "kadapter"),
     "classification": Task(SINGLE, "pooled", {}, "none"),
     "regression": Task(REGRESSION, "pooled", {}, "none"),
@@ -185,14 +188,24 @@ def _tagme(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its task, its reader, and which of many examples are trained on."""
+    """A file format: its task, its reader, and which of many examples are trained on.
+
+    `also` are further tasks of which it can hold one, by what the file itself says.
+    """
 
     task: str
     read: Callable[[Path, DamageReport], Iterator[TaskExample]]
     for_training: Callable[[Sequence[TaskExample], int], list[TaskExample]] | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Every task that a file of the format may hold."""
+        return (self.task, *self.also)
 
 
 FORMATS: dict[str, Format] = {
+    "table": Format(CLASSIFICATION, read_table, also=KINDS[1:]),
     "atlas": Format("relation", read_atlas),
     "trex": Format("relation", _trex),
     "fewrel": Format("relation", _fewrel),
@@ -213,6 +226,23 @@ FORMATS: dict[str, Format] = {
     "copa": Format("multiple_choice", read_copa),
     "lettered": Format("multiple_choice", read_lettered),
 }
+
+
+def require_task(examples: Sequence[TaskExample], task: str, path: Path) -> None:
+    """Raise `ConfigError` where examples have more or fewer targets than `task` asks about.
+
+    Of a format that may hold several tasks the columns decide, of one file as of another.
+    """
+    line = TASKS[task]
+    if line.head not in ("pooled", "targets") or not examples:
+        return
+    wanted, n = line.head_options.get("n_targets", 0), len(examples[0].targets)
+    if n != wanted:
+        kinds = {0: "classification", 1: "mention or typing", 2: "relation"}
+        raise ConfigError(
+            f"{path} has {n} target(s) a text, a {task} {wanted}; its columns are those of "
+            f"{kinds.get(n, 'tagging')}: give that as task, or see docs/formats-of-texts.md"
+        )
 
 
 def read_examples(path: Path, format: str) -> list[TaskExample]:

@@ -313,10 +313,7 @@ def prompt(
     question, and move with it. Raises `ConfigError` where a chat format changes the question.
     """
     if tokenizer.chat_template:
-        message = [{"role": "user", "content": f"{said}{question}"}]
-        text = str(
-            tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        )
+        text = _in_chat_format(tokenizer, f"{said}{question}")
         mark = tokenizer.bos_token
         if mark and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]:
             text = text.removeprefix(mark)  # the tokenizer adds it once more
@@ -330,6 +327,21 @@ def prompt(
         mention = Mention(start + link.mention.start, start + link.mention.end)
         moved.append(dataclasses.replace(link, mention=mention))
     return LinkedText(f"{text}{begin}", tuple(moved))
+
+
+def _in_chat_format(tokenizer: Any, text: str) -> str:
+    """The text as a person's turn; ConfigError for a chat format that cannot be filled in."""
+    message = [{"role": "user", "content": text}]
+    try:
+        return str(
+            tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        )
+    except Exception as error:  # a stranger's program, which may raise anything
+        reason = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+        raise ConfigError(
+            f"the decoder's chat format cannot be filled in ({reason}); mend chat_template.jinja, "
+            "or chat_template in tokenizer_config.json, or remove it"
+        ) from error
 
 
 def by_likeness(encoder: SentenceEncoder) -> Order:

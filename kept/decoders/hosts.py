@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, Cache, PreTrainedModel
 
 from kept.batches import IGNORE, Visibility
 from kept.errors import BatchError, ConfigError, HostError
+from kept.host_facts import require_bare
 from kept.hosts import open_pretrained
 from kept.layers.means import mean_of
 from kept.model_files import require_finite, require_whole
@@ -29,15 +30,21 @@ FAMILIES = ("gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3")
 Pooling = Literal["last", "mean"]
 
 
-def load_decoder(name_or_path: str | Path) -> PreTrainedModel:
-    """The decoder called `smollm2`, of a folder or of a hub name, in evaluation mode.
+def load_decoder(name_or_path: str | Path, *, for_training: bool = False) -> PreTrainedModel:
+    """Return the decoder called `smollm2`, of a folder or of a hub name, in evaluation mode.
 
-    `smollm2` is SmolLM2-135M-Instruct, whose packaged weights are rounded to 4 bits: float32 here,
-    but not the numbers that were published. Raises `HostError` for what cannot be opened or is of
-    no family in `FAMILIES`, `MissingExtraError` when its package or gguf is not installed, and
-    `CheckpointError` when weights are missing, left over, not finite, or not those of the package.
+    Its weights stay in the precision in which they are stored, unless it is opened `for_training`:
+    then they are loaded in float32. The log says where that differs. The folder of a peft adapter
+    is merged into its base model. `smollm2` is SmolLM2-135M-Instruct, whose packaged weights are
+    rounded to 4 bits: float32 here, but not the numbers that were published. Raises `HostError` for
+    what cannot be opened or is of no family in `FAMILIES`, `MissingExtraError` when its package or
+    gguf is not installed, and `CheckpointError` when weights are missing, left over, not finite, or
+    not those of the package.
     """
-    host, info = open_pretrained(AutoModelForCausalLM, name_or_path, output_loading_info=True)
+    dtype = torch.float32 if for_training else "auto"
+    host, info = open_pretrained(
+        AutoModelForCausalLM, name_or_path, output_loading_info=True, dtype=dtype
+    )
     check_decoder(host)
     require_whole(host.base_model, info, name_or_path)
     require_finite(host, name_or_path)
@@ -56,7 +63,11 @@ def _plain(host: PreTrainedModel) -> PreTrainedModel:
 
 
 def check_decoder(host: PreTrainedModel) -> None:
-    """Raise `HostError` unless `host` is a decoder of a known family that can take our masks."""
+    """Raise `HostError` unless `host` is a decoder of a known family that can take our masks.
+
+    A decoder with modules that peft injected is refused too.
+    """
+    require_bare(host)
     family, attention = host.config.model_type, host.config._attn_implementation
     if family not in FAMILIES or host.base_model is host or host.get_output_embeddings() is None:
         raise HostError(

@@ -160,7 +160,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         missing or unexpected weight and non-finite ones. A bare encoder may be loaded from a model
         with heads.
         """
-        options["output_loading_info"] = True
+        options = {"dtype": torch.float32} | options | {"output_loading_info": True}
         if Path(name_or_path).is_dir():
             verify_model(name_or_path)
         # the check below is stricter than transformers' remarks

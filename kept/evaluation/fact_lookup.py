@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.vocabulary import Vocabulary
 
 Fact = tuple[str, str, str]
 MOST_READINGS = 1024
@@ -141,7 +142,34 @@ def _end(
 def _known_ids(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, int]:
     ordered = sorted(names)
     ids = graph.entities.ids(ordered).tolist() if ordered else []
-    return {name: number for name, number in zip(ordered, ids, strict=True) if number >= 0}
+    known = {name: number for name, number in zip(ordered, ids, strict=True) if number >= 0}
+    return known | _in_other_form([name for name in ordered if name not in known], graph.entities)
+
+
+def nell_form(name: str) -> str | None:
+    """An identifier of NELL in the one of its two forms that has no colons; None for any other.
+
+    >>> nell_form("concept:city:oslo"), nell_form("concept_city_oslo"), nell_form("Q585")
+    ('concept_city_oslo', 'concept_city_oslo', None)
+    """
+    return name.replace(":", "_") if name.startswith(("concept:", "concept_")) else None
+
+
+def _in_other_form(names: Iterable[str], vocabulary: Vocabulary) -> dict[str, int]:
+    """The numbers of NELL's identifiers that `vocabulary` has in NELL's other form.
+
+    A form that is that of several is none.
+    """
+    forms = {name: form for name in names if (form := nell_form(name)) is not None}
+    if not forms:
+        return {}
+    numbers: dict[str, list[int]] = {}
+    wanted = set(forms.values())
+    for number in range(len(vocabulary)):
+        form = nell_form(vocabulary.name(number))
+        if form in wanted:
+            numbers.setdefault(form, []).append(number)
+    return {n: numbers[form][0] for n, form in forms.items() if len(numbers.get(form, ())) == 1}
 
 
 def entities_called(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, tuple[int, ...]]:
@@ -171,8 +199,11 @@ def _relations(
     for relation in range(graph.n_relations):
         labelled.setdefault(graph.relation_label(relation).casefold(), []).append(relation)
     mapped, any_own = dict[str, tuple[int, ...]](), False
+    names = list(names)
+    others = _in_other_form(names, graph.relations)
     for name in names:
         own = graph.relations.find(name)
+        own = others.get(name) if own is None else own
         any_own |= own is not None
         last = name.rpartition("/")[2].replace("_", " ")
         labels = labelled.get(name.casefold()) or labelled.get(last.casefold()) or [-1]

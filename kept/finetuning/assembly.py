@@ -13,6 +13,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from entity_linking.completing import touch, with_links
 from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, Mention
@@ -33,11 +34,13 @@ from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
 from kept.datasets.class_labels import classes_of, warnings_of
 from kept.datasets.formats import (
+    FORMATS,
     TASKS,
     TaskExample,
     for_training,
     hold_out,
     read_examples,
+    require_task,
     some_of,
 )
 from kept.encoders.base import KnowledgeEncoder
@@ -313,6 +316,9 @@ def read_sets(
             sets[name] = read_examples(path, config.format)
         elif share:
             sets["train"], sets[name] = hold_out(sets["train"], share, seed, name)
+    if FORMATS[config.format].also:
+        for name, examples in sets.items():
+            require_task(examples, config.task, getattr(config, name) or config.train)
     if config.leave_out:
         out = set(config.leave_out)
         sets = {n: [e for e in members if out.isdisjoint(e.labels)] for n, members in sets.items()}
@@ -335,7 +341,7 @@ def read_sets(
 def linked(
     config: FinetuneConfig, sets: Mapping[str, Sequence[TaskExample]], graph: KnowledgeGraph
 ) -> dict[str, list[TaskExample]]:
-    """The sets as `link` makes them: entities of `graph` found in texts that have no link."""
+    """The sets as `link` makes them: entities of `graph` where texts and mentions have none."""
     linker = DictionaryLinker(graph)
     has_pairs = config.task in PAIRED
     return {name: _linked(examples, linker, has_pairs) for name, examples in sets.items()}
@@ -344,38 +350,24 @@ def linked(
 def _linked(
     examples: Sequence[TaskExample], linker: DictionaryLinker, has_pairs: bool
 ) -> list[TaskExample]:
-    """Texts without links linked; the entities found at head and tail become the pair."""
-    bare = [i for i, example in enumerate(examples) if not example.linked.links]
-    linked_texts = linker.link([examples[i].linked.text for i in bare])
+    """Mentions without an entity and texts without links linked; head and tail become the pair."""
+    texts = with_links([example.linked for example in examples], linker)
     changed = list(examples)
-    for i, linked_text in zip(bare, linked_texts, strict=True):
-        text = examples[i].linked
-        links = tuple(link for link in linked_text.links if not _crosses(link, text.pair_start))
-        changed[i] = dataclasses.replace(
-            examples[i],
-            linked=dataclasses.replace(text, links=links),
-            pair=examples[i].pair or (_pair(links, examples[i].targets) if has_pairs else None),
-        )
+    for i, (example, text) in enumerate(zip(examples, texts, strict=True)):
+        if text is not example.linked:
+            pair = example.pair or (pair_of(text.links, example.targets) if has_pairs else None)
+            changed[i] = dataclasses.replace(example, linked=text, pair=pair)
     return changed
 
 
-def _pair(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+def pair_of(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
     """The entities of the first link that touches the head, and the tail; None without both."""
     ends = [
-        next((k.entity for k in links if k.entity and _touch(k.mention, target)), None)
+        next((k.entity for k in links if k.entity and touch(k.mention, target)), None)
         for target in targets
     ]
     head, tail = ends
     return (head, tail) if head and tail else None
-
-
-def _touch(one: Mention, other: Mention) -> bool:
-    return one.start < other.end and other.start < one.end
-
-
-def _crosses(link: Link, pair_start: int | None) -> bool:
-    start, end = link.mention.start, link.mention.end
-    return pair_start is not None and start < pair_start < end
 
 
 def _evaluated(sets: Mapping[str, Any]) -> list[str]:

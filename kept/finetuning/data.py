@@ -20,6 +20,7 @@ from torch import Tensor
 
 from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText, Mention
+from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.controls.conditions import EntityMap, Knowledge, controlled_text
 from kept.datasets.formats import TaskExample
@@ -102,7 +103,7 @@ class TaskData:
         self.graph, self.builder, self.view = graph, builder, view
         self._relink = relink
         self.problem_type, self.labels = problem_type, labels
-        self._word_pad_id = int(tokenizer.pad_token_id)
+        self._word_pad_id = hosts.padding_id(tokenizer)
         texts = [example.linked for example in examples]
         self.spans = spans or SpanOptions() if problem_type == SPAN else None
         n_words = WHOLE if problem_type in (SPAN, CHOICE) else builder.max_words

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from entity_linking.completing import with_links
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText, Linker
+from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
 from kept.datasets.example import question
@@ -69,11 +71,29 @@ class Influence:
 
 
 @dataclass(frozen=True)
+class GroupInfluence:
+    """What an answer was without several facts of link `link` at once.
+
+    `why`: "say the same" (they lead to the same thing, so that leaving out one changes nothing), or
+    "all of its facts". `what` are the facts in words, otherwise as `Influence`.
+    """
+
+    why: str
+    what: tuple[str, ...]
+    rows: tuple[int, ...]
+    link: int
+    score: float
+    change: float
+    label: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The answer to one text, the scores of all classes and every influence, the largest first.
 
     Scores are probabilities; of a regression, its number. `about` is the class whose score the
-    influences change.
+    influences change. `label` is "" where no type is likely enough. `groups` are facts left out
+    together.
     """
 
     text: str
@@ -81,6 +101,7 @@ class Explanation:
     about: str
     scores: dict[str, float]
     influences: tuple[Influence, ...]
+    groups: tuple[GroupInfluence, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for a file."""
@@ -236,6 +257,8 @@ class Predictor:
             *(data.shown(0, without_fact(word_graph, node)) for node in relations),
             *self._without_links(example, linked, graph),
         ]
+        groups = _groups(word_graph, relations)
+        batches += [data.shown(0, _without_facts(word_graph, each)) for _, each in groups]
         scores = self._scores(batches, problem)
         names = self.model.question().labels
         if about is not None and about not in names:
@@ -261,12 +284,29 @@ class Predictor:
             influence("link", _link_in_words(example.linked, i), None, i, n_before + n, None)
             for n, i in enumerate(linked)
         ]
+        n_single = n_before + len(linked)
+        together = []
+        for place, (why, nodes) in enumerate(groups, n_single):
+            rows = word_graph.origins[nodes, 1].tolist()
+            score = float(scores[place, followed])
+            together.append(
+                GroupInfluence(
+                    why,
+                    tuple(fact_in_words(graph, each) for each in rows),
+                    tuple(rows),
+                    int(word_graph.origins[nodes[0], 0]),
+                    score,
+                    float(scores[0, followed]) - score,
+                    labels[place],
+                )
+            )
         return Explanation(
             text=example.linked.text,
             label=labels[0],
             about=names[followed],
             scores=dict(zip(names, scores[0].tolist(), strict=True)),
             influences=tuple(sorted(influences, key=lambda one: -abs(one.change))),
+            groups=tuple(together),
         )
 
     @torch.no_grad()
@@ -302,12 +342,11 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        bare = [i for i, each in enumerate(examples) if not each.linked.links]
-        linker = linker or DictionaryLinker(graph)
-        texts_linked = linker.link([examples[i].linked.text for i in bare])
-        for i, text in zip(bare, texts_linked, strict=True):
-            linked = dataclasses.replace(examples[i].linked, links=text.links)
-            examples[i] = dataclasses.replace(examples[i], linked=linked)
+        texts = with_links([each.linked for each in examples], linker or DictionaryLinker(graph))
+        examples = [
+            dataclasses.replace(each, linked=text)
+            for each, text in zip(examples, texts, strict=True)
+        ]
         n_targets = self.model.config.head.get("n_targets", 0)
         kind = self.model.question().problem_type
         for each in examples:
@@ -370,7 +409,7 @@ class Predictor:
 
     def _scores(self, batches: Sequence[KnowledgeBatch], problem: str) -> Tensor:
         """`[batch class]`: probabilities, or the number of a regression."""
-        pad_id = int(self.tokenizer.pad_token_id)
+        pad_id = hosts.padding_id(self.tokenizer)
         batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
         logits: Tensor = self.model(batch).class_logits.double().cpu()
         if problem == REGRESSION:
@@ -405,3 +444,40 @@ def _require_known(task: Any, markers: Any, threshold: float) -> None:
             raise ValueError(f"{what} {name!r} is none of {', '.join(known)}")
     if not math.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}, which is no finite number")
+
+
+def _groups(
+    word_graph: WordKnowledgeGraph, relations: Sequence[int]
+) -> list[tuple[str, list[int]]]:
+    """Relation nodes of facts that lead from a mention to the same thing, and of all its facts."""
+    by_link: dict[int, list[int]] = {}
+    by_end: dict[tuple[int, int], list[int]] = {}
+    for node in relations:
+        link = int(word_graph.origins[node, 0])
+        by_link.setdefault(link, []).append(node)
+        for end in _far_ends(word_graph, node):
+            by_end.setdefault((link, end), []).append(node)
+    same = [("say the same", nodes) for nodes in by_end.values() if len(nodes) > 1]
+    whole = [("all of its facts", nodes) for nodes in by_link.values() if len(nodes) > 1]
+    return same + [each for each in whole if each[1] not in [nodes for _, nodes in same]]
+
+
+def _far_ends(word_graph: WordKnowledgeGraph, relation: int) -> list[int]:
+    """The entities, by id, that a relation node joins to the entity that brought it."""
+    edges = word_graph.edges[(word_graph.edges == relation).any(axis=1)]
+    ends = [int(node) for node in np.unique(edges) if node != relation]
+    return [int(word_graph.ids[node]) for node in ends if word_graph.origins[node, 1] >= 0]
+
+
+def _without_facts(word_graph: WordKnowledgeGraph, relations: Sequence[int]) -> WordKnowledgeGraph:
+    """The graph without several facts; nodes move when one goes, so each is looked up anew."""
+    gone = [tuple(word_graph.origins[node, :2].tolist()) for node in relations]
+    for link, row in gone:
+        found = np.flatnonzero(
+            (word_graph.kinds == NodeKind.RELATION)
+            & (word_graph.origins[:, 0] == link)
+            & (word_graph.origins[:, 1] == row)
+        )
+        if len(found):
+            word_graph = without_fact(word_graph, int(found[0]))
+    return word_graph

@@ -67,8 +67,8 @@ class TaskFiles(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if FORMATS[self.format].task != self.task:
-            fitting = sorted(name for name, line in FORMATS.items() if line.task == self.task)
+        if self.task not in FORMATS[self.format].tasks:
+            fitting = sorted(name for name, line in FORMATS.items() if self.task in line.tasks)
             raise ValueError(f"format {self.format} holds no {self.task}; give one of {fitting}")
         return self
 

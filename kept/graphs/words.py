@@ -163,9 +163,17 @@ def _require_fast(tokenizer: Any) -> None:
 
 
 def _encode(tokenizer: Any, max_words: int, *texts: list[str]) -> list[Any]:
-    encoded = tokenizer(
-        *texts, return_attention_mask=False, truncation=True, max_length=max_words, verbose=False
-    )
+    try:
+        encoded = tokenizer(
+            *texts, return_attention_mask=False, truncation=True, max_length=max_words,
+            verbose=False,
+        )  # fmt: skip
+    except Exception as error:  # tokenizers has no class of its own for what cannot be encoded
+        message = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise HostError(
+            f"{tokenizer.name_or_path or type(tokenizer).__name__} cannot encode a text: "
+            f"{message}; fetch or save its tokenizer.json again"
+        ) from error
     encodings: list[Any] = encoded.encodings
     return encodings
 

@@ -18,6 +18,7 @@ from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
 from kept.kge.splits import Seen, Splits
 from kept.model_files import readable, require_finite
+from kept.values import shown_value
 from kg_loaders import GraphMismatchError, KnowledgeGraph
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
@@ -35,6 +36,13 @@ SCORER = FolderFormat(
     manifest=DESCRIPTION,
     takes_links=True,
 )
+
+
+_KINDS = {str: "a text", dict: "an object", int: "a whole number", bool: "true or false"}
+_OF_A_TABLE: dict[str, type] = {
+    "id_space_hash": str, "reciprocal": bool, "n_entities": int, "n_relations": int, "width": int,
+}  # fmt: skip
+"""What the description of a scorer with a vector for each entity says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +121,9 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
     make = make_reciprocal if described["reciprocal"] else make_scorer
     with readable(folder / WEIGHTS):
         weights = load((folder / WEIGHTS).read_bytes())
+        n_numbers = sum(each.numel() for each in weights.values())
+        if not 1 <= sizes["width"] <= n_numbers:  # before a table of that width is made
+            raise ValueError(f"width {sizes['width']:,}, but {n_numbers:,} numbers in all")
         scorer: Scorer = make(
             described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
         )
@@ -144,11 +155,18 @@ def _described_for(folder: Path, graph: KnowledgeGraph) -> dict[str, Any]:
             f"{folder} holds {described['scorer']!r}, which reads graphs and keeps no vector of an "
             "entity; give a scorer of `kept kgc train` that does: " + ", ".join(SCORERS)
         )
+    _require_fields(folder, described, _OF_A_TABLE)
     if described["id_space_hash"] != graph.id_space_hash:
         raise GraphMismatchError(
             f"{folder} was trained with id space {described['id_space_hash'][:12]}, the given "
             f"graph has {graph.id_space_hash[:12]}; train again, or give the graph of the training"
         )
+    for name in ("n_entities", "n_relations"):
+        if described[name] != getattr(graph, name):
+            raise CheckpointError(
+                f"{folder / DESCRIPTION}: {name} is {described[name]:,}, the graph with its id "
+                f"space has {getattr(graph, name):,}; {SCORER.remedy}"
+            )
     return described
 
 
@@ -203,4 +221,16 @@ def read_description(folder: Path) -> dict[str, Any]:
     sealed = open_sealed(folder, SCORER)
     sealed.require_files([WEIGHTS, *sealed.values.get("further", [])])
     sealed.remember()
-    return dict(sealed.values)
+    values = dict(sealed.values)
+    _require_fields(folder, values, {"scorer": str, "training": dict})
+    return values
+
+
+def _require_fields(folder: Path, values: Mapping[str, Any], fields: Mapping[str, type]) -> None:
+    """Raise `CheckpointError` for a description without a field, or with one of another kind."""
+    for name, kind in fields.items():
+        if type(values.get(name)) is not kind:
+            raise CheckpointError(
+                f"{folder / DESCRIPTION}: {name} is {shown_value(values.get(name))}, expected "
+                f"{_KINDS[kind]}; {SCORER.remedy}"
+            )

@@ -105,6 +105,7 @@ class LinkIndex:
         counts: Counts = (),
         case: Case = "smart",
         languages: Sequence[str] | None = None,
+        deprecated: bool = False,
         fuzzy: bool = False,
         host: str | None = None,
         cross: str | Path | None = None,
@@ -115,18 +116,21 @@ class LinkIndex:
 
         `host` names the host of the sentence encoder ("minilm", or a folder), or is a folder of
         `kept link train-encoder`; `cross` is one of `kept link train-encoder --cross`, which is
-        copied. Vectors that a build left that died are taken over. `force` replaces an index that
-        is there.
+        copied. `deprecated` also takes terms that their source calls deprecated. Vectors that a
+        build left that died are taken over. `force` replaces an index that is there.
         """
         target = Path(folder)
         inputs = [] if graph.folder is None else [graph.folder]
         with whole_folder(target, **replaced(LINKS), force=force, inputs=inputs) as part:
-            names = NameIndex.build(graph, counts=counts, case=case, languages=languages)
+            names = NameIndex.build(
+                graph, counts=counts, case=case, languages=languages, deprecated=deprecated
+            )
             names.save(part / "names")
             if fuzzy:
                 from entity_linking.fuzzy.index import FuzzyIndex
 
-                FuzzyIndex.of_graph(graph, languages).save(part / "fuzzy")
+                spelt = FuzzyIndex.of_graph(graph, languages, deprecated=deprecated)
+                spelt.save(part / "fuzzy")
             if host is not None:
                 _build_dense(graph, host, languages, target, part / "dense", progress)
             if cross is not None:
@@ -156,9 +160,8 @@ class LinkIndex:
         if self.fuzzy is not None and graph.content_hash not in self.fuzzy.graph_hashes:
             from entity_linking.fuzzy.index import names_of
 
-            self.fuzzy.add_to(
-                self.folder / "fuzzy", names_of(graph, languages), graph_hash=graph.content_hash
-            )
+            names = names_of(graph, languages, deprecated=self.names.manifest.deprecated)
+            self.fuzzy.add_to(self.folder / "fuzzy", names, graph_hash=graph.content_hash)
         if self.dense is not None and graph.content_hash not in self.dense.manifest.graphs:
             added = self.dense.add(graph, self.encoder(), progress=progress)
             added.save(self.folder / "dense", force=True)

@@ -38,6 +38,7 @@ from entity_linking.names.rules.case import CASES, Case
 from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer
+from entity_linking.sources import NotDeprecated
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
 from kept.linking.tagging import SPACY
@@ -70,7 +71,8 @@ class LinkerSettings:
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
-    `misspelt` finds names with a slip in a word too.
+    `misspelt` finds names with a slip in a word too; `deprecated` links terms that their source
+    calls deprecated or obsolete too, and belongs to the index.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
     with named entities; `pronouns` links "he", "it" and "the town" too and needs one that knows
     persons.
@@ -89,6 +91,7 @@ class LinkerSettings:
     nil_from: float | None = None
     min_length: int = 2
     languages: tuple[str, ...] | None = None
+    deprecated: bool = False
     tagger: str | None = None
     pronouns: bool = False
     misspelt: bool = False
@@ -235,13 +238,16 @@ class _Parts:
         else:
             self._graph = by_identifiers(graph)
             case = settings.case or "smart"
-            self.names = NameIndex.build(self._graph, languages=settings.languages, case=case)
+            self.names = NameIndex.build(
+                self._graph, languages=settings.languages, case=case, deprecated=settings.deprecated
+            )
 
     def source(self) -> CandidateSource:
         """Names, then what is spelled alike, then what is like the context."""
         further: list[CandidateSource] = []
         if self._index is None:
-            further.append(SpeltAlike(self._graph, self._settings.languages))
+            languages, deprecated = self._settings.languages, self._settings.deprecated
+            further.append(SpeltAlike(self._graph, languages, deprecated=deprecated))
         elif self._index.fuzzy is not None:
             from entity_linking.fuzzy.index import FuzzyCandidates
 
@@ -255,7 +261,10 @@ class _Parts:
             from entity_linking.detection.misspelt import Mended
 
             by_name = Mended(by_name, self.slips)
-        return candidates_of(by_name, further, self._settings.min_prior)
+        source = candidates_of(by_name, further, self._settings.min_prior)
+        if self.names.manifest.deprecated:
+            return source
+        return NotDeprecated(source, self._graph)
 
     @cached_property
     def slips(self) -> Slips:
@@ -348,6 +357,11 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
         raise LinkingError(
             f"{folder} was made with languages {of_index}, not {settings.languages}; leave them "
             "away, or make the index again with them"
+        )
+    if settings.deprecated and not index.names.manifest.deprecated:
+        raise LinkingError(
+            f"{folder} was made without the names of deprecated terms; make it again with "
+            "--deprecated, or leave that away here"
         )
     return index
 

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
+from kept.graphs.views.base import View
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
@@ -119,6 +120,14 @@ class Preparation(ABC):
         `texts`: the entities of each text's links, -1 for one outside the graph.
         """
         return None
+
+    def require_view(self, view: View) -> None:  # noqa: B027 - most objectives read any view
+        """Raise `ConfigError` for a view whose batches never hold this objective's labels."""
+
+    @property
+    def cautions(self) -> list[str]:
+        """What a person should know before training: parts of it that learn nothing."""
+        return []
 
     def rewrite(self, text: LinkedText, draws: np.random.Generator) -> Rewritten:
         """Return the text to show instead; called only where `rewrites`."""

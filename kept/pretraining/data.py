@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from entity_linking.mentions import LinkedText, Mention
+from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
@@ -68,7 +69,7 @@ class WordGraphData:
         require_read: bool = True,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
-        self._word_pad_id = int(tokenizer.pad_token_id)
+        self._word_pad_id = hosts.padding_id(tokenizer)
         self._texts = list(texts)
         if not view.reads_candidates:
             self._texts = [without_candidates(text) for text in texts]
@@ -88,6 +89,8 @@ class WordGraphData:
                         f"{', '.join(objectives[other])} to {name}"
                     )
                 self.preparations.pop(other, None)
+        for preparation in self.preparations.values():
+            preparation.require_view(view)
         if require_links and self.shares_read:
             self._require_links()
         self._rewriter = _rewriter(self.preparations)
@@ -140,12 +143,16 @@ class WordGraphData:
     def cautions(self) -> list[str]:
         """A warning for the view, and for every objective, with low coverage."""
         of_view = caution(self.coverage.as_json(), "texts")
-        return [*([of_view] if of_view else [])] + [
-            f"objective {name} learns from {share:.1%} of what it is given; below {LOW_SHARE:.0%} "
-            "little of the graph can be learned"
-            for name, share in self.shares_read.items()
-            if share < LOW_SHARE
-        ]
+        return (
+            [*([of_view] if of_view else [])]
+            + [
+                f"objective {name} learns from {share:.1%} of what it is given; below "
+                f"{LOW_SHARE:.0%} little of the graph can be learned"
+                for name, share in self.shares_read.items()
+                if share < LOW_SHARE
+            ]
+            + [line for preparation in self.preparations.values() for line in preparation.cautions]
+        )
 
     def require_read(self, *, needs_facts: bool) -> None:
         """Raise `NoKnowledgeError` where the view, or an objective, reads nothing of the graph.

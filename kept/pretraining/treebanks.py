@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from entity_linking.alignment import pieces_of_all
+from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.datasets.conllu import Sentence
 from kept.errors import ConfigError
@@ -47,7 +48,7 @@ class DependencyData:
     ) -> None:
         if placement not in ("first_pieces", "released"):
             raise ConfigError(f"placement is {placement!r}; use 'first_pieces' or 'released'")
-        self._word_pad_id, self._placement = int(tokenizer.pad_token_id), placement
+        self._word_pad_id, self._placement = hosts.padding_id(tokenizer), placement
         self._ids: list[NDArray[np.int32]] = []
         self._labels: list[NDArray[np.int64]] = []
         self.left_out: list[int] = []

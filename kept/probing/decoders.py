@@ -10,7 +10,6 @@ Axis legend: node, word (of the vocabulary), candidate, piece.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from transformers import PreTrainedModel
 from kept import decoders, hosts
 from kept.batches import Visibility
 from kept.decoders import FAMILIES, load_decoder
+from kept.model_settings import model_type_of
 from kept.probing.candidates import Candidates, Pieces
 from kept.probing.items.item import ClozeItem
 from kept.probing.models.base import AskedFacts
@@ -38,11 +38,7 @@ N_FACTS = 8
 
 def is_decoder(name: str | Path) -> bool:
     """Whether a name is `smollm2`, or a folder holds a decoder of a known family."""
-    path = Path(name) / "config.json"
-    if str(name) == "smollm2" or not path.is_file():
-        return str(name) == "smollm2"
-    values = json.loads(path.read_text(encoding="utf-8"))
-    return isinstance(values, dict) and values.get("model_type") in FAMILIES
+    return str(name) == "smollm2" or model_type_of(name) in FAMILIES
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,11 @@ from kept.questions.showing import ShownItem
 from kept.randomness import generator
 
 ARTICLE = re.compile(r"^(a|an|the)\s+")
-STOP = re.compile(r"\s*([.,;!?\n<]|$)")
+ENDS = re.compile(r"\s*([.,;!?。，；！？\n<]|$)")
+ABBREVIATION = re.compile(r"(?:^|[\s.])\w$|\w\.\w+$")
+"""What ends with a point that belongs to the word: one letter, or letters with points between."""
+TITLES = frozenset({"dr", "gen", "jr", "mr", "mrs", "ms", "mt", "no", "prof", "sr", "st", "vs"})
+"""Words whose point ends no sentence."""
 EXACT, CHOSEN, REFUSED = "exact", "chosen", "refused"
 MEASURES = {
     EXACT: "exactly the value is written, but for an article before it",
@@ -26,16 +31,46 @@ MEASURES = {
 
 
 def is_right(written: str, value: str) -> bool:
-    """Whether exactly the value was written, up to a stop, an article before it or not.
+    """Whether exactly the value was written, an article before it or not, and its word ends there.
+
+    Case does not matter in any script ("İzmir" is "izmir", "STRASSE" is "Straße"). A point or comma
+    between figures, a point between letters and the point of an abbreviation end no word.
 
     >>> is_right(" a Baker. He", "baker"), is_right(" a baker's dozen", "baker")
     (True, False)
+    >>> is_right(" 3.14", "3"), is_right(" 3. He", "3"), is_right("U.S. Army", "U.S")
+    (False, True, False)
     """
-    text, wanted = written.strip().lower(), value.strip().lower()
-    for start in dict.fromkeys((text, ARTICLE.sub("", text))):
-        if wanted and start.startswith(wanted) and STOP.match(start[len(wanted) :]):
-            return True
-    return False
+    text, wanted = _folded(written.strip()), _folded(value.strip())
+    return bool(wanted) and any(
+        start.startswith(wanted) and _ends(wanted, start[len(wanted) :])
+        for start in dict.fromkeys((text, ARTICLE.sub("", text)))
+    )
+
+
+def _folded(text: str) -> str:
+    """The text without differences of case, the same for composed and decomposed letters.
+
+    Unicode folds `İ` to an i and a dot above; the dot goes, so that it is an i.
+    """
+    folded = unicodedata.normalize("NFC", text).casefold()
+    return unicodedata.normalize("NFC", folded.replace("i\u0307", "i"))
+
+
+def _ends(value: str, rest: str) -> bool:
+    """Whether the last word of `value` ends before `rest`, and a stop or nothing follows."""
+    if ENDS.match(rest) is None:
+        return False
+    sign, after = rest[:1], rest[1:2]
+    if sign in {",", ";", "."} and value[-1].isdigit() and after.isdigit():
+        return False  # "3.14", "1,000"
+    if sign != ".":
+        return True
+    if value[-1].isalnum() and after.isalnum():
+        return False  # "node.js"
+    is_short = ABBREVIATION.search(value) is not None or value.split()[-1] in TITLES
+    is_short = is_short and not value[-1].isdigit()
+    return not is_short or ENDS.match(rest[1:]) is not None  # "U.S. Army" is not "U.S"
 
 
 def candidates(

@@ -100,8 +100,8 @@ class QuestionRuns(StoredRuns):
 
     @cached_property
     def host(self) -> PreTrainedModel:
-        """The decoder."""
-        return load_decoder(self.questions.host)
+        """The decoder, in float32: rows are trained on it."""
+        return load_decoder(self.questions.host, for_training=True)
 
     @cached_property
     def prompting(self) -> Prompting:

@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText
+from kept import hosts
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
 from kept.methods import method
@@ -212,7 +213,7 @@ class _Reader:
         rules = sequences_of(options, self.tokenizer)
         texts = [entity_text(graph, i, options.read) for i in entities.tolist()]
         pieces = word_pieces(texts, self.tokenizer, options.n_tokens)
-        rows, pad_id = [rules.entity(each) for each in pieces], int(self.tokenizer.pad_token_id)
+        rows, pad_id = [rules.entity(each) for each in pieces], hosts.padding_id(self.tokenizer)
         was_training = encoder.training
         encoder.eval()
         vectors = [

@@ -15,7 +15,7 @@ from statistics import fmean
 import msgspec
 
 from kept.errors import CheckpointError
-from kept.reading.arms import ARMS, TASK_NAMES, arm
+from kept.reading.arms import ARMS, TASK_NAMES, arm, recipe_arms
 from kept.reading.cell import BUDGET, Budget, Cell, Outcome, described
 from kept.reading.conditions import CONDITIONS, REDRAWN, TRUE
 from kept.reading.measures import GOOD, Verdict
@@ -111,8 +111,8 @@ def read_outcome(folder: Path, key: str) -> Outcome | None:
 def read_outcomes(folder: Path) -> list[Outcome]:
     """Stored outcomes of a folder whose arms are unchanged, by task, arm, condition and seed."""
     every = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
-    outcomes = [o for o in every if o.arm in ARMS and o.settings["arm"] == described(o.arm)]
-    arms, kinds = list(ARMS), list(CONDITIONS)
+    arms, kinds = [*ARMS, *recipe_arms()], list(CONDITIONS)
+    outcomes = [o for o in every if o.arm in arms and o.settings["arm"] == described(o.arm)]
     return sorted(
         outcomes,
         key=lambda o: (

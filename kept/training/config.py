@@ -22,6 +22,8 @@ from pydantic import (
 
 from kept.bounds import MAX_COUNT, MAX_RATE, MAX_SEED, MAX_THREADS
 from kept.errors import ConfigError
+from kept.values import shown_value
+from kg_loaders.disk.kinds import require_file_or_folder
 
 Rate = Annotated[PositiveFloat, Field(le=MAX_RATE)]
 OPERATIONAL = frozenset(
@@ -246,6 +248,7 @@ def _exactly_one(value: int | None, info: ValidationInfo, other: str) -> int | N
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
+    require_file_or_folder(path)
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
@@ -277,4 +280,5 @@ def _faults(error: ValidationError) -> Iterator[str]:
         elif fault["type"] == "missing":
             yield f"{name}: required"
         else:
-            yield f"{name}: {fault['msg'].removeprefix('Value error, ')}, not {fault['input']!r}"
+            said = fault["msg"].removeprefix("Value error, ")
+            yield f"{name}: {said}, not {shown_value(fault['input'])}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from kept.batches.shares import Share, TrainingBatch
 from kept.errors import ConfigError, TrainingError
+from kept.host_facts import require_trainable_precision
 from kept.plotting import REMEDY, can_draw
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
@@ -53,11 +54,14 @@ from kept.training.processes.shards import Shards
 from kept.training.processes.together import meet, processes, telling_of_losses
 from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
 from kept.training.stream import Data, Shares, n_steps_of, read_batches, stream_of
+from kept.training.weighing import PartCount, StepCount
 from kg_loaders.disk.writing import claim
 
 __all__ = ["Evaluate", "Resume", "TrainResult", "train"]
 
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
+FRUITLESS = 100
+"""Batches without a loss, and none with one before them, after which a run stops."""
 STOPS: tuple[Stop | None, ...] = (None, "request", "budget")
 
 
@@ -122,6 +126,7 @@ class _Run:
         self.shards = Shards(model, config, self.together, device, self.checkpoints)
         if self.shards.layers and config.gradient_norms_every is not None:
             self._notice("layers are shared out: gradient norms of single losses are not measured")
+        require_trainable_precision(model)
         self.model = model.to(device)
         self.optimisers = make_optimisers(self.model, config)
         self.past = past_in(self.optimisers, config.averaging)
@@ -131,6 +136,7 @@ class _Run:
         self.stages = Stages(self.model, config.unfreezing)
         self.first: StepRecord | None = None
         self.saved_step, self.saved_at = -1, self.costs.started
+        self.n_without_loss = 0
 
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
@@ -211,37 +217,89 @@ class _Run:
         self.model.zero_grad(set_to_none=True)
         means: dict[str, float] = {}
         norms: dict[str, float] | None = None
-        for part in range(config.accumulate):
-            rank = [self.together.rank] if self.together.rank else []
-            torch.manual_seed(torch_seed(config.seed, "step", number, part, *rank))
-            losses, values = self._forward(next(batches))
+        shares = [self._on_device(next(batches)) for _ in range(config.accumulate)]
+        counts = self._count(shares)
+        for part, share in enumerate(shares):
+            self._seed(part)
+            losses, values = self._forward(share, counts, part)
+            if not losses:
+                self._skip()
+                continue
+            weight = 1.0 if counts is not None else 1 / config.accumulate
             if part == 0 and self._norms_due():
                 moving = [p for p in self.shared if p.requires_grad]
-                norms = loss_norms(losses, moving, self.together)
+                whole = {name: loss * weight * config.accumulate for name, loss in losses.items()}
+                norms = loss_norms(whole, moving, self.together)
             weighted = [config.weight_of(name) * value for name, value in losses.items()]
-            total = torch.stack(weighted).sum() / config.accumulate
+            total = torch.stack(weighted).sum() * weight
             self.accelerator.backward(total * self.together.n)  # gradients are averaged
             for name, value in values.items():
-                means[name] = means.get(name, 0.0) + value / config.accumulate
-        self.together.gather_rows(self.tables)
-        norm, rows = self._clip(), row_norm(self.tables, self.rows, self.together)
-        for optimiser in self.optimisers.values():
-            optimiser.step()
+                means[name] = means.get(name, 0.0) + value * weight
+        norm = rows = None
+        if means:
+            self.together.gather_rows(self.tables)
+            norm, rows = self._clip(), row_norm(self.tables, self.rows, self.together)
+            for optimiser in self.optimisers.values():
+                optimiser.step()
         self.step += 1
         self.costs.step_seconds += time.monotonic() - begun
         return self._record(means, norm, rows, norms)
+
+    def _skip(self) -> None:
+        """Count a batch that holds no label of any objective; ConfigError where every one is so."""
+        self.n_without_loss += 1
+        if not self.met and self.n_without_loss >= max(FRUITLESS, self.stream.period):
+            self._nothing_to_learn()
+
+    def _nothing_to_learn(self) -> NoReturn:
+        names = ", ".join(getattr(self.model, "objectives", {})) or "the model"
+        raise ConfigError(
+            f"none of {self.n_without_loss} batches holds anything that is asked for by {names}, "
+            "so that nothing is learned; name an objective that reads these texts with the "
+            "method's view (--objective)"
+        )
 
     def _norms_due(self) -> bool:
         every = None if self.shards.layers else self.config.gradient_norms_every
         return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
 
-    def _forward(self, share: Share[TrainingBatch]) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """The share's part of each loss, and what the parts of all add up to."""
-        batch, device = share.batch.to(self.device), self.device
+    def _seed(self, part: int) -> None:
+        rank = [self.together.rank] if self.together.rank else []
+        torch.manual_seed(torch_seed(self.config.seed, "step", self.step, part, *rank))
+
+    def _on_device(self, share: Share[TrainingBatch]) -> Share[TrainingBatch]:
+        """The share where the model is, with the logits of the mean model where it teaches."""
+        batch = share.batch.to(self.device)
         if self.past is not None and self.past[0].distil:
-            with autocast(self.config, device):
+            with autocast(self.config, self.device):
                 batch = taught(self.model, self.past[1], batch)
-        with autocast(self.config, device), self.together.counting(share.is_spare):
+        return Share(batch, share.is_spare)
+
+    @torch.no_grad()
+    def _count(self, shares: Sequence[Share[TrainingBatch]]) -> StepCount | None:
+        """The labels of a step of several parts; None where parts weigh alike."""
+        if len(shares) == 1:
+            return None
+        parts = []
+        for number, share in enumerate(shares):
+            part = PartCount()
+            self._seed(number)
+            counting = part.counting(self.together, is_spare=share.is_spare)
+            with autocast(self.config, self.device), counting:
+                part.losses = tuple(self.losses(share.batch))
+            parts.append(part)
+        counts = StepCount(parts)
+        return counts if counts.is_complete else None
+
+    def _forward(
+        self, share: Share[TrainingBatch], counts: StepCount | None, part: int
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """The share's part of each loss, and what the parts of all add up to."""
+        batch, is_spare = share.batch, share.is_spare
+        counting = self.together.counting(is_spare)
+        if counts is not None:
+            counting = counts.shares(part, is_spare=is_spare)
+        with autocast(self.config, self.device), counting:
             losses: dict[str, Tensor] = self.losses(batch)
         sizes = (0, 0) if share.is_spare else (int(batch.node_mask.sum()), len(batch))
         n_nodes, n_texts, *values = self.together.sums(
@@ -256,7 +314,7 @@ class _Run:
         self.met |= dict.fromkeys(losses)
         every_task_came = self.step * self.config.accumulate >= self.stream.period - 1
         unknown = [name for name in self.config.objective_weights if name not in self.met]
-        if (unknown and every_task_came) or not losses:
+        if unknown and every_task_came:
             raise ConfigError(
                 f"objective_weights names {unknown}; the model's losses are {list(self.met)}"
             )
@@ -360,6 +418,13 @@ class _Run:
 
     def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
         self.model.eval()
+        if self.n_without_loss and not self.met:
+            self._nothing_to_learn()
+        if self.n_without_loss:
+            self._notice(
+                f"{self.n_without_loss} batches held nothing that the objectives ask for and were "
+                "skipped"
+            )
         self._save()
         if self.past is not None and self.past[0].publish:
             take_means(self.past[1])

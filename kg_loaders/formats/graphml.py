@@ -1,10 +1,15 @@
-"""GraphML: what networkx, Gephi and `kept kg export` write, and LightRAG's graph.
+"""GraphML: what networkx, Gephi, yEd, APOC and `kept kg export` write, and LightRAG's graph.
 
-A node's name is in `label`, `name` or `entity_id` (else it is its id), its type in `entity_type` or
-`type`, its description in `description`. An edge's relation is in `relation`, `type` or `label`.
-LightRAG (graph_chunk_entity_relation.graphml) names no relation: each of an edge's `keywords` is
-one, `related` where there is none; of descriptions that it joined by <SEP> each is one. Other data
-are counted and left out.
+A node's name, type and description are the first of its data that are called so
+(`kg_loaders.formats.field_names`, the names of every format); without a name its label is its id,
+which is noted. So is an edge's relation; where it has none, its id is the relation if edges share
+ids or are parallel (networkx writes the keys of parallel edges there), else `related`. A key's
+`<default>` is the value of nodes and edges without one. yEd's names are in y:NodeLabel and
+y:EdgeLabel. LightRAG (graph_chunk_entity_relation.graphml) names no relation: each of an edge's
+`keywords` is one; of descriptions that it joined by <SEP> each is one.
+
+An undirected edge (`edgedefault="undirected"`, `directed="false"`) is a triple in either direction,
+and noted. Hyperedges, ports and other data are counted and left out.
 
 The document is read as a whole (`ReaderBudget`); a node or an edge is the unit that is counted.
 """
@@ -13,24 +18,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
+from kg_loaders.formats.field_names import (
+    ALIASES,
+    DESCRIPTIONS,
+    LABELS,
+    RELATIONS,
+    TYPES,
+    first_of,
+    plain_name,
+)
 from kg_loaders.rdf.nesting import check_xml
 from kg_loaders.reading.lines import read_whole
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
-NODE_NAMES = ("label", "name", "entity_id")
-TYPES = ("entity_type", "type")
-RELATIONS = ("relation", "type", "label")
+NODE_NAMES = (*LABELS, "entity_id")
 UNKNOWN_RELATION = "related"
 SEPARATOR = "<SEP>"
 _KEYWORDS = re.compile(rf"\s*(?:,|;|{SEPARATOR})\s*")
 _CHUNK = 1 << 16
+_DRAWN = {"node": "NodeLabel", "edge": "EdgeLabel"}
+"""yEd's elements that hold a name, in whatever namespace."""
+_LABEL_BREAK = re.compile("[:;]")
 
 
 def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
@@ -41,27 +57,24 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
         data, fault = data[: data.find(b"\0")], "a NUL byte"
     check_xml(file, data, report.budget)
     report.units = "nodes and edges"
-    names: dict[str, str] = {}
     events = _Events(data)
-    n_found, root = 0, None
+    graph = _Graph(file, report)
+    root = None
     for event, element in events:
         root = element if root is None else root
-        tag = element.tag.removeprefix(SPACE)
-        if event == "start":
-            continue
-        if tag == "key":
-            names[element.get("id", "")] = element.get("attr.name", "")
-        elif tag in ("node", "edge"):
-            n_found += 1
-            report.n_lines += 1
-            yield from _records(file, n_found, element, names, report)
-            element.clear()
+        yield from graph.begin(element) if event == "start" else graph.end(element)
     fault = fault or events.fault
-    if root is None or root.tag.removeprefix(SPACE) != "graphml":
+    if root is None or _tag(root) != "graphml":
         raise SourceError(f"{file} is no GraphML{f': {fault}' if fault else ''}")
+    yield from graph.rest()
     if fault:
         report.n_lines += 1
-        report.reject(file, n_found + 1, 0, f"no XML: {fault}", b"")
+        report.reject(file, graph.n_elements + 1, 0, f"no XML: {fault}", b"")
+
+
+def _tag(element: Element) -> str:
+    """The name of an element of GraphML, in no namespace or in its own."""
+    return element.tag.removeprefix(SPACE)
 
 
 class _Events:
@@ -81,41 +94,198 @@ class _Events:
             self.fault = str(error)
 
 
-def _records(
-    file: str, number: int, element: Element, names: Mapping[str, str], report: DamageReport
-) -> Iterator[Record]:
-    """Those of one element, counted; it is rejected without its ids."""
-    data = {
-        names.get(each.get("key", ""), ""): each.text
-        for each in element
-        if each.tag.removeprefix(SPACE) == "data" and each.text
-    }
-    is_node = element.tag.removeprefix(SPACE) == "node"
-    ids = [element.get(name, "") for name in (("id",) if is_node else ("source", "target"))]
-    if not all(ids):
-        report.reject(file, number, 0, "no id, source or target", str(element.attrib).encode())
-        return
-    records = _node(ids[0], data) if is_node else _edge(ids[0], ids[1], data)
-    taken = {"description", "keywords", *NODE_NAMES, *RELATIONS, *TYPES}
-    for name in data:
-        if name not in taken:
-            report.n_further += 1
-            report.skip(f"{name} of {'a node' if is_node else 'an edge'}")
-    report.n_further += len(records) - 1
-    yield from records
+@dataclass
+class _Edge:
+    """An edge without a relation of its own, which its id may name."""
+
+    number: int
+    id: str
+    source: str
+    target: str
+    is_directed: bool
 
 
-def _node(node: str, data: Mapping[str, str]) -> list[Record]:
-    label = next((data[name] for name in NODE_NAMES if name in data), node)
+@dataclass
+class _Graph:
+    """What is known of a document under way: its keys, the graphs it is in, edges that wait."""
+
+    file: str
+    report: DamageReport
+    keys: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, dict[str, str]] = field(default_factory=dict)
+    directed: list[bool] = field(default_factory=list)
+    waiting: list[_Edge] = field(default_factory=list)
+    n_elements: int = 0
+    n_undirected: int = 0
+    n_unnamed: int = 0
+
+    def begin(self, element: Element) -> Iterator[Record]:
+        """Note the direction of a graph's edges; its nodes and edges follow."""
+        if _tag(element) == "graph":
+            self.directed.append(element.get("edgedefault", "directed") != "undirected")
+        return iter(())
+
+    def end(self, element: Element) -> Iterator[Record]:
+        """The records of a node or an edge; a key and its default are noted."""
+        tag = _tag(element)
+        if tag == "graph" and self.directed:
+            self.directed.pop()
+        elif tag == "key":
+            self._add_key(element)
+        elif tag in ("node", "edge"):
+            self.n_elements += 1
+            self.report.n_lines += 1
+            yield from self._records(element, tag)
+            element.clear()
+        elif tag == "hyperedge":
+            self.n_elements += 1
+            self.report.n_lines += 1
+            self.report.skip("hyperedge (an edge of more than two ends)")
+            element.clear()
+
+    def _add_key(self, element: Element) -> None:
+        name = element.get("attr.name", "") or element.get("yfiles.type", "")
+        key = element.get("id", "")
+        self.keys[key] = name
+        for each in element:
+            if _tag(each) == "default" and (each.text or "").strip():
+                for owner in ("node", "edge"):
+                    if element.get("for", "all") in (owner, "all"):
+                        self.defaults.setdefault(owner, {})[name] = each.text or ""
+
+    def _records(self, element: Element, tag: str) -> Iterator[Record]:
+        """Those of one element, counted; it is rejected without its ids."""
+        ids = [
+            element.get(name, "") for name in (("id",) if tag == "node" else ("source", "target"))
+        ]
+        if not all(ids):
+            raw = str(element.attrib).encode()
+            self.report.reject(self.file, self.n_elements, 0, "no id, source or target", raw)
+            return
+        data = self._data(element, tag)
+        plain: dict[str, str] = {}
+        for name, value in data.items():
+            plain.setdefault(plain_name(name), value)
+        if tag == "node":
+            records, used = _node(ids[0], plain)
+            self.n_unnamed += not used & {*NODE_NAMES}
+        else:
+            direction = element.get("directed", "")
+            default = self.directed[-1] if self.directed else True
+            is_directed = direction == "true" or (direction != "false" and default)
+            records, used = self._edge(element.get("id", ""), ids, plain, is_directed)
+        self._count_rest(data, used, "a node" if tag == "node" else "an edge")
+        if records:
+            self.report.n_further += len(records) - 1
+        yield from records
+
+    def _data(self, element: Element, tag: str) -> dict[str, str]:
+        """The data of a node or an edge by their names, those of yEd's drawing and defaults."""
+        data: dict[str, str] = {}
+        for each in element:
+            if _tag(each) != "data":
+                continue
+            name = self.keys.get(each.get("key", ""), each.get("key", ""))
+            if (each.text or "").strip():
+                data[name] = each.text or ""
+            for drawn in each.iter():
+                if drawn.tag.endswith(f"}}{_DRAWN[tag]}") and (drawn.text or "").strip():
+                    data.setdefault("label", (drawn.text or "").strip())
+        for name in ("label", "labels"):  # APOC writes them on the element, too
+            if (value := element.get(name, "")) and (tag == "edge") == (name == "label"):
+                data.setdefault(name, value)
+        for name, value in self.defaults.get(tag, {}).items():
+            data.setdefault(name, value)
+        return data
+
+    def _edge(
+        self, id: str, ends: list[str], data: Mapping[str, str], is_directed: bool
+    ) -> tuple[list[Record], set[str]]:
+        source, target = ends
+        named = first_of(RELATIONS, data)
+        used = {"keywords", *([named[0]] if named else ())}
+        keywords = data.get("keywords", "").strip('" ')
+        relations = [named[1]] if named else _KEYWORDS.split(keywords)
+        relations = [relation for relation in dict.fromkeys(relations) if relation]
+        if not relations:
+            self.waiting.append(_Edge(self.n_elements, id, source, target, is_directed))
+            return [], used
+        return self._triples(source, relations, target, is_directed), used
+
+    def _triples(
+        self, source: str, relations: list[str], target: str, is_directed: bool
+    ) -> list[Record]:
+        triples: list[Record] = [Triple(source, each, target) for each in relations]
+        if not is_directed:
+            self.n_undirected += 1
+            if source != target:
+                triples += [Triple(target, each, source) for each in relations]
+        return triples
+
+    def rest(self) -> Iterator[Record]:
+        """The edges without a relation, now that it is known what their ids are."""
+        names = _are_relations(self.waiting)
+        n_unnamed = 0
+        for edge in self.waiting:
+            is_named = names and not _NUMBERED.fullmatch(edge.id)
+            relation = edge.id if is_named else UNKNOWN_RELATION
+            n_unnamed += relation == UNKNOWN_RELATION
+            triples = self._triples(edge.source, [relation], edge.target, edge.is_directed)
+            self.report.n_further += len(triples) - 1
+            yield from triples
+        if self.n_unnamed:
+            self.report.notes.append(
+                f"{self.file}: {self.n_unnamed} nodes have no name: their id is their label"
+            )
+        if n_unnamed:
+            self.report.notes.append(
+                f"{self.file}: {n_unnamed} edges name no relation, which is {UNKNOWN_RELATION!r}"
+            )
+        if self.n_undirected:
+            self.report.notes.append(
+                f"{self.file}: {self.n_undirected} edges are undirected: each is a triple in "
+                "either direction"
+            )
+
+    def _count_rest(self, data: Mapping[str, str], used: set[str], owner: str) -> None:
+        for name in data:
+            if plain_name(name) not in used:
+                self.report.n_further += 1
+                self.report.skip(f"{name} of {owner}")
+
+
+_NUMBERED = re.compile(r"[^\W\d]{0,12}[\W_]*[0-9]+|[0-9a-fA-F-]{16,}|")
+"""Ids that only number edges: `e0`, `edge_12`, `7`, a UUID."""
+
+
+def _are_relations(edges: list[_Edge]) -> bool:
+    """Whether the ids of edges name relations, as the keys of parallel edges that networkx writes.
+
+    Then edges share an id, or there are several of them, no numbers, between two nodes.
+    """
+    named = [edge for edge in edges if not _NUMBERED.fullmatch(edge.id)]
+    ids = {edge.id for edge in named}
+    ends = {(edge.source, edge.target) for edge in named}
+    return len(ids) < len(named) or len(ends) < len(named)
+
+
+def _node(node: str, data: Mapping[str, str]) -> tuple[list[Record], set[str]]:
+    """The texts of a node, and the names of its data that they are from."""
+    name, type, aliases, description = (
+        first_of(names, data) for names in (NODE_NAMES, TYPES, ALIASES, DESCRIPTIONS)
+    )
+    label = name[1] if name else node
     records: list[Record] = [Text(node, TextKind.LABEL, label.strip('"') or label)]
-    types = (data[name] for name in TYPES if name in data)
-    records += [Text(node, TextKind.TYPE, each.strip('"') or each) for each in types]
-    said = data.get("description", "").split(SEPARATOR)
-    return records + [Text(node, TextKind.DESCRIPTION, each) for each in said if each]
-
-
-def _edge(source: str, target: str, data: Mapping[str, str]) -> list[Record]:
-    named = next((data[name] for name in RELATIONS if name in data), "")
-    relations = [named] if named else _KEYWORDS.split(data.get("keywords", "").strip('" '))
-    found = [relation for relation in relations if relation] or [UNKNOWN_RELATION]
-    return [Triple(source, relation, target) for relation in dict.fromkeys(found)]
+    used = {each[0] for each in (name, type, aliases, description) if each}
+    if type:
+        parts = _LABEL_BREAK.split(type[1]) if type[0] in ("labels", ":label") else [type[1]]
+        records += [Text(node, TextKind.TYPE, each.strip('"') or each) for each in parts if each]
+    if "type" in data and "type" not in used:
+        used.add("type")
+        records.append(Text(node, TextKind.TYPE, data["type"].strip('"') or data["type"]))
+    if aliases:
+        parts = re.split("[;|]", aliases[1])
+        records += [Text(node, TextKind.ALIAS, each) for each in parts if each.strip()]
+    said = description[1].split(SEPARATOR) if description else []
+    records += [Text(node, TextKind.DESCRIPTION, each) for each in said if each]
+    return records, used

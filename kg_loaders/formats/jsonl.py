@@ -1,7 +1,10 @@
-"""Texts as JSON lines, one object per node (and language):
+"""Texts and triples as JSON lines, one object per node (and language) or triple:
 
     {"id": "Q90", "label": "Paris", "aliases": ["City of Light", ["Paname", 12]],
      "description": "capital of France", "types": ["Q515"], "language": "en"}
+
+A triple is an object, too: {"head": "Q90", "relation": "P17", "tail": "Q142"}. Keys may have the
+names of other formats (`subject`, `name`, `synonyms`: `kg_loaders.formats.field_names`).
 
 All but `id` may be missing; `"relation": true` says that the node is a relation; an alias may come
 with its count. An unknown key, or one that comes twice, rejects the line, so that no text is lost
@@ -20,6 +23,8 @@ import numpy as np
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
+from kg_loaders.formats.json_objects import record_of
+from kg_loaders.reading.languages import language_tag
 from kg_loaders.reading.lines import JSON_FAULTS, MAX_LINE_BYTES, read_lines
 from kg_loaders.reading.repeated_keys import repeats_fault
 from kg_loaders.records import Record, Text, TextKind
@@ -65,15 +70,20 @@ def read(
         if not line.strip():
             report.n_blank += 1
             continue
+        other: list[Record] = []
         try:
             texts = list(decoder.decode(line).texts())
             fault = _fault(texts) or (repeats_fault(line) if _may_repeat(line) else "")
         except msgspec.ValidationError as error:
-            fault = str(error)
+            other = [] if repeats_fault(line) else record_of(line)
+            fault, texts = "" if other else str(error), []
         except JSON_FAULTS as error:
             fault = f"not JSON: {error}".split(" (byte")[0]
         if fault:
             report.reject(file, line_no, offset, fault, line)
+        elif other:
+            report.n_further += len(other) - 1
+            yield from other
         elif not texts:
             report.skip("line without a text")
         else:
@@ -92,6 +102,8 @@ def _may_repeat(line: bytes) -> bool:
 def _fault(texts: list[Text]) -> str:
     if not all(text.node and text.value for text in texts):
         return "empty id, alias or type"
+    if texts and language_tag(texts[0].language) is None:
+        return f"{texts[0].language!r} is no language tag, such as en or zh-hant"
     if not all(0 <= text.frequency < 2**31 for text in texts):
         return "count is not a number from 0 to 2147483647"
     return ""

@@ -5,16 +5,15 @@
     personId:ID(Person),name,:LABEL                  an import's nodes; labels have ";" between them
     :START_ID(Person),role,:END_ID(Movie),:TYPE      an import's relationships
 
-A node's labels are its types; its name is the first of `name`, `label`, `title` that it has, its
-aliases are in `aliases`, its description is in `description`. Other properties have no place in a
-graph and are counted. Identifiers are Neo4j's own, in an import's groups behind the group's name
+A node's labels are its types; its name, aliases and description are the first properties that are
+called so (`kg_loaders.formats.field_names`). Other properties have no place in a graph and are
+counted. Identifiers are Neo4j's own, in an import's groups behind the group's name
 (`Person:12`). Fields may be quoted and hold commas and line ends (RFC 4180); a row is the unit that
 is counted.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +22,18 @@ import msgspec
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
+from kg_loaders.formats.field_names import (
+    ALIASES,
+    DESCRIPTIONS,
+    LABELS,
+    first_of,
+    plain_name,
+)
+from kg_loaders.reading.csv_rows import CsvRows
 from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
 
-NAMES = ("name", "label", "title")
 UNNAMED = "node without a name, label or description"
-_Row = tuple[int, int, bytes]
 
 
 @dataclass(slots=True)
@@ -52,26 +57,29 @@ class _Columns:
 
 
 def read(
-    path: str | Path, report: DamageReport, *, max_line_bytes: int = MAX_LINE_BYTES
+    path: str | Path,
+    report: DamageReport,
+    *,
+    delimiter: str = ",",
+    encoding: str | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
     """The triples and texts of every row; SourceError where the first is no header of Neo4j's."""
     report.units = "rows"
     file = str(path)
-    lines = read_lines(path, report, max_line_bytes=max_line_bytes)
-    rows = _rows(file, lines, report, max_line_bytes)
+    lines = read_lines(path, report, max_line_bytes=max_line_bytes, encoding=encoding)
+    rows = iter(CsvRows(file, lines, report, delimiter=delimiter, max_row_bytes=max_line_bytes))
     header = next(rows, None)
     if header is None:
         raise SourceError(f"{file} is empty: the first row names the columns")
     report.n_comment += 1
-    names, _ = _fields(header[2])
+    names = header.fields
     columns = _columns_of(names, file)
-    for number, offset, raw in rows:
-        cells, fault = _fields(raw)
-        if not cells and not fault:
+    for number, offset, raw, cells in rows:
+        if not raw.strip():
             report.n_blank += 1
             continue
-        if not fault and len(cells) != len(names):
-            fault = f"{len(cells)} fields instead of {len(names)}"
+        fault = "" if len(cells) == len(names) else f"{len(cells)} fields instead of {len(names)}"
         records = [] if fault else list(_records(cells, columns, report))
         fault = fault or ("" if records else _fault(cells, columns))
         if fault:
@@ -81,44 +89,6 @@ def read(
         else:
             report.n_further += len(records) - 1
             yield from records
-
-
-def _rows(
-    file: str, lines: Iterator[_Row], report: DamageReport, max_row_bytes: int
-) -> Iterator[_Row]:
-    """Lines joined where a quoted field goes on; each counts once."""
-    waiting: list[bytes] = []
-    first = last = start = n_bytes = n_quotes = 0
-    for number, offset, line in lines:
-        fault = ""
-        if waiting and number != last + 1:
-            fault = "a line of the row was rejected"
-        elif waiting and n_bytes + len(line) > max_row_bytes:
-            fault = f"a quoted field does not end within {max_row_bytes} bytes"
-        if fault:
-            report.reject(file, first, start, fault, b"\n".join(waiting))
-            waiting = []
-        if not waiting:
-            first, start, n_bytes, n_quotes = number, offset, 0, 0
-        else:
-            report.n_lines -= 1
-        waiting.append(line)
-        last, n_bytes, n_quotes = number, n_bytes + len(line), n_quotes + line.count(b'"')
-        if n_quotes % 2 == 0:
-            yield first, start, b"\n".join(waiting)
-            waiting = []
-    if waiting:
-        report.reject(file, first, start, "a quoted field does not end", b"\n".join(waiting))
-
-
-def _fields(raw: bytes) -> tuple[list[str], str]:
-    """The fields of a row, none of a blank one; and what is wrong with it as CSV."""
-    if not raw.strip():
-        return [], ""
-    try:
-        return next(csv.reader([raw.decode()], strict=True)), ""
-    except csv.Error as error:
-        return [], f"not CSV: {error}"
 
 
 def _columns_of(names: Sequence[str], file: str) -> _Columns:
@@ -166,17 +136,17 @@ def _records(cells: Sequence[str], columns: _Columns, report: DamageReport) -> I
     if columns.node < 0 or not cells[columns.node]:
         return
     node = _id(cells[columns.node], columns.node_group)
-    said = {name: cells[place] for name, place in columns.properties.items() if cells[place]}
-    name = next((said[key] for key in NAMES if key in said), "")
-    texts = [(TextKind.LABEL, name)] if name else []
-    texts += [(TextKind.ALIAS, each) for each in _list(said.get("aliases", ""))]
-    if "description" in said:
-        texts.append((TextKind.DESCRIPTION, said["description"]))
+    said = {plain_name(name): cells[place] for name, place in columns.properties.items()}
+    said = {name: value for name, value in said.items() if value}
+    label, aliases, description = (first_of(n, said) for n in (LABELS, ALIASES, DESCRIPTIONS))
+    texts = [(TextKind.LABEL, label[1])] if label else []
+    texts += [(TextKind.ALIAS, each) for each in _list(aliases[1] if aliases else "")]
+    texts += [(TextKind.DESCRIPTION, description[1])] if description else []
     labels = cells[columns.labels] if columns.labels >= 0 else ""
     texts += [(TextKind.TYPE, each) for each in labels.split(":" if columns.is_apoc else ";")]
     texts = [text for text in texts if text[1]]
     if texts:
-        taken = (next((key for key in NAMES if key in said), ""), "aliases", "description")
+        taken = tuple(each[0] for each in (label, aliases, description) if each)
         _count_properties(cells, columns, report, "a node", taken)
     for kind, value in texts:
         yield Text(node, kind, value)
@@ -190,7 +160,7 @@ def _count_properties(
     taken: Sequence[str],
 ) -> None:
     for name, place in columns.properties.items():
-        if cells[place] and name not in taken:
+        if cells[place] and plain_name(name) not in taken:
             report.skip(f"property {name} of {owner}")
             report.n_further += 1
 

@@ -57,7 +57,7 @@ def _read(
     wanted: str,
 ) -> Iterator[Record]:
     file = str(path)
-    document, rest = _document(file, read_whole(path, report.budget), report)
+    document, rest = first_value(file, read_whole(path, report.budget), report)
     report.units = "nodes and relations"
     found = parts(document) if isinstance(document, dict) else None
     if found is None:
@@ -81,10 +81,10 @@ def _read(
         report.reject(file, number, offset, reason, raw)
 
 
-def _document(
+def first_value(
     file: str, data: bytes, report: DamageReport
 ) -> tuple[Any, tuple[int, int, bytes, str] | None]:
-    """The first JSON value of a file, and what stands behind it: line, byte, bytes and reason."""
+    """Return the first JSON value of a file, and what follows it: line, byte, bytes and reason."""
     check_json(file, data, report.budget)
     start = len(BOM) if data.startswith(BOM) else 0
     try:

@@ -1,8 +1,9 @@
 """Triples and texts in tab-separated lines, byte for byte: no quoting, no trimming, no NA.
 
 A line is blank when nothing but white space and no TAB is in it, and a comment when it starts with
-"#" and has no TAB; a line that starts with "#" and has TABs is data. All else must have the right
-number of fields, none of them empty, or it is rejected.
+"#" and holds nothing behind a TAB; other lines that start with "#" are data. All else must have the
+right number of fields, none of them empty, or it is rejected. A first line that names the columns
+is a header (`kg_loaders.formats.tables.layout`) and counts as a comment.
 """
 
 from __future__ import annotations
@@ -11,14 +12,29 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import KgError, SourceError
+from kg_loaders.formats import neo4j
+from kg_loaders.formats.tables.layout import (
+    Header,
+    Layout,
+    Neo4jLayout,
+    NodeLayout,
+    TripleLayout,
+    layout_of,
+    require_header,
+    require_order,
+)
+from kg_loaders.formats.tables.rows import RowReader, order_remedy
+from kg_loaders.formats.tables.start import TableStart, csv_start, tab_separated_start
+from kg_loaders.formats.tables.text_columns import KINDS, TextColumns, text_columns
 from kg_loaders.formats.text_blocks import split_texts
 from kg_loaders.formats.tsv_blocks import split_triples
 from kg_loaders.reading.blocks import TextBlock, TripleBlock
+from kg_loaders.reading.csv_rows import CsvRows, Row
 from kg_loaders.reading.lines import (
     BOM,
     MAX_LINE_BYTES,
@@ -27,50 +43,113 @@ from kg_loaders.reading.lines import (
     read_blocks,
     read_lines,
 )
+from kg_loaders.reading.unpacking import COMPRESSED
 from kg_loaders.reading.workers import Workers
-from kg_loaders.records import Record, Text, TextKind, Triple
+from kg_loaders.records import Record, Text, Triple
 from kg_loaders.store import KnowledgeGraph
 
 ORDERS = ("hrt", "htr", "rht", "rth", "thr", "trh")
-COLUMNS = {
-    "label": TextKind.LABEL,
-    "alias": TextKind.ALIAS,
-    "description": TextKind.DESCRIPTION,
-    "type": TextKind.TYPE,
-}
+"""Of three columns, by letters."""
+COLUMNS = KINDS
 
 
 def read(
     path: str | Path,
     report: DamageReport,
     *,
-    order: str = "hrt",
+    order: str | None = None,
+    header: Header | bool = "auto",
+    encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
-) -> Iterator[Triple]:
-    """Triples, one per line; `order` names the columns (OpenKE "htr", ConceptNet "rht")."""
-    lines = read_lines(path, report, max_line_bytes=max_line_bytes, nul_is_text=True)
-    yield from _triples(str(path), lines, report, _require_order(order))
+) -> Iterator[Record]:
+    """Triples, one per line, and what other columns say of their ends.
+
+    `order` names the columns (OpenKE "htr", ConceptNet "rht", or names of a header), `header` says
+    whether the first line does; `encoding` is that of a file that is no UTF-8.
+    """
+    table = _table(Path(path), report, order, header, encoding, max_line_bytes)
+    yield from _read_table(Path(path), report, table, max_line_bytes)
 
 
 def read_in_blocks(
     path: str | Path,
     report: DamageReport,
     *,
-    order: str = "hrt",
+    order: str | None = None,
+    header: Header | bool = "auto",
+    encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     workers: Workers | None = None,
-) -> Iterator[Triple | TripleBlock]:
-    """What `read` reads, many lines at once; the odd lines of a block follow its regular ones."""
-    reader = partial(_read_span, order=_require_order(order), max_line_bytes=max_line_bytes)
-    yield from (workers or Workers()).read(reader, Path(path), report)
+) -> Iterator[Record | TripleBlock]:
+    """What `read` reads, many lines at once; the odd lines of a block follow its regular ones.
+
+    Line by line, without `workers`, where a line is more than three names, or of another encoding.
+    """
+    path = Path(path)
+    table = _table(path, report, order, header, encoding, max_line_bytes)
+    layout = table.layout
+    if encoding is not None or not (isinstance(layout, TripleLayout) and layout.is_plain):
+        if workers is not None:
+            workers.leave_out(path, report)
+        yield from _read_table(path, report, table, max_line_bytes)
+        return
+    reader = partial(
+        _read_span, layout=layout, header_line=table.header_line, max_line_bytes=max_line_bytes
+    )
+    yield from (workers or Workers()).read(reader, path, report)
+
+
+class _Table(NamedTuple):
+    """What the columns of a file are, and the number of the line that names them (0: none)."""
+
+    layout: Layout
+    header_line: int
+    encoding: str | None
+
+
+def _table(
+    path: Path,
+    report: DamageReport,
+    order: str | None,
+    header: Header | bool,
+    encoding: str | None,
+    max_line_bytes: int,
+) -> _Table:
+    order, header = require_order(order), require_header(header)
+    start = tab_separated_start(path, report, encoding, max_line_bytes)
+    layout = layout_of(start.fields, str(path), order=order, header=header, notes=report.notes)
+    return _Table(layout, start.rows[0][0] if layout.has_header else 0, encoding)
+
+
+def _read_table(
+    path: Path, report: DamageReport, table: _Table, max_line_bytes: int
+) -> Iterator[Record]:
+    if isinstance(table.layout, Neo4jLayout):
+        yield from neo4j.read(
+            path, report, delimiter="\t", encoding=table.encoding, max_line_bytes=max_line_bytes
+        )
+        return
+    lines = read_lines(
+        path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=table.encoding
+    )
+    yield from _records(str(path), lines, report, table.layout, table.header_line)
 
 
 def _read_span(
-    path: Path, report: DamageReport, span: Span, *, order: str, max_line_bytes: int
-) -> Iterator[Triple | TripleBlock]:
+    path: Path,
+    report: DamageReport,
+    span: Span,
+    *,
+    layout: TripleLayout,
+    header_line: int,
+    max_line_bytes: int,
+) -> Iterator[Record | TripleBlock]:
     file = str(path)
+    header_line = header_line if span.start == 0 else 0
     for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
-        triples, odd = split_triples(block, order, max_line_bytes)
+        triples, odd = split_triples(
+            block, layout.order, max_line_bytes, aside=header_line - block.first_line
+        )
         if triples is not None:
             report.n_lines += len(triples.ends)
             yield triples
@@ -78,26 +157,31 @@ def _read_span(
             lines = checked_lines(
                 file, block, report, chosen=odd, max_line_bytes=max_line_bytes, nul_is_text=True
             )
-            yield from _triples(file, lines, report, order)
+            yield from _records(file, lines, report, layout, header_line)
 
 
-def _require_order(order: str) -> str:
-    if order not in ORDERS:
-        raise KgError(f"order {order!r} is none of {', '.join(ORDERS)}")
-    return order
-
-
-def _triples(
-    file: str, lines: Iterable[tuple[int, int, bytes]], report: DamageReport, order: str
-) -> Iterator[Triple]:
-    head, relation, tail = (order.index(letter) for letter in "hrt")
+def _records(
+    file: str,
+    lines: Iterable[tuple[int, int, bytes]],
+    report: DamageReport,
+    layout: TripleLayout | NodeLayout,
+    header_line: int,
+) -> Iterator[Record]:
+    is_plain = isinstance(layout, TripleLayout) and layout.is_plain
+    head, relation, tail = (layout.head, layout.relation, layout.tail) if is_plain else (0, 1, 2)  # type: ignore[union-attr]
+    rows = RowReader(layout, report)
     for line_no, offset, line in lines:
         fields = line.decode().split("\t")
-        if len(fields) == 3 and fields[0] and fields[1] and fields[2]:
+        if line_no == header_line:
+            report.n_comment += 1
+        elif is_plain and len(fields) == 3 and fields[0] and fields[1] and fields[2]:
             yield Triple(fields[head], fields[relation], fields[tail])
         elif not _is_aside(line, report):
-            reason = _field_fault(len(fields), "3", 3) + _by_commas(line, 3)
-            report.reject(file, line_no, offset, reason, line)
+            records, fault = rows.records(fields)
+            yield from records
+            if fault:
+                reason = fault + _by_commas(line, 3)
+                report.reject(file, line_no, offset, reason, line, remedy=order_remedy(len(fields)))
 
 
 def read_texts(
@@ -107,22 +191,74 @@ def read_texts(
     columns: Sequence[str] = ("label", "description"),
     language: str = "en",
     is_relation: bool = False,
-    header: bool = False,
+    header: Header | bool = "auto",
+    encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
     """Texts about nodes: an identifier, then one field per column; an identifier may repeat.
 
     Columns: "label", "alias", "description", "type"; "count" is the frequency of the alias before
     it, "-" is passed over. Fields at the end may be missing and, save the identifier, be empty. A
-    `header` line counts as a comment.
+    header may name them otherwise (`kg_loaders.formats.tables.text_columns`) and counts as a
+    comment. A file called .csv holds them as CSV.
     """
     _require_columns(columns)
-    lines = read_lines(path, report, max_line_bytes=max_line_bytes, nul_is_text=True)
-    if header and next(lines, None) is not None:
-        report.n_comment += 1
-    yield from texts_of_lines(
-        str(path), lines, report, columns=columns, language=language, is_relation=is_relation
+    start, found = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
+    lines = read_lines(
+        path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=encoding
     )
+    rows: Iterable[Row] = _tab_separated(lines)
+    if _is_csv(Path(path)):
+        rows = _csv_rows(str(path), lines, report, start, max_line_bytes)
+    yield from _texts_of_rows(
+        str(path), rows, report, columns=found, language=language, is_relation=is_relation,
+        header_line=start.rows[0][0] if found.has_header else 0,
+    )  # fmt: skip
+
+
+def _is_csv(path: Path) -> bool:
+    name = path.name.lower()
+    return name.endswith((".csv", *(f".csv{suffix}" for suffix in COMPRESSED)))
+
+
+def _text_table(
+    path: Path,
+    report: DamageReport,
+    columns: Sequence[str],
+    header: Header | bool,
+    encoding: str | None,
+    max_line_bytes: int,
+) -> tuple[TableStart, TextColumns]:
+    """The first rows of a file of texts, and what its columns are."""
+    look = csv_start if _is_csv(path) else tab_separated_start
+    start = look(path, report, encoding, max_line_bytes)
+    return start, text_columns(
+        start.fields, columns, str(path), header=require_header(header), notes=report.notes
+    )
+
+
+def _tab_separated(lines: Iterable[tuple[int, int, bytes]]) -> Iterator[Row]:
+    for line_no, offset, line in lines:
+        yield Row(line_no, offset, line, line.decode().split("\t"))
+
+
+def _csv_rows(
+    file: str,
+    lines: Iterator[tuple[int, int, bytes]],
+    report: DamageReport,
+    start: TableStart,
+    max_line_bytes: int,
+) -> Iterator[Row]:
+    """The rows of CSV that hold anything."""
+    report.units = "rows"
+    rows = CsvRows(file, lines, report, delimiter=start.delimiter, max_row_bytes=max_line_bytes)
+    for row in rows:
+        if row.line_no == start.separator_line:
+            report.n_comment += 1
+        elif not any(field.strip() for field in row.fields):
+            report.n_blank += 1
+        else:
+            yield row
 
 
 def read_texts_in_blocks(
@@ -133,25 +269,36 @@ def read_texts_in_blocks(
     language: str = "en",
     is_relation: bool = False,
     further: str | None = None,
+    header: Header | bool = "auto",
+    encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     workers: Workers | None = None,
-    **options: Any,
 ) -> Iterator[Record | TextBlock]:
     """What `read_texts` reads, many lines at once; the odd lines of a block follow its others.
 
-    Line by line where a line is no row of texts alone: with a header or counts; then without
-    `workers`. `further` is the
-    column of all fields that follow.
+    Line by line where a line is no row of texts alone: with counts, columns that are left out, CSV
+    or another encoding; then without `workers`. `further` is the column of all fields that follow.
     """
     _require_columns((*columns, *([further] if further else ())))
-    how: Any = {"columns": columns, "language": language, "is_relation": is_relation}
-    if options.get("header") or not COLUMNS.keys() >= {*columns}:
+    how: Any = {"language": language, "is_relation": is_relation}
+    path = Path(path)
+    start, found = _text_table(path, report, columns, header, encoding, max_line_bytes)
+    is_regular = COLUMNS.keys() >= {*found.columns} and not found.places
+    if encoding is not None or not is_regular or _is_csv(path):
         if workers is not None:
-            workers.leave_out(Path(path), report)
-        yield from read_texts(path, report, max_line_bytes=max_line_bytes, **how, **options)
+            workers.leave_out(path, report)
+        quiet = len(report.notes)
+        yield from read_texts(
+            path, report, columns=columns, header=header, encoding=encoding,
+            max_line_bytes=max_line_bytes, **how,
+        )  # fmt: skip
+        del report.notes[quiet:]  # of the same columns
         return
-    reader = partial(_read_texts_span, further=further, max_line_bytes=max_line_bytes, **how)
-    yield from (workers or Workers()).read(reader, Path(path), report)
+    reader = partial(
+        _read_texts_span, columns=found.columns, further=further, max_line_bytes=max_line_bytes,
+        header_line=start.rows[0][0] if found.has_header else 0, **how,
+    )  # fmt: skip
+    yield from (workers or Workers()).read(reader, path, report)
 
 
 def _read_texts_span(
@@ -163,11 +310,16 @@ def _read_texts_span(
     language: str,
     is_relation: bool,
     further: str | None,
+    header_line: int,
     max_line_bytes: int,
 ) -> Iterator[Record | TextBlock]:
     kinds, last = [COLUMNS[name] for name in columns], COLUMNS[further] if further else None
+    header_line = header_line if span.start == 0 else 0
     for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
-        texts, odd = split_texts(block, kinds, last, language, is_relation, max_line_bytes)
+        texts, odd = split_texts(
+            block, kinds, last, language, is_relation, max_line_bytes,
+            aside=header_line - block.first_line,
+        )  # fmt: skip
         if texts is not None:
             n_lines = len(texts.nodes)
             report.n_lines += n_lines
@@ -178,9 +330,10 @@ def _read_texts_span(
                 str(path), block, report, chosen=odd, max_line_bytes=max_line_bytes,
                 nul_is_text=True,
             )  # fmt: skip
-            yield from texts_of_lines(
-                str(path), lines, report, columns=columns, language=language,
-                is_relation=is_relation, further=further,
+            yield from _texts_of_rows(
+                str(path), _tab_separated(lines), report, columns=TextColumns(tuple(columns)),
+                language=language, is_relation=is_relation, further=further,
+                header_line=header_line,
             )  # fmt: skip
 
 
@@ -191,26 +344,35 @@ def _require_columns(columns: Sequence[str]) -> None:
         raise KgError(f"columns {list(columns)!r}: each must be one of {known}")
 
 
-def texts_of_lines(
+def _texts_of_rows(
     file: str,
-    lines: Iterable[tuple[int, int, bytes]],
+    rows: Iterable[Row],
     report: DamageReport,
     *,
-    columns: Sequence[str],
+    columns: TextColumns,
     language: str,
     is_relation: bool,
+    header_line: int,
     further: str | None = None,
 ) -> Iterator[Text]:
-    """Yield the texts of lines as `read_lines` yields them; `further` as `read_texts_in_blocks`."""
-    for line_no, offset, line in lines:
-        node, *values = line.decode().split("\t")
-        if not values and _is_aside(line, report):
+    """Yield the texts of rows; `further` as of `read_texts_in_blocks`."""
+    for line_no, offset, line, fields in rows:
+        if line_no == header_line:
+            report.n_comment += 1
             continue
+        if len(fields) == 1 and _is_aside(line, report):
+            continue
+        known = [*columns.columns]
+        if columns.places and len(fields) > 1:
+            fields += [""] * (len(columns.places) - len(fields))
+            fields = [fields[place] for place in columns.places] + fields[len(columns.places) :]
+        node, *values = fields
+        if further:
+            known += [further] * (len(values) - len(known))
         fault = ""
         texts: list[Text] = []
-        known = [*columns, *[further or ""] * (len(values) - len(columns) if further else 0)]
         if not node or not 1 <= len(values) <= len(known):
-            most = "or more fields" if further else f"to {1 + len(columns)}"
+            most = "or more fields" if further else f"to {1 + len(columns.columns)}"
             fault = _field_fault(1 + len(values), f"2 {most}", len(known) + 1)
             fault += _by_commas(line, 2)
         else:
@@ -241,13 +403,11 @@ def _texts_of(
 
 
 def _is_aside(line: bytes, report: DamageReport) -> bool:
-    if b"\t" in line:
-        return False
-    if not line.strip():
-        report.n_blank += 1
-        return True
-    if line.startswith(b"#"):
+    if line.startswith(b"#") and not line.partition(b"\t")[2].strip(b"\t"):
         report.n_comment += 1
+        return True
+    if b"\t" not in line and not line.strip():
+        report.n_blank += 1
         return True
     return False
 

@@ -20,9 +20,12 @@ _TAB, _LF, _CR, _Q = b"\t\n\rQ"
 
 
 def split_triples(
-    block: LineBlock, order: str, max_line_bytes: int
+    block: LineBlock, order: str, max_line_bytes: int, *, aside: int = -1
 ) -> tuple[TripleBlock | None, NDArray[np.bool_]]:
-    """The triples of regular lines, None if there are none, and which lines are odd `[line]`."""
+    """The triples of regular lines, None if there are none, and which lines are odd `[line]`.
+
+    The line `aside`, from 0, is odd: it is a header.
+    """
     data = block.with_line_ends()
     if fault_of(data, nul_is_text=True):
         return None, np.ones(block.n_lines, np.bool_)
@@ -35,6 +38,8 @@ def split_triples(
     regular &= (array[ends - 1] != _CR) & (ends - starts <= max_line_bytes)
     first, second = marks[np.maximum(last - 2, 0)], marks[last - 1]
     regular &= (starts < first) & (first + 1 < second) & (second + 1 < ends)
+    if 0 <= aside < len(regular):
+        regular[aside] = False
     if not regular.any():
         return None, ~regular
     columns = (starts, first, first + 1, second, second + 1, ends)

@@ -22,6 +22,7 @@ from kg_loaders.errors import MissingPackageError, SourceError
 from kg_loaders.indexing import GraphFields, hashes_of
 from kg_loaders.large.files import ArrayFile, StringsFile
 from kg_loaders.reading.blocks import Block, TextBlock, TripleBlock
+from kg_loaders.reading.languages import normal_tag
 from kg_loaders.records import Record, Text, Triple
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
@@ -107,6 +108,7 @@ class SpilledColumns:
         self, *, languages: Sequence[str], sources: Sequence[str] = (), licence: str = ""
     ) -> GraphFields:
         """Sort names and rows, drop duplicates; what is left is mapped from files in the folder."""
+        languages = [*map(normal_tag, languages)]
         found = self._rows("SELECT DISTINCT language FROM texts")
         seen = {name for batch in found for name in batch.column(0).to_pylist()}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
@@ -249,6 +251,10 @@ def _triple_table(block: TripleBlock) -> pa.Table:
     )
 
 
+def _languages(names: Iterable[str]) -> pa.StringArray:
+    return pa.array(map(normal_tag, names), pa.string())
+
+
 def _text_table(block: TextBlock) -> pa.Table:
     n = len(block.kinds)
     counts = np.zeros(n, np.int32) if block.counts is None else block.counts
@@ -257,7 +263,7 @@ def _text_table(block: TextBlock) -> pa.Table:
             "of_relation": pa.array(np.full(n, block.is_relation)),
             "node": _bytes(block.nodes).take(pa.array(block.node_ids)),
             "kind": pa.array(block.kinds),
-            "language": pa.array(block.languages, pa.string()).take(pa.array(block.language_ids)),
+            "language": _languages(block.languages).take(pa.array(block.language_ids)),
             "value": _bytes(block.values),
             "n": pa.array(counts, pa.int32()),
         }
@@ -271,7 +277,7 @@ def _records_table(texts: Sequence[Text]) -> pa.Table:
             "of_relation": pa.array(of_relation, pa.bool_()),
             "node": _bytes(strings(nodes)),
             "kind": pa.array(list(map(int, kinds)), pa.uint8()),
-            "language": pa.array(languages, pa.string()),
+            "language": _languages(languages),
             "value": _bytes(strings(values)),
             "n": pa.array(counts, pa.int32()),
         }

@@ -8,12 +8,20 @@ not `http://e/a/s`. A relative base is resolved before it is used, so it is harm
 from __future__ import annotations
 
 import json
+import mmap
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from kg_loaders.errors import SourceError
+import pyoxigraph as ox
 
+from kg_loaders.errors import SourceError
+from kg_loaders.rdf.nesting import expanded
+
+DEFAULT_BASE = "http://kept.invalid/"
+"""What relative IRIs are relative to where neither the file nor its user names a base: the same for
+all files, wherever they lie, and an address that no one can have (RFC 2606)."""
 MOST_BYTES = 8192
 """Of a declaration that falls on two blocks."""
 _JSON = re.compile(rb'"@base"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -62,6 +70,30 @@ class BaseWatch:
         bases = (_text(match[1]) for match in self._pattern.finditer(seen))
         self.found = next((base for base in bases if has_dot_segments(base)), "")
         self._last = seen[-MOST_BYTES:]
+
+
+def dotted_base_of_xml(data: bytes | mmap.mmap, entities: Mapping[bytes, bytes]) -> str:
+    """Return the first base of XML that is dotted once its entities are in their places, or ""."""
+    bases = (_text(expanded(match[1], entities)) for match in _XML.finditer(data))
+    return next((base for base in bases if has_dot_segments(base)), "")
+
+
+def require_base(iri: str) -> str:
+    """Return an IRI that relative ones can be relative to; raise `SourceError` for another text.
+
+    >>> require_base("http://a.example/x")
+    'http://a.example/x'
+    """
+    try:
+        ox.NamedNode(iri)
+        is_one = bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", iri))
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise SourceError(
+            f"the base {iri!r} is no absolute IRI with a path; give one such as {DEFAULT_BASE}"
+        )
+    return iri
 
 
 def _text(raw: bytes) -> str:

@@ -28,6 +28,7 @@ from kg_loaders.rdf.structures import (
     SKOLEM,
     SPECIAL,
     SPECIAL_OBJECTS,
+    SUPERS,
     WIKIDATA_PROPERTY,
     LiteralTerm,
     Statement,
@@ -47,6 +48,8 @@ from kg_loaders.reading.languages import MALFORMED, language_tag
 from kg_loaders.records import TextKind
 
 _NO_KIND = 255
+_HAVE_OBJECTS = frozenset((RDF_TYPE, *SUPERS))
+"""The predicates of special objects."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +180,7 @@ class BlockRecords:
             values.filter(mask_array(good)), statements.language_ids[rows],
             tuple(tag or "" for tag in tags),
         )  # fmt: skip
-        entities = nodes.filter(pc.match_substring_regex(nodes, "/entity/P[0-9]+$"))
+        entities = nodes.filter(mask_array(_match(nodes, "/entity/P", "/entity/P[0-9]+$")))
         properties = tuple(filter(is_wikibase_property, entities.to_pylist()))
         return (texts, by_prefix), properties
 
@@ -270,9 +273,8 @@ def _special(
     """Which statements `Structures` looks at, and which are about properties of Wikidata."""
     terms, is_text = statements.terms, statements.language_ids >= 0
 
-    def of_terms(mask: pa.BooleanArray) -> NDArray[np.bool_]:
+    def of_terms(of_term: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The statements with such a subject or an object that is no text."""
-        of_term: NDArray[np.bool_] = numpy_of(mask)
         if not of_term.any():
             return np.zeros(len(is_text), np.bool_)
         return np.asarray(
@@ -281,13 +283,25 @@ def _special(
 
     codes = [code for name, code in predicates.items() if name in SPECIAL]
     is_part = np.isin(statements.predicates, codes)
-    is_part |= of_terms(pc.or_(
-        pc.starts_with(terms, BLANK_START), pc.match_substring_regex(terms, SKOLEM)
-    ))  # fmt: skip
-    is_object = numpy_of(pc.is_in(terms, strings_array(SPECIAL_OBJECTS, pa.string())))
-    is_part |= is_object[statements.objects] & ~is_text
-    is_property = of_terms(pc.match_substring_regex(terms, WIKIDATA_PROPERTY)) & ~is_text & ~is_part
-    return is_part, is_property
+    is_part |= of_terms(numpy_of(pc.starts_with(terms, BLANK_START)))
+    is_part |= of_terms(_match(terms, "/.well-known/genid/", SKOLEM))
+    if not _HAVE_OBJECTS.isdisjoint(predicates):
+        is_object = numpy_of(pc.is_in(terms, strings_array(SPECIAL_OBJECTS, pa.string())))
+        is_part |= is_object[statements.objects] & ~is_text
+    is_property = of_terms(_match(terms, "wikidata.org/entity/P", WIKIDATA_PROPERTY))
+    return is_part, is_property & ~is_text & ~is_part
+
+
+def _match(terms: pa.StringArray, part: str, pattern: str) -> NDArray[np.bool_]:
+    """Which terms match a pattern; `part` is in all that do, and faster to look for."""
+    found: NDArray[np.bool_] = numpy_of(pc.match_substring(terms, part))
+    places = np.flatnonzero(found)
+    if len(places):
+        found = found.copy()
+        found[places] = numpy_of(
+            pc.match_substring_regex(terms.take(numbers_array(places)), pattern)
+        )
+    return found
 
 
 def _rows_of(statements: Statements, rows: NDArray[np.int64]) -> Iterator[Statement]:

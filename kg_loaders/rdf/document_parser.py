@@ -7,15 +7,23 @@ small file waits for is the start of this process.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import mmap
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
+from urllib.parse import urljoin
 
 import msgspec
 import pyoxigraph as ox
 
 from kg_loaders.rdf.bases import BaseWatch, has_dot_segments
+from kg_loaders.rdf.contexts import ContextError
+from kg_loaders.rdf.nesting import XML_TOKEN
 from kg_loaders.rdf.structures import BLANK_START, ON_PROPERTY, is_blank
+from kg_loaders.reading.languages import language_tag
 
 FRAME_ROWS = 1000
 FRAME_BYTES = 1 << 20
@@ -26,7 +34,17 @@ TOO_LONG = "a term longer than 16 MiB"
 Literal = tuple[str, str]
 Row = tuple[str | None, str, str | Literal | None]
 """Subject, predicate and object: an IRI, a blank node as `_:x`, a literal with its language; None
-for anything else."""
+for anything else. Without a predicate: a statement that is malformed, as `malformed` makes it."""
+LENIENT = ("rdf",)
+"""Formats whose parser would end at a malformed IRI or language: they are parsed without such
+checks, which are made here."""
+RECOVERING = ("ttl", "trig")
+"""Formats whose parser goes on behind the end of a malformed statement."""
+_BAD_TAG, MALFORMED_TAG = "x-badtag", " "
+"""What stands for a malformed language tag before a parser that takes none, and behind it."""
+MOST_FAULTS = 100
+"""Malformed statements one after the other, from which on a document is none."""
+REMOTE = "LoadDocumentCallback"
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -38,6 +56,8 @@ class Task(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     seconds: int = 0
     renew: bool = False
+    contexts: dict[str, str] = {}
+    context_bytes: int = 0
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -47,13 +67,19 @@ class Fault(msgspec.Struct, frozen=True):
     line: int
     n_line_ends: int
     base: str = ""  # one that pyoxigraph would resolve wrongly, where it is the reason
+    contexts: list[str] = []  # addresses of contexts that are not at hand, where they are it
+    is_of_context: bool = False  # whether a file with a context is to blame
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """Some rows; the last frame says so, perhaps with a fault."""
+    """Some rows; the last frame says so, perhaps with a fault.
+
+    `n_left_out`: the statements that JSON-LD leaves out for an IRI that is relative or malformed.
+    """
 
     rows: list[Row] = []
     last: bool = False
+    n_left_out: int = 0
     fault: Fault | None = None
 
 
@@ -72,14 +98,19 @@ class Stream:
         self._blocks, self._left = blocks, b""
         self.bases = BaseWatch("turtle")
         self.n_line_ends = 0
+        self.last_line = 1  # that is not blank, of those read
+        self.is_at_end = False
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes, at most `size`, b"" at the end."""
         if not self._left:
             self._left = next(self._blocks, b"")
+            self.is_at_end = not self._left
             self.bases.see(self._left)
         end = len(self._left) if size < 0 else size
         data, self._left = self._left[:end], self._left[end:]
+        if text := data.rstrip():
+            self.last_line = self.n_line_ends + text.count(b"\n") + 1
         self.n_line_ends += data.count(b"\n")
         return data
 
@@ -87,9 +118,11 @@ class Stream:
 def row_of(quad: ox.Quad) -> Row:
     """The row of a statement."""
     value = quad.object
-    is_text = type(value) is ox.Literal
-    tail = (value.value, value.language or "") if is_text else _name_of(value)
-    return _name_of(quad.subject), quad.predicate.value, tail
+    if isinstance(value, ox.Literal):
+        language = value.language or ""
+        tail = value.value, MALFORMED_TAG if language == _BAD_TAG else language
+        return _name_of(quad.subject), quad.predicate.value, tail
+    return _name_of(quad.subject), quad.predicate.value, _name_of(value)
 
 
 def _name_of(term: object) -> str | None:
@@ -101,25 +134,90 @@ def _name_of(term: object) -> str | None:
 def oxigraph_rows(stream: Stream, format: str, base_iri: str | None) -> Iterator[Row]:
     """The rows of a document that pyoxigraph reads; `format` is a file extension."""
     known = ox.RdfFormat.from_extension(format)
-    parser = ox.parse(stream, known, base_iri=base_iri)  # type: ignore[arg-type]
-    is_turtle = format in ("ttl", "trig")
-    for quad in parser:
-        if is_turtle and stream.bases.found and has_dot_segments(parser.base_iri or ""):
+    is_lenient = format in LENIENT
+    parser = ox.parse(stream, known, base_iri=base_iri, lenient=is_lenient)  # type: ignore[arg-type]
+    n_faults = 0  # since the last statement
+    while True:
+        try:
+            quad = next(parser, None)
+        except SyntaxError as error:
+            n_faults += 1
+            is_last = stream.is_at_end and (error.lineno or 0) >= stream.last_line
+            if format not in RECOVERING or not error.lineno or is_last or n_faults > MOST_FAULTS:
+                raise  # a document that is cut ends in half a statement, which the parser gives
+            yield malformed(str(error), error.lineno)
+            continue
+        if quad is None:
+            return
+        n_faults = 0
+        if format in RECOVERING and stream.bases.found and has_dot_segments(parser.base_iri or ""):
             raise BaseSeenError(parser.base_iri)
-        yield row_of(quad)
+        reason = _fault_of_iris(quad) if is_lenient else ""
+        yield malformed(reason, stream.n_line_ends + 1) if reason else row_of(quad)
+
+
+def malformed(reason: str, line: int) -> Row:
+    """The row of a statement that is malformed, at this line or before it."""
+    return str(line), "", (reason, "")
+
+
+def _fault_of_iris(quad: ox.Quad) -> str:
+    """Why an IRI of a statement is none, or ""."""
+    for term in (quad.subject, quad.predicate, quad.object):
+        if type(term) is ox.NamedNode:
+            try:
+                ox.NamedNode(term.value)
+            except ValueError as error:
+                return str(error)
+    return ""
 
 
 def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]:
     """The rows of a document that rdflib reads, n3 or trix."""
     import rdflib
 
-    graph = rdflib.Graph() if format == "n3" else rdflib.Dataset(default_union=True)
+    if format == "n3":
+        graph = rdflib.Graph()
+    else:
+        graph, data = rdflib.Dataset(default_union=True), _with_tags(data)
+    rdflib.NORMALIZE_LITERALS = False  # "01" is not "1"
     graph.parse(data=data, format=format, publicID=base_iri)
-    return rows_of_graph(graph)
+    for subject, name, tail in rows_of_graph(graph):
+        head, predicate = _absolute(subject, base_iri), _absolute(name, base_iri) or name
+        if isinstance(tail, tuple):
+            language = MALFORMED_TAG if tail[1] == _BAD_TAG else tail[1]
+            yield head, predicate, (tail[0], language)
+        else:
+            yield head, predicate, _absolute(tail, base_iri)
+
+
+_TAGGED = re.compile(rb"""(\bxml:lang\s*=\s*)(?:"([^"]*)"|'([^']*)')""")
+
+
+def _with_tags(data: bytes) -> bytes:
+    """The XML with language tags that rdflib takes: it would end at another."""
+
+    def tagged(match: re.Match[bytes]) -> bytes:
+        tag = language_tag((match[2] or match[3] or b"").decode("utf-8", "replace"))
+        return match[1] + b'"' + (_BAD_TAG if tag is None else tag).encode() + b'"'
+
+    return XML_TOKEN.sub(
+        lambda token: _TAGGED.sub(tagged, token[0]) if token[2] else token[0], data
+    )
+
+
+def _absolute(term: str | None, base_iri: str | None) -> str | None:
+    """The IRI that a relative one is; TriX gives these as they are."""
+    if term is None or base_iri is None or is_blank(term) or _SCHEME.match(term):
+        return term
+    return urljoin(base_iri, term)
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def rows_of_graph(graph: Any) -> Iterator[Row]:
-    """The rows of an rdflib graph."""
+    """The rows of an rdflib graph; of a dataset those of all its graphs, one after the other."""
     from rdflib import BNode, URIRef
     from rdflib import Literal as RdflibLiteral
 
@@ -128,7 +226,8 @@ def rows_of_graph(graph: Any) -> Iterator[Row]:
             return str(term)
         return f"{BLANK_START}{term}" if isinstance(term, BNode) else None
 
-    for subject, predicate, value in graph.triples((None, None, None)):
+    statements = graph.quads() if hasattr(graph, "quads") else graph.triples((None, None, None))
+    for subject, predicate, value, *_ in statements:
         if isinstance(value, RdflibLiteral):
             yield name_of(subject), str(predicate), (str(value), (value.language or "").lower())
         else:
@@ -151,29 +250,96 @@ def main() -> None:
     task = msgspec.json.decode(sys.argv[-1], type=Task)
     renew = _limit(task)
     blocks = iter(lambda: sys.stdin.buffer.read(1 << 18), b"")
-    stream, fault = Stream(blocks), None
+    stream, fault, n_left_out = Stream(blocks), None, 0
     try:
         if task.format in ("n3", "trix"):
             rows = rdflib_rows(b"".join(blocks), task.format, task.base_iri)
         else:
+            if task.format == "jsonld":
+                stream = Stream(_json_blocks(task))
             rows = oxigraph_rows(stream, task.format, task.base_iri)
-        _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
+        n = _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
+        if task.format == "jsonld" and not task.predicates:
+            n_left_out = _n_in_all(task) - n
     except (TermTooLongError, BaseSeenError, MemoryError, SyntaxError) as error:
         fault = fault_of(error, stream)
+        if task.format == "jsonld" and REMOTE in fault.message:
+            fault = Fault(fault.message, 0, 0, contexts=_missing_contexts(task))
+    except ContextError as error:
+        fault = Fault(str(error), 0, 0, is_of_context=True)
     except ImportError:  # a library of ours is missing: no fault of the document
         raise
     except Exception as error:
         if task.format not in ("n3", "trix"):  # rdflib's parsers declare none, and raise any
             raise
         fault = Fault(f"{type(error).__name__} {error}"[:10_000], 0, 0)
-    _write(Frame(last=True, fault=fault), sys.stdout.buffer)
+    _write(Frame(last=True, fault=fault, n_left_out=n_left_out), sys.stdout.buffer)
+
+
+_LANGUAGE = re.compile(rb'("@language"\s*:\s*)"((?:[^"\\]|\\.)*)"')
+
+
+def _json_blocks(task: Task) -> Iterator[bytes]:
+    """The document with the contexts that are at hand, and with tags that its parser takes."""
+    sys.stdin.seek(0)
+    if task.contexts:
+        yield _with_tags_of_json(_with_contexts(sys.stdin.buffer.read(), task))
+        return
+    with contextlib.suppress(ValueError), mmap.mmap(0, 0, access=mmap.ACCESS_READ) as data:
+        if any(_tag_of_json(match) != match[0] for match in _LANGUAGE.finditer(data)):
+            yield _with_tags_of_json(data[:])
+            return
+    yield from iter(lambda: sys.stdin.buffer.read(1 << 18), b"")
+
+
+def _with_tags_of_json(data: bytes) -> bytes:
+    return _LANGUAGE.sub(_tag_of_json, data)
+
+
+def _tag_of_json(match: re.Match[bytes]) -> bytes:
+    """The setting of a language, normal; the parser would drop what has a malformed one."""
+    written = match[2].decode("utf-8", "replace")
+    tag = language_tag(written)
+    if tag == written.lower():
+        return match[0]
+    return match[1] + b'"' + (_BAD_TAG if tag is None else tag).encode() + b'"'
+
+
+def _n_in_all(task: Task) -> int:
+    """The statements of a document with those that have no absolute IRI."""
+    stream: Any = Stream(_json_blocks(task))
+    format, n = ox.RdfFormat.JSON_LD, 0
+    for _ in ox.parse(stream, format, base_iri=task.base_iri, lenient=True):
+        n += 1
+    return n
+
+
+def _with_contexts(data: bytes, task: Task) -> bytes:
+    """The document with contexts in the place of their addresses; what is no JSON stays."""
+    from kg_loaders.rdf.contexts import Contexts
+
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return data  # the parser names the place
+    Contexts(task.contexts, task.context_bytes).put_into(document)
+    return json.dumps(document).encode()
+
+
+def _missing_contexts(task: Task) -> list[str]:
+    """The addresses that a document names and no file is at hand for."""
+    from kg_loaders.rdf.contexts import addresses
+
+    sys.stdin.seek(0)
+    data = sys.stdin.buffer.read()
+    return addresses(json.loads(_with_contexts(data, task) if task.contexts else data))
 
 
 def new_predicates(rows: Iterable[Row]) -> Iterator[Row]:
     """A row of each predicate, and of each property that an OWL restriction is on."""
     known: dict[str, None] = {}
     for subject, predicate, value in rows:
-        names = [predicate]
+        names = [predicate] if predicate else []
         if predicate == ON_PROPERTY and isinstance(value, str) and subject and is_blank(subject):
             names += [] if is_blank(value) else [value]  # of an OWL restriction
         for name in names:
@@ -182,10 +348,10 @@ def new_predicates(rows: Iterable[Row]) -> Iterator[Row]:
                 yield None, name, None
 
 
-def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> None:
-    """Write every row before a fault, and then raise it."""
+def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> int:
+    """Write every row before a fault, and then raise it; returns how many rows there were."""
     batch: list[Row] = []
-    n_bytes = 0
+    n_bytes = n_rows = 0
     try:
         for row in rows:
             tail = row[2]
@@ -194,13 +360,15 @@ def _send(rows: Iterable[Row], sink: BinaryIO, renew: Callable[[], None]) -> Non
                 raise TermTooLongError
             batch.append(row)
             n_bytes += size
-            if len(batch) == FRAME_ROWS or n_bytes > FRAME_BYTES:
+            n_rows += 1
+            if len(batch) == FRAME_ROWS or n_bytes > FRAME_BYTES or not row[1]:
                 _write(Frame(batch), sink)
                 batch, n_bytes = [], 0
                 renew()
     finally:
         if batch:
             _write(Frame(batch), sink)
+    return n_rows
 
 
 def _write(frame: Frame, sink: BinaryIO) -> None:

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -26,9 +26,9 @@ from msgspec.json import encode
 
 from kg_loaders.errors import InternalError, SourceError
 from kg_loaders.rdf import document_parser
-from kg_loaders.rdf.bases import BaseWatch, require_no_dot_segments
+from kg_loaders.rdf.bases import BaseWatch, dotted_base_of_xml, require_no_dot_segments
 from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
-from kg_loaders.rdf.nesting import check_json, check_n3, check_xml
+from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
 from kg_loaders.reading import isolated
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import BOM
@@ -47,15 +47,18 @@ _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "annot allocate")
 class Document:
     """A document under way: what to parse, and, at the end, why it ended early.
 
-    `damage` is that of the compressed data, `fault` the parser's.
+    `damage` is that of the compressed data, `fault` the parser's; `n_left_out` are the statements
+    of JSON-LD that have no absolute IRI.
     """
 
     path: Path
     budget: ReaderBudget
     format: str
-    base_iri: str | None
+    base_iri: str | None = None
+    contexts: Mapping[str, Path] = field(default_factory=dict)
     damage: str = ""
     fault: Fault | None = None
+    n_left_out: int = 0
 
     def rows(self, *, predicates: bool = False) -> Iterator[Row]:
         """Every row, before the fault if there is one; with `predicates` one row of each predicate.
@@ -111,9 +114,18 @@ class Document:
     def _look_through(self, spool: IO[bytes]) -> None:
         if not spool.tell():
             return
-        check = {"jsonld": check_json, "n3": check_n3}.get(self.format, check_xml)
-        with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            check(str(self.path), data, self.budget)
+        with mmap.mmap(spool.fileno(), 0) as data:
+            if self.format == "jsonld":
+                check_json(str(self.path), data, self.budget)
+            elif self.format == "n3":
+                check_n3(str(self.path), data, self.budget)
+            else:
+                entities = check_xml(str(self.path), data, self.budget)
+                base = dotted_base_of_xml(data, entities) if entities else ""
+                require_no_dot_segments(self.path, base, "the base")
+                quote_doubly(data)
+        for file in self.contexts.values():
+            check_json(str(file), file.read_bytes(), self.budget)
 
     # ---- the parser ------------------------------------------------------------------------------
     def _parse_here(self, data: bytes) -> Iterator[Row]:
@@ -129,12 +141,16 @@ class Document:
             if row is None:
                 break
             yield row
-        self._require_base()
+        self._require_sound()
 
     def _parse(self, predicates: bool, source: IO[bytes] | Iterable[bytes]) -> Iterator[Row]:
         is_streamed = self.format in STREAMED
         limits = (self.budget.memory_bytes, self.budget.seconds)
-        task = Task(self.format, self.base_iri, predicates, *limits, renew=is_streamed)
+        contexts = {address: str(file) for address, file in self.contexts.items()}
+        task = Task(
+            self.format, self.base_iri, predicates, *limits, renew=is_streamed, contexts=contexts,
+            context_bytes=self.budget.document_bytes,
+        )  # fmt: skip
         with tempfile.TemporaryFile() as errors, _started(task, source, errors) as process:
             feeder = _Feeder(process, source) if is_streamed else None
             frame = Frame()
@@ -146,12 +162,23 @@ class Document:
             if not frame.last:
                 errors.seek(0)
                 raise self._end_of_parser(code, errors.read().decode(errors="replace"))
-            self.fault = frame.fault
-        self._require_base()
+            self.fault, self.n_left_out = frame.fault, frame.n_left_out
+        self._require_sound()
 
-    def _require_base(self) -> None:
-        if self.fault is not None:
-            require_no_dot_segments(self.path, self.fault.base, "the base")
+    def _require_sound(self) -> None:
+        """Raise `SourceError` for a fault that is not the document's."""
+        if self.fault is None:
+            return
+        require_no_dot_segments(self.path, self.fault.base, "the base")
+        if self.fault.is_of_context:
+            raise SourceError(f"{self.path}: {self.fault.message}")
+        if self.fault.contexts:
+            named = ", ".join(self.fault.contexts)
+            raise SourceError(
+                f"{self.path}: its terms are defined at {named}, and nothing is fetched; save what "
+                f"is there to a file and name it: --context {self.fault.contexts[0]}=FILE, or in "
+                "Python contexts={address: file}"
+            )
 
     def _end_of_parser(self, code: int, errors: str) -> SourceError | InternalError:
         """The error for a parser that was stopped or crashed; `errors` is what it wrote."""

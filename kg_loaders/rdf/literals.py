@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kg_loaders.damage import DamageReport
-from kg_loaders.rdf.reader import read_statements
+from kg_loaders.rdf.names import text_predicates
+from kg_loaders.rdf.reader import Contexts, Names, read_statements
 from kg_loaders.rdf.records import (
     TEXT_PREDICATES,
     LiteralTerm,
     Shortener,
     language_fits,
 )
-from kg_loaders.rdf.structures import is_blank
+from kg_loaders.rdf.structures import MARKS, is_blank
 from kg_loaders.reading.lines import MAX_LINE_BYTES
 from kg_loaders.records import TextKind, Triple
 
@@ -29,8 +30,10 @@ def read_literals(
     format: str | None = None,
     prefixes: Mapping[str, str] | None = None,
     texts: Mapping[str, TextKind] = TEXT_PREDICATES,
+    names: Names = (),
     languages: Sequence[str] | None = None,
     base_iri: str | None = None,
+    contexts: Contexts = (),
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Triple]:
     """The literals of an RDF file that `kg_loaders.rdf.reader.read` counts and passes over.
@@ -48,10 +51,12 @@ def read_literals(
     """
     shortener = Shortener(prefixes or {})
     statements = read_statements(
-        path, report, format=format, base_iri=base_iri, max_line_bytes=max_line_bytes
-    )
+        path, report, format=format, base_iri=base_iri, contexts=contexts,
+        max_line_bytes=max_line_bytes,
+    )  # fmt: skip
+    predicates = {**text_predicates(names, texts), **MARKS}
     for subject, predicate, value in statements:
-        if not isinstance(value, LiteralTerm) or predicate in texts:
+        if not isinstance(value, LiteralTerm) or predicate in predicates:
             continue
         if subject is None or is_blank(subject):
             report.skip("literal of a blank node")

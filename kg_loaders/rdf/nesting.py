@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
 BLOCK = 1 << 18
 Data = bytes | mmap.mmap
@@ -23,7 +23,16 @@ Data = bytes | mmap.mmap
 _SINGLE_BYTE = re.compile(rb"utf-?8|(us-)?ascii|iso-8859-\d+|latin-?1|windows-125\d", re.I)
 _ENCODING = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']")
 _ENTITY = re.compile(rb"<!\s*ENTITY", re.I)
-_XML = re.compile(
+_CHARACTERS = rb"(?:[^%s<&%%]|&#(?:x[0-9A-Fa-f]{1,6}|[0-9]{1,7});)*"
+_FLAT_ENTITY = re.compile(
+    rb"<!ENTITY\s+([A-Za-z_][A-Za-z0-9_.-]*)\s+"
+    rb"(?:\"(" + _CHARACTERS % b'"' + rb")\"|'(" + _CHARACTERS % b"'" + rb")')\s*>"
+)
+_REFERENCE = re.compile(rb"&([A-Za-z_][A-Za-z0-9_.-]*);")
+_CHARACTER = re.compile(rb"&#(?:x([0-9A-Fa-f]+)|([0-9]+));")
+_MARKUP = frozenset(b"&%<")
+"""Characters that a reference to them would put into an entity's text as markup."""
+XML_TOKEN = re.compile(
     rb"<!--[\s\S]*?(?:-->|\Z)|<!\[CDATA\[[\s\S]*?(?:\]\]>|\Z)|<\?[\s\S]*?(?:\?>|\Z)|<!"
     rb"|(</)|(<(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+')*+>)"
 )
@@ -46,15 +55,68 @@ def check_json(place: str, data: Data, budget: ReaderBudget) -> None:
     budget.check(place, json_shape(data)._asdict())
 
 
-def check_xml(place: str, data: Data, budget: ReaderBudget) -> None:
-    """Raise `BudgetError` for XML with entities or too many levels, `SourceError` for its encoding.
+def check_xml(place: str, data: Data, budget: ReaderBudget) -> dict[bytes, bytes]:
+    """Return the entities of XML; raise `BudgetError` where they nest, or anything grows too large.
 
-    The scan reads the bytes as ASCII; an encoding that could hide a declaration from it is refused.
+    Raises `SourceError` for the encoding: the scan reads the bytes as ASCII, and an encoding that
+    could hide a declaration from it is refused.
     """
     if fault := xml_encoding_fault(data):
         raise SourceError(f"{place}: {fault}; convert it to UTF-8 first")
-    budget.check(place, {"entities": n_entities(data)})
+    entities, n_other = flat_entities(data)
+    budget.check(place, {"entities": n_other})
+    n_bytes = len(data) + sum(
+        len(entities.get(reference[1], b"")) for reference in _REFERENCE.finditer(data)
+    ) if entities else 0  # fmt: skip
+    budget.check(place, {"document_bytes": n_bytes})
+    if n_bytes > max(FREE_BYTES, budget.expansion * len(data)):
+        what = f"its entities unfold it to {n_bytes} bytes, from {len(data)}"
+        raise budget.error(place, "expansion", what)
     budget.check(place, {"depth": xml_depth(data)})
+    return entities
+
+
+def flat_entities(data: Data) -> tuple[dict[bytes, bytes], int]:
+    """Return the entities that are plain text, longest value first, and how many others there are.
+
+    Others are made of entities, hold markup, lie in other files, or are parameters of a DTD: these
+    may grow without bound, or read files.
+
+    >>> flat_entities(b"<!ENTITY a 'http://a.example/'><!ENTITY b '&a;&a;'>")
+    ({b'a': b'http://a.example/'}, 1)
+    """
+    entities: dict[bytes, bytes] = {}
+    n_other = 0
+    for declared in _ENTITY.finditer(data):
+        flat = _FLAT_ENTITY.match(data, declared.start())
+        if flat is None or _holds_markup(value := flat[2] or flat[3] or b""):
+            n_other += 1
+        elif len(value) >= len(entities.get(flat[1], b"")):
+            entities[flat[1]] = value
+    return entities, n_other
+
+
+def quote_doubly(data: mmap.mmap) -> None:
+    """Put double quotes around the values of entities that stand in single ones.
+
+    That is the same XML, and pyoxigraph takes double quotes alone.
+    """
+    for declared in _ENTITY.finditer(data):
+        flat = _FLAT_ENTITY.match(data, declared.start())
+        if flat is not None and flat[3] is not None and b'"' not in flat[3]:
+            data[flat.start(3) - 1] = data[flat.end(3)] = ord('"')
+
+
+def _holds_markup(value: bytes) -> bool:
+    codes = (
+        int(match[1], 16) if match[1] else int(match[2]) for match in _CHARACTER.finditer(value)
+    )
+    return any(code in _MARKUP for code in codes)
+
+
+def expanded(text: bytes, entities: Mapping[bytes, bytes]) -> bytes:
+    """Return a text of XML with the entities in their places."""
+    return _REFERENCE.sub(lambda match: entities.get(match[1], match[0]), text)
 
 
 def check_n3(place: str, data: Data, budget: ReaderBudget) -> None:
@@ -87,18 +149,13 @@ def xml_depth(data: Data) -> int:
     """The most elements that are open at once."""
 
     def steps() -> Iterator[int]:
-        for token in _XML.finditer(data):
+        for token in XML_TOKEN.finditer(data):
             if token[1]:
                 yield -1
             elif token[2] and not token[2].endswith(b"/>"):
                 yield 1
 
     return max(accumulate(steps()), default=0)
-
-
-def n_entities(data: Data) -> int:
-    """How many entities an XML document declares, wherever it does."""
-    return sum(1 for _ in _ENTITY.finditer(data))
 
 
 def xml_encoding_fault(data: Data) -> str:

@@ -22,12 +22,13 @@ import pyoxigraph as ox
 
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.rdf.bases import require_no_dot_segments
+from kg_loaders.rdf.bases import DEFAULT_BASE, require_base, require_no_dot_segments
 from kg_loaders.rdf.block_records import BlockRecords, FoundRecords, statements_of
-from kg_loaders.rdf.document_parser import TOO_LONG, Fault, Row, row_of
+from kg_loaders.rdf.contexts import contexts_of
+from kg_loaders.rdf.document_parser import RECOVERING, TOO_LONG, Fault, Row, row_of
 from kg_loaders.rdf.documents import Document
 from kg_loaders.rdf.line_blocks import LineSplitter
-from kg_loaders.rdf.names import TEXT_PREDICATES
+from kg_loaders.rdf.names import TEXT_PREDICATES, text_predicates
 from kg_loaders.rdf.records import Types, to_records
 from kg_loaders.rdf.structures import ON_PROPERTY, LiteralTerm, Statement
 from kg_loaders.reading.blocks import Block
@@ -55,6 +56,8 @@ DOCUMENT_FORMATS = {  # and the names by which their parser knows them
 }  # fmt: skip
 SUFFIXES = (*LINE_FORMATS, *DOCUMENT_FORMATS)
 
+Names = Mapping[str, str | TextKind | None] | Iterable[str]
+Contexts = Mapping[str, str | Path] | Iterable[str]
 Line = tuple[int, int, bytes]
 """Its number, the offset of its first byte, and its bytes."""
 CHUNK_LINES = 1024
@@ -63,6 +66,9 @@ CHUNK_STATEMENTS = 50_000
 EXCERPT = 4096
 LOST = "; the rest of the file was not read"
 NOTHING = "; nothing of the file was read"
+STATEMENT_LOST = "; what follows up to the next full stop was not read"
+LEFT_OUT = "relative or malformed IRI, which JSON-LD leaves out"
+BEFORE = " (at this line or before)"
 
 
 def read(
@@ -72,10 +78,12 @@ def read(
     format: str | None = None,
     prefixes: Mapping[str, str] | None = None,
     texts: Mapping[str, TextKind] = TEXT_PREDICATES,
+    names: Names = (),
     types: Types = "triple",
     languages: Sequence[str] | None = None,
     relation_prefixes: Sequence[str] | None = None,
     base_iri: str | None = None,
+    contexts: Contexts = (),
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
     """Read an RDF file, plain or compressed; see the module for what becomes what.
@@ -89,30 +97,36 @@ def read(
         prefixes: starts of IRIs and what stands in their place, the longest first, as in
             `{"http://www.wikidata.org/entity/": ""}`; default: IRIs in full.
         texts: the predicates whose literals are texts.
+        names: further ones, `{IRI: "label" | "alias" | "description"}` or texts `IRI=label`; "none"
+            takes one of `texts` out.
         types: whether an rdf:type statement is a triple, a `TYPE` text, or both.
         languages: keep texts of these languages (`en` takes `en-gb` too) and those without one.
         relation_prefixes: IRIs that start so are relations; the file is then read once.
-        base_iri: what relative IRIs are relative to; without it they are malformed. As a base
-            in the file it may not have the segments `.` or `..` (`kg_loaders.rdf.bases`).
+        base_iri: what relative IRIs are relative to where the file names no base; by default
+            `kg_loaders.rdf.bases.DEFAULT_BASE`, so that the same bytes are the same graph wherever
+            they lie. As a base in the file it may not have the segments `.` or `..`.
+        contexts: of JSON-LD, the files of contexts that lie elsewhere, `{address: file}` or texts
+            `URL=FILE`; "", or a text `FILE`, is the file of all others. Nothing is fetched.
         max_line_bytes: limit of a line of N-Triples or N-Quads.
     """
     path = Path(path)
     name = format or format_of(path)
     statements = read_statements(
-        path, report, format=name, base_iri=base_iri, max_line_bytes=max_line_bytes
-    )
+        path, report, format=name, base_iri=base_iri, contexts=contexts,
+        max_line_bytes=max_line_bytes,
+    )  # fmt: skip
     predicates: Iterable[str] = ()
     if relation_prefixes is None and name in LINE_FORMATS:
         predicates = _predicates_of_lines(path, report.budget, max_line_bytes)
     elif relation_prefixes is None:
-        document = Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri)
+        document = _document(path, report, name, base_iri, contexts)
         predicates = (row[1] for row in document.rows(predicates=True))
     yield from to_records(
         predicates,
         statements,
         report,
         prefixes=prefixes,
-        texts=texts,
+        texts=text_predicates(names, texts),
         types=types,
         languages=languages,
         relation_prefixes=relation_prefixes,
@@ -125,19 +139,34 @@ def read_statements(
     *,
     format: str | None = None,
     base_iri: str | None = None,
+    contexts: Contexts = (),
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Statement]:
     """Every statement of an RDF file, in the file's order and counted; options as of `read`."""
     path = Path(path)
     name = format or format_of(path)
-    require_no_dot_segments(path, base_iri or "", "the option base_iri")
+    _require_options(path, base_iri)
     if name not in SUFFIXES:
         raise SourceError(f"{path}: no RDF format {name!r}; known: {', '.join(SUFFIXES)}")
     report.units = "lines" if name in LINE_FORMATS else "statements"
     if name in LINE_FORMATS:
         lines = read_lines(path, report, max_line_bytes=max_line_bytes)
         return _read_lines(path, report, LINE_FORMATS[name], lines)
-    return _read_document(Document(path, report.budget, DOCUMENT_FORMATS[name], base_iri), report)
+    document = _document(path, report, name, base_iri, contexts)
+    return _read_document(document, report, notes_base=base_iri is None)
+
+
+def _require_options(path: Path, base_iri: str | None) -> None:
+    if base_iri is not None:
+        require_no_dot_segments(path, require_base(base_iri), "the option base_iri")
+
+
+def _document(
+    path: Path, report: DamageReport, name: str, base_iri: str | None, contexts: Contexts
+) -> Document:
+    return Document(
+        path, report.budget, DOCUMENT_FORMATS[name], base_iri or DEFAULT_BASE, contexts_of(contexts)
+    )
 
 
 def read_in_blocks(
@@ -145,7 +174,10 @@ def read_in_blocks(
     report: DamageReport,
     *,
     format: str | None = None,
+    texts: Mapping[str, TextKind] = TEXT_PREDICATES,
+    names: Names = (),
     base_iri: str | None = None,
+    contexts: Contexts = (),
     max_line_bytes: int = MAX_LINE_BYTES,
     workers: Workers | None = None,
     **options: Any,
@@ -156,16 +188,19 @@ def read_in_blocks(
     """
     path = Path(path)
     name = format or format_of(path)
+    options["texts"] = text_predicates(names, texts)
     records = BlockRecords(report, **options)
     if name not in LINE_FORMATS:
         if workers is not None:
             workers.leave_out(path, report)
-        statements = read_statements(path, report, format=name, base_iri=base_iri)
+        statements = read_statements(
+            path, report, format=name, base_iri=base_iri, contexts=contexts
+        )
         while rows := list(islice(statements, CHUNK_STATEMENTS)):
             yield from records.take(records.found(statements_of(rows, report)))
         yield from records.rest()
         return
-    require_no_dot_segments(path, base_iri or "", "the option base_iri")
+    _require_options(path, base_iri)
     report.units = "lines"
     reader = partial(_read_span, name=name, max_line_bytes=max_line_bytes, **options)
     for found in (workers or Workers()).read(reader, path, report):
@@ -253,11 +288,12 @@ def _parse_chunk(
             quads, reason = _parse(line, format)
         if not reason and not quads:
             report.n_comment += 1
-        elif reason or len(quads) > 1:
+        elif reason or (len(quads) > 1 and b"\r" not in line):
             reason = reason or "more than one statement in a line"
             report.reject(str(path), line_no, offset, reason, line)
-        else:
-            yield _statement(row_of(quads[0]))
+        else:  # several, where lines end at CR as the format says they may
+            report.n_further += len(quads) - 1
+            yield from map(_statement, map(row_of, quads))
 
 
 def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
@@ -322,10 +358,25 @@ def _without_data(message: str) -> str:
 
 
 # ---- documents -----------------------------------------------------------------------------------
-def _read_document(document: Document, report: DamageReport) -> Iterator[Statement]:
+def _read_document(
+    document: Document, report: DamageReport, *, notes_base: bool
+) -> Iterator[Statement]:
+    faults = _DocumentFaults(document, report)
     for row in document.rows():
         report.n_lines += 1
+        if not row[1]:
+            faults.take(row)
+            continue
+        if notes_base and _is_relative(row):
+            notes_base = False
+            report.notes.append(
+                f"relative IRIs of {document.path} are relative to {DEFAULT_BASE}; give the file's "
+                "own base with --base IRI (in Python base_iri)"
+            )
         yield _statement(row)
+    if document.n_left_out:
+        report.n_lines += document.n_left_out
+        report.skip(LEFT_OUT, document.n_left_out)
     fault, by_rdflib = document.fault, document.format in ("n3", "trix")
     if not (fault or document.damage):
         return
@@ -335,9 +386,11 @@ def _read_document(document: Document, report: DamageReport) -> Iterator[Stateme
     reason = document.damage or _reason_of(fault, by_rdflib)
     line_no = line_no or (1 if by_rdflib else fault.n_line_ends + 1 if fault else 1)
     report.n_lines += 1
-    offset, start = _locate(document, line_no)
-    reason += NOTHING if by_rdflib else LOST
-    report.reject(str(document.path), line_no, offset, reason, start)
+    faults.reject(line_no, reason + (NOTHING if by_rdflib else LOST))
+
+
+def _is_relative(row: Row) -> bool:
+    return any(isinstance(term, str) and term.startswith(DEFAULT_BASE) for term in row)
 
 
 def _reason_of(fault: Fault | None, by_rdflib: bool) -> str:
@@ -345,21 +398,47 @@ def _reason_of(fault: Fault | None, by_rdflib: bool) -> str:
         return ""
     if by_rdflib:
         return " ".join(fault.message.split())[:200]
-    return _without_data(fault.message) + ("" if fault.line else " (at this line or before)")
+    return _without_data(fault.message) + ("" if fault.line else BEFORE)
 
 
-def _locate(document: Document, line_no: int) -> tuple[int, bytes]:
-    """Offset of a line and its start, b"" behind the end of what can be read."""
-    n_left, offset, start = line_no - 1, 0, b""
+class _DocumentFaults:
+    """Rejects malformed statements of a document with their lines, which are met in order."""
+
+    def __init__(self, document: Document, report: DamageReport) -> None:
+        self._document, self._report = document, report
+        self._lines: Iterator[tuple[int, bytes]] = iter(())
+        self._number, self._line = 0, (0, b"")
+
+    def take(self, row: Row) -> None:
+        """Reject a malformed statement."""
+        line, _, value = row
+        reason = _without_data(value[0] if isinstance(value, tuple) else "")
+        if self._document.format in RECOVERING:
+            self.reject(int(line or 1), reason + STATEMENT_LOST)
+        else:
+            self.reject(int(line or 1), reason + BEFORE)
+
+    def reject(self, line_no: int, reason: str) -> None:
+        """Reject what stands at a line."""
+        if line_no < self._number or not self._number:
+            self._lines, self._number = _lines_of(self._document), 0
+        while self._number < line_no:
+            self._line = next(self._lines, (self._line[0] + len(self._line[1]), b""))
+            self._number += 1
+        offset, line = self._line
+        start = line.split(b"\n", 1)[0][:EXCERPT]
+        self._report.reject(str(self._document.path), line_no, offset, reason, start)
+
+
+def _lines_of(document: Document) -> Iterator[tuple[int, bytes]]:
+    """The offset of each line, and the line; of a long one its start."""
+    offset, start, n_bytes = 0, b"", 0
     for block in document.blocks():
-        n_ends = block.count(b"\n")
-        if n_left > n_ends or (n_left == n_ends and block.endswith(b"\n")):
-            n_left -= n_ends
-            offset += len(block)
-            continue
-        at = 0
-        for _ in range(n_left):
-            at = block.index(b"\n", at) + 1
-        offset, start = offset + at, block[at:]
-        break
-    return offset, start.split(b"\n", 1)[0][:EXCERPT]
+        *ended, rest = block.split(b"\n")
+        for line in ended:
+            n_bytes += len(line) + 1
+            yield offset, (start + line)[:EXCERPT] + b"\n"
+            offset, start, n_bytes = offset + n_bytes, b"", 0
+        start, n_bytes = (start + rest)[:EXCERPT], n_bytes + len(rest)
+    if n_bytes:
+        yield offset, start

@@ -37,7 +37,7 @@ BLANK_START = "_:"
 
 _FILLER, _MEMBERS = f"{OWL}someValuesFrom", f"{OWL}intersectionOf"
 _FIRST, _REST = f"{RDF}first", f"{RDF}rest"
-_SUPER = (f"{RDFS}subClassOf", f"{OWL}equivalentClass")
+SUPERS = (f"{RDFS}subClassOf", f"{OWL}equivalentClass")
 _FORM = f"{SKOS_XL}literalForm"
 _XL = tuple(f"{SKOS_XL}{kind}Label" for kind in ("pref", "alt", "hidden"))
 _OBSOLETE = f"{OBO_IN_OWL}is_obsolete"
@@ -126,7 +126,7 @@ class Structures:
         elif predicate in _XL:
             self._labels.append((subject, predicate, value))
         elif is_blank(value):
-            if predicate in _SUPER:
+            if predicate in SUPERS:
                 self._supers.append((subject, value))
             else:
                 self._report.skip(BLANK)
@@ -170,7 +170,7 @@ class Structures:
             yield mark_of(subject, str(value))
             if not self._keeps_types:
                 return
-        elif predicate in _SUPER and value in _OBSOLETE_CLASSES:
+        elif predicate in SUPERS and value in _OBSOLETE_CLASSES:
             yield mark_of(subject)
         else:
             yield statement

@@ -30,12 +30,14 @@ class ReaderBudget:
         document_bytes: size, unpacked, of a file that can only be read as a whole: RDF/XML,
             JSON-LD, N3, TriX, a JSON file of one value, an archive of probing files. Formats of
             lines and Turtle are streamed and have no such limit.
-        expansion: unpacked bytes for each byte of a compressed file, beyond the first 64 MiB
-            (`FREE_BYTES`). Text packs to a tenth, repetitive text to a fiftieth; gzip cannot go
-            beyond 1,032, Zstandard and bzip2 can.
+        expansion: unpacked bytes for each byte of a compressed file, or of XML with entities,
+            beyond the first 64 MiB (`FREE_BYTES`). Text packs to a tenth, repetitive text to a
+            fiftieth; gzip cannot go beyond 1,032, Zstandard and bzip2 can.
         depth: levels of nesting: JSON arrays and objects, XML elements, N3 brackets, quoted
             triples.
-        entities: `<!ENTITY` declarations in XML; entities made of entities grow without bound.
+        entities: `<!ENTITY` declarations in XML that are not plain text: entities made of entities
+            grow without bound, those in other files read them. Plain ones have no limit of their
+            own.
         rows: values in the outer two levels of a JSON document.
         memory_bytes: address space of the process that parses a document.
         seconds: processor time of that process; of Turtle and TriG, which may be of any length,
@@ -113,6 +115,6 @@ _WHAT = {
     "document_bytes": "{} bytes or more, to be read as a whole",
     "expansion": "it unfolds to more than {} times its size",
     "depth": "nested {} levels deep or more",
-    "entities": "{} entity declarations (<!ENTITY)",
+    "entities": "{} entities (<!ENTITY) made of others, of markup or in other files",
     "rows": "{} values or more",
 }

@@ -15,6 +15,16 @@ _CODES = {"zh-classical": "lzh"}
 """Wikimedia's own code of a wiki that is no tag, and the language's tag."""
 
 
+def normal_tag(text: str) -> str:
+    """Return the tag in the form that graphs hold; what is no tag stays as it is.
+
+    >>> normal_tag("pt_BR"), normal_tag("no tag")
+    ('pt-br', 'no tag')
+    """
+    tag = language_tag(text)
+    return text if tag is None else tag
+
+
 @lru_cache(maxsize=10_000)
 def language_tag(text: str) -> str | None:
     """Return the tag in the form that graphs hold, None for what is none; "" stays "".

@@ -2,6 +2,9 @@
 
 A path that goes on inside a zip archive (`ARCHIVE.zip/MEMBER`) is that member.
 
+UTF-16 with its byte-order mark is read as UTF-8, as is an encoding that is named
+(`kg_loaders.reading.encodings`); places then count the converted bytes.
+
 Cost is linear in the bytes, memory is bounded by `max_line_bytes` and the block size. A file that
 unfolds beyond the ratio of the report's `ReaderBudget` is a `BudgetError`. Lines end at LF and
 nowhere else; the CR of a CRLF goes with it, any other CR stays. A byte-order mark at the start of
@@ -29,6 +32,7 @@ from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.arrow import reuse_freed_memory
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.encodings import as_utf8
 from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -109,6 +113,7 @@ def read_lines(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
     nul_is_text: bool = False,
+    encoding: str | None = None,
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield `(line number from 1, offset of its first byte, line without its end)`.
 
@@ -116,7 +121,10 @@ def read_lines(
     (unless `nul_is_text`).
     Offsets count the decompressed bytes. Yielded lines decode as UTF-8.
     """
-    for block in read_blocks(path, report, max_line_bytes=max_line_bytes, block_bytes=0):
+    blocks = read_blocks(
+        path, report, max_line_bytes=max_line_bytes, block_bytes=0, encoding=encoding
+    )
+    for block in blocks:
         yield from checked_lines(
             str(path), block, report, max_line_bytes=max_line_bytes, nul_is_text=nul_is_text
         )
@@ -160,6 +168,7 @@ def read_blocks(
     block_bytes: int | None = None,
     span: Span = WHOLE,
     lines_are_long: bool = False,
+    encoding: str | None = None,
 ) -> Iterator[LineBlock]:
     """Yield all lines of a file, or of a `span`, in blocks of about `block_bytes` (default: 3 MiB).
 
@@ -169,6 +178,8 @@ def read_blocks(
     reuse_freed_memory()
     file, line_no, offset = str(path), span.first_line, span.start
     blocks = unpacked(Path(path), report.budget, report.progress, start=span.start, end=span.end)
+    if span == WHOLE:  # spans are of UTF-8 alone
+        blocks = as_utf8(blocks, encoding)
     parts = _parts(blocks, max_line_bytes)
     for kind, data, reason in _gathered(
         parts, LINE_BLOCK_BYTES if block_bytes is None else block_bytes

@@ -152,7 +152,13 @@ def kept_parts(
         raise SourceError(
             "rejected lines of a reading that goes on cannot be put aside; use --damage skip"
         )
-    own = DamageReport(report.policy, report.quarantine, report.max_kept, budget=report.budget)
+    own = DamageReport(
+        report.policy,
+        report.quarantine,
+        report.max_kept,
+        budget=report.budget,
+        remedy=report.remedy,
+    )
     own.progress = report.progress
     if folder is None:
         with tempfile.TemporaryDirectory() as name:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
@@ -89,6 +90,7 @@ def unpacked(
     if archive is not None and archive.is_file():
         yield from _member(archive, path.relative_to(archive).as_posix(), budget)
         return
+    require_file_or_folder(path)
     try:
         with path.open("rb") as stream:
             codec = _CODECS.get(path.suffix.lower())

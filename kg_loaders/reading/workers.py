@@ -30,6 +30,7 @@ from typing import Any, Self
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import KgError, SourceError
 from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.encodings import is_utf16
 from kg_loaders.reading.lines import WHOLE, Span
 from kg_loaders.reading.unpacking import COMPRESSED
 
@@ -102,7 +103,13 @@ class Workers:
         if path.suffix.lower() in COMPRESSED:
             report.notes.append(f"{path} is compressed and was read by one process")
             return [WHOLE]
-        return spans_of(path) if _is_large(path) else [WHOLE]
+        if not _is_large(path):
+            return [WHOLE]
+        with path.open("rb") as stream:
+            if is_utf16(stream.read(4)):
+                report.notes.append(f"{path} is UTF-16 and was read by one process")
+                return [WHOLE]
+        return spans_of(path)
 
     def _read_spans(
         self, reader: SpanReader, path: Path, report: DamageReport, spans: list[Span]

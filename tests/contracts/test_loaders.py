@@ -71,6 +71,7 @@ SAMPLES: dict[str, dict[str, str]] = {
         "x.json": '{"nodes": [{"id": "0", "label": "City", "properties": {"name": "Paris"}}],'
         '"relationships": [{"start_node_id": "0", "type": "IN", "end_node_id": "1"}]}'
     },
+    "json": {"x.json": '[["a", "r", "b"], {"id": "a", "name": "A"}]'},
 }
 
 

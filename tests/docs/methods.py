@@ -69,7 +69,7 @@ def page() -> str:
                 "without training", "released weights", "options of its view", "differences",
                 "since",
             ),
-            (_as_published(name) for name in METHODS if name != BASELINE),
+            (_as_published(name) for name, line in METHODS.items() if line.is_published),
         ),
         RELEASED,
         WEIGHING.format(names=names(n for n in METHODS if WEIGH in view_options(n))),

@@ -36,7 +36,7 @@ def _files_of(folder: Path) -> Files:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def _made(make: Callable[[Path], object]) -> Callable[[], list[Files]]:
+def made(make: Callable[[Path], object]) -> Callable[[], list[Files]]:
     def seeds() -> list[Files]:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "x"
@@ -108,7 +108,7 @@ def _open_index(folder: Path, random: Random) -> None:
     assert index.names.find("Paris") is not None
 
 
-def _make_scorer(folder: Path) -> None:
+def make_scorer_folder(folder: Path) -> None:
     import torch
 
     from kept.kge import make_scorer
@@ -129,7 +129,7 @@ def _open_scorer(folder: Path, random: Random) -> None:
     assert all(torch.isfinite(t).all() for t in loaded.scorer.state_dict().values())
 
 
-def _make_model(folder: Path) -> None:
+def make_model(folder: Path) -> None:
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
@@ -171,11 +171,11 @@ def _answers(folder: Path, random: Random) -> None:
 
 
 OPENERS: dict[str, Target] = {
-    "folder.graph": Target(_made(lambda folder: small_graph().save(folder)), _open_graph),
-    "folder.names": Target(_made(_make_names), _open_names),
-    "folder.fuzzy": Target(_made(_make_fuzzy), _open_fuzzy),
-    "folder.index": Target(_made(_make_index), _open_index),
-    "folder.scorer": Target(_made(_make_scorer), _open_scorer),
-    "folder.model": Target(_made(_make_model), _open_model),
+    "folder.graph": Target(made(lambda folder: small_graph().save(folder)), _open_graph),
+    "folder.names": Target(made(_make_names), _open_names),
+    "folder.fuzzy": Target(made(_make_fuzzy), _open_fuzzy),
+    "folder.index": Target(made(_make_index), _open_index),
+    "folder.scorer": Target(made(make_scorer_folder), _open_scorer),
+    "folder.model": Target(made(make_model), _open_model),
     "run.answers": of_corpus("run.answers", _answers),
 }

@@ -34,10 +34,14 @@ Run = Callable[[Path, Random], None]
 
 @dataclass(frozen=True)
 class Target:
-    """`seeds()` gives sets of files, valid or hostile; `run` reads a folder of them."""
+    """`seeds()` gives sets of files, valid or hostile; `run` reads a folder of them.
+
+    `spoils`: one of the files is spoilt first; else `run` itself changes what it reads.
+    """
 
     seeds: Callable[[], list[Files]]
     run: Run
+    spoils: bool = True
 
 
 def _spend(found: Iterable[Any]) -> None:
@@ -103,6 +107,37 @@ def _build(format: str) -> Run:
         assert graph.n_triples >= 0
 
     return run
+
+
+NAMES_OF_ANY = ("x.json", "x.owl", "x.xml", "x.csv", "x.tsv", "x.txt", "x", "x.ttl")
+
+
+def _any_seeds() -> list[Files]:
+    """Every graph file of the corpus under names that say little or something else."""
+    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata")
+    return [
+        {name: data}
+        for folder in folders
+        for files in kept_corpus(folder)
+        for data in [*files.values()][:1]
+        for name in NAMES_OF_ANY
+    ]
+
+
+def _any(folder: Path, random: Random) -> None:
+    """Read a file of which nothing is said, or with options of tables."""
+    from kg_loaders import load
+
+    options: dict[str, str] = {}
+    if random.random() < 0.5:
+        options = random.choice(
+            (
+                {"header": "yes"}, {"header": "no"}, {"order": "htr"}, {"order": "hr-t"},
+                {"order": "source,edge,target"}, {"encoding": "latin-1"}, {"encoding": "utf-16"},
+            )
+        )  # fmt: skip
+    policy = random.choice((DamagePolicy.STOP, DamagePolicy.SKIP))
+    load([next(folder.iterdir())], policy=policy, **options)  # type: ignore[arg-type]
 
 
 def _lexicon(folder: Path, random: Random) -> None:
@@ -226,7 +261,7 @@ GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
     "conceptnet": (),
-    "graphml": (), "llamaindex": (), "neo4j-graphrag": (),
+    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
 LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
@@ -240,6 +275,7 @@ READERS: dict[str, Target] = {
         f"graph.{name}": Target(_graph_seeds(name, suffixes), _build(name))
         for name, suffixes in GRAPH_SUFFIXES.items()
     },
+    "graph.any": Target(_any_seeds, _any),
     "graph.lexicon": of_corpus("wordnet", _lexicon),
     "lines.packed": Target(_packed_seeds, _packed),
     "link.annotations": of_corpus("link.jsonl", _annotations),

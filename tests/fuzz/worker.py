@@ -19,9 +19,10 @@ from random import Random
 
 from tests.fuzz.mutation import mutated
 from tests.fuzz.openers import OPENERS
+from tests.fuzz.settings import SETTINGS
 from tests.fuzz.targets import ALLOWED, READERS, Files, Target
 
-TARGETS = {**READERS, **OPENERS}
+TARGETS = {**READERS, **OPENERS, **SETTINGS}
 MOST_CPU_SECONDS = 15.0
 MOST_GROWTH = 1 << 30
 LIMITS = "seconds=5 memory_bytes=1G document_bytes=64M"
@@ -84,7 +85,9 @@ def try_target(name: str, seed: str, seconds: float, least: int, place: Path) ->
         if n_spoilt >= least and time.monotonic() - started > seconds:
             sys.stdout.write(f"{name}: {number} examples\n")
             return ""
-        files = seeds[number] if n_spoilt < 0 else spoilt(seeds, random)
+        files = (
+            spoilt(seeds, random) if target.spoils and n_spoilt >= 0 else seeds[number % len(seeds)]
+        )
         if said := try_one(target, _written(files, place), random):
             return f"{name}, example {number}: {said}"
     raise AssertionError

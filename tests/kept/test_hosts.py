@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
-from kept import hosts
+from kept import hosts, packaged
 from kept.batches import Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from tests.kept.tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
@@ -117,9 +117,9 @@ def test_minilm_missing_or_altered(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         hosts.minilm_folder()
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"altered")
-    monkeypatch.setattr(hosts.metadata, "files", lambda name: [_File(weights)])
+    monkeypatch.setattr(packaged.metadata, "files", lambda name: [_File(weights)])
     with pytest.raises(CheckpointError, match=hashlib.sha256(b"altered").hexdigest()):
         hosts.minilm_folder()
-    monkeypatch.setattr(hosts.metadata, "files", lambda name: [])
+    monkeypatch.setattr(packaged.metadata, "files", lambda name: [])
     with pytest.raises(CheckpointError, match="0 files"):
         hosts.minilm_folder()

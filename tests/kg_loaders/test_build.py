@@ -49,7 +49,8 @@ CASES: dict[str, tuple[str, bytes, str | None, int, int]] = {
     "a lone word": ("x.tsv", GOOD + b"word\n", "1 fields instead of 3", 2, 1),
     "empty field": ("x.tsv", GOOD + b"a\t\tb\n\t\t\n", "empty field", 2, 2),
     "invalid UTF-8": ("x.tsv", GOOD + b"caf\xe9\tr\tb\n", "not UTF-8", 2, 1),
-    "UTF-16": ("x.tsv", "a\tr\tb\n".encode("utf-16"), "not UTF-8|1 fields", 0, 2),
+    "UTF-16": ("x.tsv", "a\tr\tb\n".encode("utf-16"), None, 1, 0),
+    "cut UTF-16": ("x.tsv", "a\tr\tb\n".encode("utf-16") + b"c", "not utf-16", 1, 1),
     "NUL": ("x.tsv", GOOD + b"a\0\tr\tb\n", None, 3, 0),
     "a block of zeros": ("x.tsv", GOOD + bytes(4096), "1 fields instead of 3", 2, 1),
     "17 MB literal": ("x.tsv", GOOD + b"a\tr\t" + b"x" * 17_000_000 + b"\n", "longer than", 2, 1),
@@ -182,7 +183,7 @@ def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("".join(f"e{h}\tr{r % 7}\te{t}\n" for h, r, t in rows))
     (tmp_path / "n.jsonl").write_text(
         "".join(
-            f'{{"id":"e{h}","label":"L{r}","aliases":["x",["y",{t}]],"language":"l{t % 9}"}}\n'
+            f'{{"id":"e{h}","label":"L{r}","aliases":["x",["y",{t}]],"language":"x-{t % 9}"}}\n'
             for h, r, t in rows
         )
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Check that methods can do what they are measured by.")
 app.command(cls=KeptCommand)(layers)
 app.command(cls=KeptCommand)(analogies)
+RECIPE_HEADS, RECIPE_STEPS = 320, 200
+"""Of the check of recipes: what a person who labels by hand may have, and a minute of training."""
+SURE = 3.3
+"""Standard errors above chance with which a check of many recipes fails: one in two thousand."""
 PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
 
 
@@ -57,6 +63,15 @@ def reading(
     layers: Annotated[
         int, typer.Option(min=0, max=MAX_COUNT, help="Use the host's first layers only; 0: all.")
     ] = 3,
+    recipes: Annotated[
+        bool,
+        typer.Option(
+            "--recipes",
+            help="Put what `--method X` means without further options to the test: the recipe of "
+            "every method that reads facts, on 320 training heads and the whole host, its words "
+            "trained, in 200 steps or --steps if fewer; fails where one does not read.",
+        ),
+    ] = False,
 ) -> None:
     """Train every arm on facts about made-up names, and ask about names it has never seen.
 
@@ -68,7 +83,7 @@ def reading(
     Example: kept check reading --methods kbert,ernie --conditions all -o reading/
     """
     from kept.plotting import require_plotting
-    from kept.reading.arms import arms_of
+    from kept.reading.arms import arms_of, recipe_arms
     from kept.reading.cell import Budget
     from kept.reading.conditions import CONDITIONS, TRUE, require_condition
     from kept.reading.study import Study, read_outcomes, run_study
@@ -80,20 +95,26 @@ def reading(
     chosen_conditions = (
         CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
     )
+    chosen_arms, size = arms_of(methods.split(",")), Size(form=form, n_distractors=distractors)
+    budget = Budget(steps=steps, host=host, n_layers=layers or None)
+    if recipes:
+        chosen_arms = _recipes(methods, recipe_arms())
+        size = replace(size, n_train=RECIPE_HEADS)
+        budget = replace(budget, steps=min(steps, RECIPE_STEPS), n_layers=None, train_words=True)
     study = Study(
-        arms=arms_of(methods.split(",")),
+        arms=chosen_arms,
         tasks=() if tasks == "own" else _tasks(tasks),
         conditions=(TRUE, *map(require_condition, chosen_conditions)),
         seeds=seeds,
-        size=Size(form=form, n_distractors=distractors),
-        budget=Budget(steps=steps, host=host, n_layers=layers or None),
+        size=size,
+        budget=budget,
     )
     run_study(study, output, report=_tell)
     outcomes = read_outcomes(output)
     command = (
         f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
         f"{seeds} --steps {steps} --form {form} --distractors {distractors} --host {host} --layers "
-        f"{layers} -o {output.name}"
+        f"{layers}{' --recipes' if recipes else ''} -o {output.name}"
     )
     page = to_markdown(outcomes, command)
     write_text(output / PAGE, page, force=True)
@@ -103,6 +124,45 @@ def reading(
     with whole_file(output / CURVES, force=True) as part:
         draw_curves(outcomes, part)
     echo(page, nl=False)
+    if recipes:
+        _require_reading(outcomes, chosen_arms)
+
+
+def _recipes(methods: str, arms: Mapping[str, object]) -> list[str]:
+    """The arms of the recipes of methods; ConfigError for a method without one."""
+    from kept.methods import method_key
+    from kept.reading.arms import RECIPE
+    from kept.suggestions import no_such
+
+    if methods == "all":
+        return list(arms)
+    names = [f"{method_key(name)}{RECIPE}" for name in methods.split(",")]
+    for name in names:
+        if name not in arms:
+            raise no_such("recipe that reads facts with a text", name, arms)
+    return names
+
+
+def _require_reading(outcomes: Sequence[Outcome], arms: Sequence[str]) -> None:
+    """Fail, naming each recipe, and seed, that does not read, or answers from another's facts."""
+    from kept.errors import EvaluationError
+    from kept.reading.conditions import REDRAWN, TRUE
+    from kept.reading.measures import GOOD, at_chance
+
+    faults = []
+    for each in outcomes:
+        where = f"{each.arm}, seed {each.seed}: {each.accuracy:.3f}"
+        if each.arm not in arms:
+            continue
+        if each.condition == TRUE and each.accuracy < GOOD:
+            faults.append(f"{where} after {each.stopped_at} steps")
+        if each.condition == REDRAWN and not at_chance(
+            each.accuracy, each.n, each.chance, level=SURE
+        ):
+            faults.append(f"{where} with another's facts, chance is {each.chance:.3f}")
+    if faults:
+        raise EvaluationError("recipes that do not read: " + "; ".join(faults))
+    echo(f"{len(arms)} recipes read facts: at least {GOOD} on names that no training text has")
 
 
 def _tasks(names: str) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from kg_loaders import KnowledgeGraph, SourceError
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats import tsv
 from kg_loaders.reading.lines import read_lines
+from kg_loaders.records import Triple
 
 MASK = "[MASK]"
 DATA_SETS = ("codex", "kgc")
@@ -57,7 +58,8 @@ class _Question(msgspec.Struct):
 
 def triples_part(name: str, path: Path) -> AuditPart:
     """A file of triples, one per line."""
-    facts = [(row.head, row.relation, row.tail) for row in tsv.read(path, DamageReport())]
+    rows = tsv.read(path, DamageReport())
+    facts = [(row.head, row.relation, row.tail) for row in rows if isinstance(row, Triple)]
     return AuditPart(name, "triples", facts=facts, names=[(head, tail) for head, _, tail in facts])
 
 

@@ -9,13 +9,18 @@ import typer
 
 from kept.bounds import MAX_THREADS
 from kept.cli.kg.inputs import (
+    Encoding,
+    Header,
+    Order,
     TextFiles,
     counting,
     progress_bar,
     show_damage,
+    table_sources,
     text_option,
     text_sources,
 )
+from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.kg.summary import AsJson, json_text, summary_of
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
@@ -55,9 +60,9 @@ def build(
     format: Annotated[
         str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
-    order: Annotated[
-        str, typer.Option(help="Columns of TSV triples: h(ead), r(elation), t(ail).")
-    ] = "hrt",
+    order: Order = None,
+    header: Header = "auto",
+    encoding: Encoding = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
     quarantine: Annotated[
         Path | None, typer.Option(help="New file for rejected lines; implies --damage quarantine.")
@@ -68,6 +73,9 @@ def build(
     rdf_types: Annotated[
         RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
     ] = "triple",
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
     ranks: Annotated[Ranks, _wikidata("ranks of statements that are taken")] = "truthy",
     qualifiers: Annotated[bool, _wikidata("statements with qualifiers are nodes, too")] = False,
     property: Annotated[Names, _wikidata("only statements of these properties", "P31")] = None,
@@ -125,8 +133,10 @@ def build(
     from kg_loaders.reading.parts import remove_parts
 
     of_format: dict[str, dict[str, Any]] = {
-        "tsv": {"order": order} if order != "hrt" else {},
-        "rdf": {"types": rdf_types} if rdf_types != "triple" else {},
+        "rdf": {
+            **_given(types=rdf_types if rdf_types != "triple" else None),
+            **rdf_options(base, names, context),
+        },
         "wikidata": _given(
             ranks=ranks if ranks != "truthy" else None, qualifiers=qualifiers, properties=property,
             sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,
@@ -144,6 +154,7 @@ def build(
     inputs += text_sources(
         labels, aliases, descriptions, types, relation_labels, language[0] if language else "en"
     )
+    inputs = table_sources(inputs, order, header, encoding)
     _forecast(inputs, only=only_forecast)
     if only_forecast:
         return
@@ -218,9 +229,9 @@ def _options(path: Path, format: str | None, options: dict[str, dict[str, Any]])
     """What the reader of the file takes of the options that only one format has."""
     from kg_loaders import Source
 
-    if format is None and any(options.values()):
-        format = Source(path).format_name
-    return options.get(format or "", {})
+    if not any(options.values()):
+        return {}
+    return options.get(Source(path, format).format_name, {})
 
 
 def _warn_of_order(graph: KnowledgeGraph) -> None:

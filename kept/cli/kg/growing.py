@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from kept.bounds import MAX_THREADS
-from kept.cli.kg.inputs import TextFiles, progress_bar, show_damage, text_option, text_sources
+from kept.cli.kg.inputs import (
+    Encoding,
+    Header,
+    Order,
+    TextFiles,
+    progress_bar,
+    show_damage,
+    table_sources,
+    text_option,
+    text_sources,
+)
+from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.kg.summary import AsJson, json_text
 from kept.cli.terminal import echo
 from kg_loaders.damage import DamagePolicy
@@ -32,7 +43,13 @@ def add(
     format: Annotated[
         str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
     ] = None,
+    order: Order = None,
+    header: Header = "auto",
+    encoding: Encoding = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
     workers: Annotated[
         int,
         typer.Option(
@@ -52,10 +69,15 @@ def add(
     from kg_loaders.errors import SourceError
     from kg_loaders.growth.adding import add as add_to
 
-    inputs = [Source(path, format) for path in sources or ()]
+    of_rdf = rdf_options(base, names, context)
+    inputs = []
+    for path in sources or ():
+        is_rdf = bool(of_rdf) and Source(path, format).format_name == "rdf"
+        inputs.append(Source(path, format, of_rdf if is_rdf else {}))
     inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
     if not inputs:
         raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
+    inputs = table_sources(inputs, order, header, encoding)
     if damage is DamagePolicy.QUARANTINE:
         raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
     with progress_bar() as progress:
@@ -69,6 +91,8 @@ def add(
         }  # fmt: skip
         echo(json_text(counts))
         return
+    for note in added.report.notes:
+        echo(f"note: {note}", err=True)
     show_damage(added.report)
     echo(str(added.report))
     echo(f"{added.n_new_entities} new entities, {added.n_new_relations} new relations")

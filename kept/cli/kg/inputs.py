@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from kg_loaders.damage import DamageReport
 
 TextFiles = list[Path] | None
+Order = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ORDER",
+        help="Columns of a table (TSV, CSV, Parquet): h(ead), r(elation), t(ail) in their order, - "
+        "for others, as hrt or htr--; or the names of these three, as from,kind,to.",
+    ),
+]
+Header = Annotated[
+    Literal["auto", "yes", "no"],
+    typer.Option(help="Whether the first row of a table names its columns."),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Of TSV and CSV that are neither UTF-8 nor UTF-16, as latin-1, cp1252."
+    ),
+]
 N_SHOWN = 5
 
 
@@ -47,6 +65,17 @@ def text_sources(
         options = {"columns": columns, "language": language, "is_relation": is_relation}
         found += [Source(path, "texts", options) for path in files or ()]
     return found
+
+
+def table_sources(
+    sources: list[Source], order: str | None, header: str, encoding: str | None
+) -> list[Source]:
+    """The same sources, tables with what the options say of them."""
+    from kg_loaders.build import with_table_options
+
+    return with_table_options(
+        sources, order=order, header=None if header == "auto" else header, encoding=encoding
+    )
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from kept.cli.kg.inputs import show_damage
+from kept.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
 from kept.cli.terminal import echo
-from kg_loaders.damage import DamagePolicy
+from kg_loaders.damage import OPTION, DamagePolicy
 
 
 def literals(
@@ -22,6 +23,9 @@ def literals(
         list[str] | None, typer.Option(help="Of literals that have a language, the only ones.")
     ] = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
 ) -> None:
     """Write the numbers, dates and other literals of RDF, which a graph does not hold.
@@ -39,18 +43,21 @@ def literals(
     if damage is DamagePolicy.QUARANTINE:
         raise SourceError("kept kg literals puts no lines aside; use --damage skip, or mend them")
     refuse_file(out, force=force, inputs=sources)
+    options = rdf_options(base, names, context)
     n, n_left_out = 0, 0
     with whole_file(out, force=force) as part, part.open("w", encoding="utf-8") as sink:
         for source in sources:
-            report = DamageReport(damage)
+            report = DamageReport(damage, remedy=OPTION)
             for entity, attribute, value in read_literals(
-                source, report, format=format, languages=language or None
+                source, report, format=format, languages=language or None, **options
             ):
                 if any(border in value for border in "\t\n\r"):
                     n_left_out += 1
                     continue
                 sink.write(f"{entity}\t{attribute}\t{value}\n")
                 n += 1
+            for note in report.notes:
+                echo(f"note: {note}", err=True)
             show_damage(report)
     if n_left_out:
         echo(f"{n_left_out} values with a tab or a line break were left out", fg="yellow", err=True)

@@ -84,12 +84,17 @@ def _trained_ultra(
         open_ultra,
         train_ultra_completer,
     )
+    from kept.kge.ultra.released import released
 
     start = None if options.weights is None else open_ultra(options.weights)
+    known = None if start is None else released(start.weights())
+    if known is not None:
+        echo(str(known))
     if start is not None and options.width not in (None, start.width):
         raise ConfigError(f"{options.weights} is {start.width} wide, --width says {options.width}")
     if start is not None and options.epochs is None:
-        return start, None, {"weights": str(options.weights)}
+        named = {} if known is None else {"released": known.name}
+        return start, None, {"weights": str(options.weights), **named}
     config = by_recipe(ULTRA_RECIPE, options)
     with progress_bar(config.n_epochs) as on_epoch:
         completer, history = train_ultra_completer(

@@ -241,7 +241,10 @@ def _show_strata(
 
 def _tell_trained_on(opened: Opened, rows: NDArray[np.int32], split: str) -> None:
     n = opened.trained_on_rows(rows)
-    if n is None:
+    weights = opened.released
+    if n is None and weights is not None:
+        echo(f"{weights}; test triples may be among what they have seen: kept audit --against")
+    elif n is None:
         echo(
             "what these weights were trained on is not recorded, so test triples may be among it: "
             "kept audit --against says whether they are in a data set"
@@ -269,6 +272,7 @@ def _print_json(
     }  # fmt: skip
     if opened.completer is not None:
         printed["n_trained_on"] = opened.trained_on_rows(rows)
+        printed["released_weights"] = None if opened.released is None else opened.released.name
     if classification is not None:
         printed["classification"] = asdict(classification)
     echo(json.dumps(printed, indent=2))

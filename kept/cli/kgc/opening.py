@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, Ties
 from kept.kge.splits import Seen, Splits, read_splits
 from kept.kge.trained import load_scorer, read_description
+
+if TYPE_CHECKING:
+    from kept.kge.ultra.released import ReleasedWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,15 @@ class Opened:
         if self.completer is None:
             return self.splits.seen
         return None if self.trained_on is None else self.trained_on.seen(self.splits.graph)
+
+    @cached_property
+    def released(self) -> ReleasedWeights | None:
+        """The released weights that a completer has; None for its own, or for another scorer."""
+        if self.completer is None or self.described["scorer"] != "ultra":
+            return None
+        from kept.kge.ultra.released import released
+
+        return released(self.completer.weights())
 
     def trained_on_rows(self, rows: NDArray[np.integer]) -> int | None:
         """How many of the triples a completer was trained on; None where nobody knows."""

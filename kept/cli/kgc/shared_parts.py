@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,10 @@ from kept.kge.calibration import Calibration, fit_calibration, questions_of
 from kept.kge.splits import Splits
 from kept.kge.training_config import TrainingConfig
 from kept.randomness import generator
+from kept.training.costs import told_minutes
 
+LINE_SECONDS = 10.0
+"""Between two lines on how far a training is, where there is no terminal for a bar."""
 N_VALIDATED = 200
 """Validation triples that choose the epoch of a completer, sampled where there are more."""
 
@@ -84,10 +88,35 @@ def mrr_over(splits: Splits, triples: NDArray[np.integer]) -> Callable[[HasScore
 
 @contextmanager
 def progress_bar(n_epochs: int) -> Iterator[Callable[[int, float], None]]:
-    with Progress(console=TerminalConsole(stderr=True)) as progress:
+    """Yield what a training calls after each epoch: a bar, or lines where there is no terminal."""
+    console = TerminalConsole(stderr=True)
+    if not console.is_terminal:
+        yield _EpochLines(n_epochs, console)
+        return
+    with Progress(console=console) as progress:
         task = progress.add_task("training", total=n_epochs)
 
         def on_epoch(epoch: int, loss: float) -> None:
             progress.update(task, completed=epoch, description=f"loss {loss:.3f}")
 
         yield on_epoch
+
+
+class _EpochLines:
+    """Prints a line after the first epoch, the last, and every `LINE_SECONDS` between them."""
+
+    def __init__(self, n_epochs: int, console: TerminalConsole) -> None:
+        self._n_epochs, self._console = n_epochs, console
+        self._begun = self._printed = time.monotonic()
+        self._first: int | None = None
+
+    def __call__(self, epoch: int, loss: float) -> None:
+        now = time.monotonic()
+        is_first, self._first = self._first is None, self._first or epoch
+        if not is_first and epoch < self._n_epochs and now - self._printed < LINE_SECONDS:
+            return
+        self._printed = now
+        n_done, n_left = epoch - self._first + 1, self._n_epochs - epoch
+        left = told_minutes((now - self._begun) / n_done * n_left) if n_left else "the last"
+        ending = f"about {left} left at most" if n_left else left
+        self._console.print(f"epoch {epoch} of {self._n_epochs}: loss {loss:.3f}, {ending}")

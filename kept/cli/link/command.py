@@ -154,6 +154,10 @@ def link(
     language: Annotated[
         list[str] | None, typer.Option(help="Use names in this language; may be repeated.")
     ] = None,
+    deprecated: Annotated[
+        bool,
+        typer.Option("--deprecated", help="Link terms that their source calls deprecated, too."),
+    ] = False,
 ) -> None:
     """Find the entities of a graph in text: no training, no network.
 
@@ -190,6 +194,7 @@ def link(
         nil_from=nil_from,
         min_length=min_length,
         languages=None if language is None else tuple(language),
+        deprecated=deprecated,
         tagger=tagger,
         pronouns=pronouns,
         misspelt=misspelt,
@@ -198,7 +203,9 @@ def link(
     inputs = [path for path in named if path is not None]
     if output is not None:
         refuse_file(output, force=resume or force, inputs=inputs)
-    report = DamageReport(policy=DamagePolicy(damage))
+    report = DamageReport(
+        policy=DamagePolicy(damage), remedy="mend the line, or link with --damage skip"
+    )
     items, n_expected = items_of(source, format, report)
     work = Work(settings, None if cache is None else str(cache))
     run = LinkRun(work, workers, n_expected, cluster)

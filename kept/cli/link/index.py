@@ -50,6 +50,10 @@ def index(
     language: Annotated[
         list[str] | None, typer.Option(help="Take names in this language; may be repeated.")
     ] = None,
+    deprecated: Annotated[
+        bool,
+        typer.Option("--deprecated", help="Also terms that their source calls deprecated."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the index at INDEX.")] = False,
 ) -> None:
     """Build the folder that `kept link --index` reads, or add another graph to it.
@@ -71,7 +75,7 @@ def index(
         raise LinkingError("give -o INDEX to make an index, or --add-to INDEX to add to one")
     if case not in (None, *CASES):
         raise LinkingError(f"--case is {case!r}; choose one of {', '.join(CASES)}")
-    if add_to is not None and (dense or cross or fuzzy or case or language or force):
+    if add_to is not None and any((dense, cross, fuzzy, case, language, deprecated, force)):
         raise LinkingError("--add-to keeps the parts and settings of the index; give none")
     graph = read_graph(str(kg), languages=language)
     counted = [
@@ -93,6 +97,7 @@ def index(
                 counts=counted,
                 case=case or "smart",
                 languages=language,
+                deprecated=deprecated,
                 fuzzy=fuzzy,
                 host=dense,
                 cross=cross,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kept.cli.errors import mark_interrupted
 from kept.cli.options import local_or_hub
 from kept.cli.terminal import echo
 
@@ -77,10 +78,19 @@ def explore(
     echo(f"for you on this machine alone; corrected links go to {corrections}; Ctrl-C ends it")
     if open_page:
         webbrowser.open(server.url)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    received: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
         echo("ended")
+        if signal.SIGINT in received:
+            mark_interrupted()
     finally:
         server.server_close()

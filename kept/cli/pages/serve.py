@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kept.bounds import MAX_COUNT
+from kept.cli.errors import mark_interrupted
 from kept.cli.options import Threads, local_or_hub
 from kept.cli.terminal import echo
 
@@ -110,7 +111,8 @@ def serve(
     if token is None:
         echo(f"Authorization: Bearer {own}")
     server = make_server(service, listening, token=own, names=name or (), limits=limits)
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again once it has stopped
-        signal.signal(number, lambda *_: None)
+    # uvicorn raises them again once it has stopped
+    signal.signal(signal.SIGINT, lambda *_: mark_interrupted())
+    signal.signal(signal.SIGTERM, lambda *_: None)
     server.run(sockets=[listening])
     echo("ended; everything that was asked is answered")

@@ -25,7 +25,24 @@ from kept.cli.options import (
     Steps,
     Threads,
     Track,
+    require_given,
+    require_named,
 )
+
+_TABLES = {
+    "task": "kept.datasets.formats:TASKS",
+    "format": "kept.datasets.formats:FORMATS",
+    "method": "kept.methods:METHODS",
+    "knowledge": "kept.controls.conditions:Knowledge",
+    "markers": "kept.finetuning.markers:MARKERS",
+    "head": "kept.heads.model:HEADS",
+}
+"""Options whose words are names of a table."""
+_NEEDED = (
+    ("task",), ("format",), ("train",), ("kg",), ("method", "model"),
+    ("training.steps", "training.epochs"), ("training.batch_size", "training.node_budget"),
+)  # fmt: skip
+"""Options of a new run; one of each group."""
 
 
 def finetune(
@@ -36,14 +53,13 @@ def finetune(
     config: ConfigFile = None,
     task: Annotated[
         str | None,
-        typer.Option(
-            help="relation, document_relations, typing, classification, regression or tagging."
-        ),
+        typer.Option(help="What is asked: {kept.datasets.formats:TASKS}."),
     ] = None,
     format: Annotated[
         str | None,
         typer.Option(
-            help="Format of the files: wiki80, docred, tagme, tsv, scores, conll and others."
+            help="Format of the files, {kept.datasets.formats:FORMATS}; table is kept's own, "
+            "CSV, TSV or JSON lines (docs/formats-of-texts.md)."
         ),
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
@@ -56,7 +72,10 @@ def finetune(
     model: Annotated[
         Path | None, typer.Option(help="Folder of a trained model, or give --method.")
     ] = None,
-    method: Annotated[str | None, typer.Option(help="A new encoder of this method.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="A new encoder of this method, with its recipe: {kept.methods:METHODS}."),
+    ] = None,
     as_published: Annotated[
         bool | None,
         typer.Option(
@@ -75,19 +94,18 @@ def finetune(
     knowledge: Annotated[
         str | None,
         typer.Option(
-            help="true (default), off, anchors-only, shuffled, random-entity, redrawn or "
-            "random-tokens."
+            help="What the run is given, {kept.controls.conditions:Knowledge}; true without it."
         ),
     ] = None,
     markers: Annotated[
         str | None,
-        typer.Option(help="Markers around targets: none, ernie, ernie-typing or kadapter."),
+        typer.Option(help="Marks around targets: {kept.finetuning.markers:MARKERS}."),
     ] = None,
     link: Annotated[
         bool | None, typer.Option("--link", help="Link texts without links by the graph's names.")
     ] = None,
     head: Annotated[
-        str | None, typer.Option(help="pooled, transform, targets, tagging, uer.")
+        str | None, typer.Option(help="How the model answers: {kept.heads.model:HEADS}.")
     ] = None,
     freeze: Annotated[
         list[str] | None, typer.Option(help="Part of the encoder to freeze; encoder is all of it.")
@@ -159,6 +177,9 @@ def finetune(
         "training.shard": tuple(shard) if shard else None,
         "training.budget_minutes": budget_minutes,
     }
+    require_named(flags, _TABLES, settings or [])
+    if config is None and not resume:
+        require_given(flags, _NEEDED, settings or [])
     from kept.cli.training import finetune_run
 
     return finetune_run.run(

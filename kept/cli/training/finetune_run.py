@@ -28,6 +28,7 @@ from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.recipes import budget_warning, with_recipe
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
+from kept.finetuning.shortfall import shortfall
 from kept.heads.model import SPAN
 from kept.integrations.trackers import require_trackers
 from kept.results import Result
@@ -169,6 +170,9 @@ def _score(assembled: FinetuneRun, output: Path) -> None:
             write_json(output / f"predictions-{name}.json", answers, force=True)
     for name in assembled.evaluation:
         echo(_line(name, metrics[name], assembled.config.knowledge))
+        n_train = len(assembled.train)
+        if weak := shortfall(name, metrics[name], assembled.config, n_train):
+            echo(f"warning: {weak}")
     echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
 
 

@@ -28,6 +28,8 @@ FILES = {
     "finetune.json": "the whole configuration; `kept finetune --config` takes it again",
     "extended.json": "which graph it follows since `kept extend`, and how new rows started",
     "new_rows.jsonl": "entities and relations whose rows no training has seen",
+    "fit.json": "every trial, the scores on test and the verdict of `kept fit`",
+    "data": "the linked splits; `kept finetune --format table` reads them",
     "coverage.json": "in how many texts the graph was read",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",
     "predictions.jsonl": "each answer beside its gold label",

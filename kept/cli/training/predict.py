@@ -12,6 +12,8 @@ from kept.cli.terminal import echo
 if TYPE_CHECKING:
     from kept.finetuning.predictor import Explanation
 
+NO_ANSWER, SAME = "no answer is likely enough", "say the same"
+
 
 def predict(
     run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run.")],
@@ -82,17 +84,25 @@ def predict(
     if as_json:
         echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
     else:
-        echo(", ".join(labels) or "no answer is likely enough")
+        echo(", ".join(labels) or NO_ANSWER)
     return labels
 
 
 def _page(explanation: Explanation) -> str:
-    lines = [
-        f"{explanation.label}    ({explanation.about}: {explanation.scores[explanation.about]:.3f})"
-    ]
+    about, score = explanation.about, explanation.scores[explanation.about]
+    answer = explanation.label or f"{NO_ANSWER}; the likeliest is {about}"
+    lines = [f"{answer}    ({about}: {score:.3f})"]
     for one in explanation.influences:
         seen = "" if one.attention is None else f"  (attention {one.attention:.3f})"
-        lines.append(f"  {one.change:+.3f}  without {one.kind} {one.what}: {one.label}{seen}")
+        label = one.label or NO_ANSWER
+        lines.append(f"  {one.change:+.3f}  without {one.kind} {one.what}: {label}{seen}")
+    for group in explanation.groups:
+        facts = "; ".join(group.what)
+        why = "which say the same" if group.why == SAME else "all facts of the mention"
+        lines.append(
+            f"  {group.change:+.3f}  without {len(group.what)} facts, {why} ({facts}): "
+            f"{group.label or NO_ANSWER}"
+        )
     if not explanation.influences:
         lines.append("  nothing of the graph was read")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kept.bounds import MAX_COUNT, MAX_RATE, MAX_THREADS
+from kept.bounds import LEAST_RATE, MAX_COUNT, MAX_RATE, MAX_THREADS
 from kept.cli.options import (
     ConfigFile,
     Device,
@@ -75,7 +75,7 @@ def pretrain(
     learning_rate: LearningRate = None,
     entity_learning_rate: Annotated[
         float | None,
-        typer.Option("--entity-lr", min=0, max=MAX_RATE, help="Learning rate of the entity table."),
+        typer.Option("--entity-lr", min=LEAST_RATE, max=MAX_RATE, help="Rate of the entity table."),
     ] = None,
     warmup_steps: Annotated[
         int | None, typer.Option("--warmup", min=0, max=MAX_COUNT, help="Steps of warm-up.")

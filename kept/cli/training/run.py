@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from torch import cuda, nn
 
 from kept.cli.console import TerminalConsole
+from kept.cli.errors import mark_interrupted
 from kept.cli.settings import read_setting
 from kept.cli.terminal import echo
 from kept.errors import ConfigError
@@ -114,6 +115,8 @@ def asked_to_stop() -> Iterator[list[int]]:
 
     def note(number: int, _frame: FrameType | None) -> None:
         received.append(number)
+        if number == signal.SIGINT:
+            mark_interrupted()
         for s, handler in before.items():
             signal.signal(s, handler)
 
@@ -156,7 +159,7 @@ def tell(result: TrainResult, output: Path) -> None:
         "request": "stopped on request; continue with --resume",
     }
     echo(f"step {result.step} of {result.n_steps}: {endings[result.stopped]}")
-    if result.last is not None:
+    if result.last is not None and result.last.losses:
         losses = ", ".join(f"{name} {value:.4f}" for name, value in result.last.losses.items())
         echo(f"losses of the last step: {losses}")
     echo(f"model in {output}, log in {result.log}, curves in {result.curves}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kept.bounds import MAX_COUNT, MAX_RATE
+from kept.bounds import LEAST_RATE, MAX_COUNT, MAX_RATE
 from kept.cli.options import ConfigFile, Going, KeptCommand, Seed
 
 app = typer.Typer(
@@ -41,7 +41,8 @@ def train_command(
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Passes over the text.")
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--lr", min=0, max=MAX_RATE, help="The first one; it falls.")
+        float | None,
+        typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="The first one; it falls."),
     ] = None,
     min_count: Annotated[
         int | None, typer.Option(min=1, max=MAX_COUNT, help="Rarer words are left out (5).")

@@ -83,13 +83,17 @@ def questions_of(
     """A question for each proposed link that has a known candidate.
 
     Of an entity that is proposed twice the first prior counts. `gold` are the same texts with what
-    is right: a mention that is not annotated means none. `accepted` are links by text that stand in
+    is right: a mention that is not annotated means none, and an annotation whose entity is not
+    known is no annotation, as in the original. The gold of a known entity that is not among the
+    candidates is None. `accepted` are links by text that stand in
     it as entities; mentions that touch them are not asked again.
     """
     found = []
     for i, text in enumerate(proposed):
         stand = tuple(accepted[i]) if accepted is not None else ()
-        right = None if gold is None else {k.mention: k.entity for k in gold[i].links}
+        right = None
+        if gold is not None:
+            right = {k.mention: k.entity for k in gold[i].links if k.entity and known(k.entity)}
         for link in text.links:
             if any(touch(link.mention, other.mention) for other in stand):
                 continue

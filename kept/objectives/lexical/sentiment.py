@@ -94,6 +94,17 @@ class SentimentPreparation(Preparation):
         return cls(options, words, ratings)
 
     @property
+    def cautions(self) -> list[str]:
+        if self.ratings:
+            return []
+        caution = (
+            "objective sentiment has no ratings of texts, so that its loss `rating` is always 0 "
+            "and the table of ratings learns nothing; objectives.sentiment.ratings names a file of "
+            "them, a rating, TAB and a text in each line"
+        )
+        return [caution]
+
+    @property
     def fingerprint(self) -> str:
         ratings = hashlib.sha256(repr(sorted(self.ratings.items())).encode()).hexdigest()
         return f"{self.options} {self.words.fingerprint} {ratings}"

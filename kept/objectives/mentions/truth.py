@@ -25,6 +25,8 @@ from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
+from kept.graphs.views.base import View
+from kept.graphs.views.linked_words import LinkedWordsView
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, Rewritten, World
@@ -83,6 +85,14 @@ class MentionTruthPreparation(Preparation):
     @classmethod
     def of(cls, options: MentionTruthOptions, world: World) -> Self:
         return cls(options, world.graph)
+
+    def require_view(self, view: View) -> None:
+        if not isinstance(view, LinkedWordsView):
+            raise ConfigError(
+                "objective mention_truth asks about mentions, which "
+                f"{type(view).__name__} does not mark: leave the objective out, or take a method "
+                "that reads linked words, such as wklm"
+            )
 
     @property
     def fingerprint(self) -> str:

@@ -123,7 +123,7 @@ class KeptMaskedLM(ClozeModel):
     @torch.inference_mode()
     def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:
         bodies = [sample.body.replace(node_ids=sample.ids[None]) for sample in samples]
-        batch = KnowledgeBatch.stack(bodies, word_pad_id=int(self.tokenizer.pad_token_id))
+        batch = KnowledgeBatch.stack(bodies, word_pad_id=hosts.padding_id(self.tokenizer))
         output = self._encoder(batch.to(self._encoder.device))
         rows = torch.arange(len(samples))[:, None]
         masks = torch.tensor([sample.masks for sample in samples])
@@ -135,7 +135,7 @@ class KeptMaskedLM(ClozeModel):
     ) -> Float[Tensor, " sample"]:
         require_truth(self._model, self.name)
         bodies = [sample.body.replace(node_ids=sample.ids[None]) for sample in samples]
-        batch = KnowledgeBatch.stack(bodies, word_pad_id=int(self.tokenizer.pad_token_id))
+        batch = KnowledgeBatch.stack(bodies, word_pad_id=hosts.padding_id(self.tokenizer))
         spans = torch.tensor([(min(s.masks), max(s.masks) + 1) for s in samples])
         device = self._encoder.device
         return truths(self._model, batch.to(device), spans.to(device), first_word=first_word)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from kept import hosts
 from kept.encoders import ENCODERS
 from kept.errors import ConfigError
+from kept.model_settings import model_type_of
 from kept.probing.decoders import DecoderLM, is_decoder
 from kept.probing.models.base import ClozeModel
 from kept.probing.results import Mode
@@ -50,8 +50,4 @@ def open_model(
 
 def is_ours(name: str | Path) -> bool:
     """Whether a folder's configuration is that of an encoder of ours."""
-    path = Path(name) / "config.json"
-    if not path.is_file():
-        return False
-    values = json.loads(path.read_text(encoding="utf-8"))
-    return isinstance(values, dict) and values.get("model_type") in ENCODERS
+    return model_type_of(name) in ENCODERS

@@ -20,9 +20,11 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 from entity_linking.mentions import LinkedText
 from kept import hosts
+from kept.decoders.hosts import FAMILIES as DECODERS
 from kept.errors import HostError
 from kept.graphs.words import encode_words
 from kept.model_files import require_finite
+from kept.model_settings import model_type_of
 from kept.probing.models.base import MAX_WORDS, REMEDY, ClozeModel, Question, Sample, mask_places
 from kept.probing.results import Mode
 
@@ -58,7 +60,7 @@ class PlainMaskedLM(ClozeModel):
                 )
             except HostError as error:
                 if isinstance(error.__cause__, ValueError):
-                    raise HostError(f"{name} is no masked LM: {error}; {REMEDY}") from error
+                    raise _no_masked_lm(name, error) from error
                 raise
         missing = sorted(info["missing_keys"])
         if missing:
@@ -145,6 +147,17 @@ class PlainMaskedLM(ClozeModel):
                 f"the head of {type(self._model).__name__} is more than a layer before a matrix of "
                 "words; it cannot be probed"
             )
+
+
+def _no_masked_lm(name: str, error: HostError) -> HostError:
+    """The error that a model is of a kind that cannot be probed, by its model type."""
+    kind = model_type_of(name)
+    if not kind:
+        return HostError(f"{name} is no masked LM: {error}; {REMEDY}")
+    return HostError(
+        f"{name} has model type {kind!r}, which is no masked LM and none of the decoders that can "
+        f"be probed ({', '.join(DECODERS)}); give a model of one of these types, or {REMEDY}"
+    )
 
 
 def _last_place(base: nn.Module) -> nn.Module:

@@ -1,23 +1,31 @@
 """Triples in CSV (RFC 4180): quoted fields, any of four delimiters, with or without a header.
 
-Without a header a row is head, relation, tail. A first row that names all three columns
-(`columns_by_name.NAMES`) is a header, and other columns are passed over. A field may hold line
-ends; a row is counted once.
+Without a header a row is head, relation, tail. A first row that names the columns is a header
+(`kg_loaders.formats.tables.layout`): columns of texts about the ends are read, others are passed
+over and noted. A table of nodes gives texts, and one of Neo4j goes to `kg_loaders.formats.neo4j`.
+Excel's first line `sep=;` names the delimiter. A field may hold line ends; a row is counted once.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.formats.tables.columns_by_name import places_of
+from kg_loaders.formats import neo4j
+from kg_loaders.formats.tables.layout import (
+    Header,
+    Neo4jLayout,
+    layout_of,
+    require_header,
+    require_order,
+)
+from kg_loaders.formats.tables.rows import RowReader, order_remedy
+from kg_loaders.formats.tables.start import DELIMITERS, TableStart, csv_start
+from kg_loaders.reading.csv_rows import CsvRows
 from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
-from kg_loaders.records import Triple
-
-DELIMITERS = ",;\t|"
+from kg_loaders.records import Record
 
 
 def read(
@@ -25,88 +33,57 @@ def read(
     report: DamageReport,
     *,
     delimiter: str | None = None,
+    order: str | None = None,
+    header: Header | bool = "auto",
+    encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
-) -> Iterator[Triple]:
-    """One triple a row; `delimiter` is told by the first line unless it is given.
+) -> Iterator[Record]:
+    """The triples and texts of every row; the first line shows the delimiter unless it is given.
 
-    Raises `SourceError` for another delimiter than `DELIMITERS`, or for a first line from which
-    none can be told.
+    `order` and `header` are those of `layout_of`, `encoding` is that of a file that is no UTF-8.
+
+    Raises `SourceError` for another delimiter than `DELIMITERS`, for a first line of fewer than
+    three fields, and for half a header.
     """
-    if delimiter is not None and (len(delimiter) != 1 or delimiter not in DELIMITERS):
-        raise SourceError(f"delimiter {delimiter!r} is none of {list(DELIMITERS)}")
+    order, header = require_order(order), require_header(header)
+    path, file = Path(path), str(path)
+    start = csv_start(path, report, encoding, max_line_bytes, delimiter)
     report.units = "rows"
-    lines = _Lines(read_lines(path, report, max_line_bytes=max_line_bytes, nul_is_text=True))
-    places, n_fields = (0, 1, 2), 3
-    reader = csv.reader(lines, strict=True, delimiter=delimiter or lines.delimiter(path))
-    for number, row in enumerate(_rows(reader, lines, report, str(path))):
-        if number == 0 and (named := places_of(row)) is not None:
-            places, n_fields = named, len(row)
+    layout = layout_of(start.fields, file, order=order, header=header, notes=report.notes)
+    if isinstance(layout, Neo4jLayout):
+        yield from neo4j.read(
+            path, report, delimiter=start.delimiter, encoding=encoding,
+            max_line_bytes=max_line_bytes,
+        )  # fmt: skip
+        return
+    _require_three_fields(file, start, layout.has_header)
+    rows = CsvRows(
+        file,
+        read_lines(
+            path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=encoding
+        ),
+        report,
+        delimiter=start.delimiter,
+        max_row_bytes=max_line_bytes,
+    )
+    reader = RowReader(layout, report)
+    header_line = start.rows[0][0] if layout.has_header else 0
+    for line_no, offset, raw, fields in rows:
+        if line_no in (header_line, start.separator_line):
             report.n_comment += 1
-        elif not row or not any(field.strip() for field in row):
+        elif not any(field.strip() for field in fields):
             report.n_blank += 1
-        elif len(row) == n_fields and all(row[place] for place in places):
-            yield Triple(*(row[place] for place in places))
         else:
-            wrong = f"{len(row)} fields instead of {n_fields}"
-            lines.reject(report, str(path), "empty field" if len(row) == n_fields else wrong)
+            records, fault = reader.records(fields)
+            yield from records
+            if fault:
+                report.reject(file, line_no, offset, fault, raw, remedy=order_remedy(len(fields)))
 
 
-def _rows(
-    reader: Iterator[list[str]], lines: _Lines, report: DamageReport, file: str
-) -> Iterator[list[str]]:
-    """Every row; one that is none is rejected with all of its lines."""
-    while True:
-        lines.row = []
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            report.n_lines -= len(lines.row) - 1
-            lines.reject(report, file, f"no CSV: {error}")
-            continue
-        report.n_lines -= len(lines.row) - 1
-        yield row
-
-
-class _Lines:
-    """Lines as the csv module wants them; those of the row at hand are in `row`."""
-
-    def __init__(self, lines: Iterator[tuple[int, int, bytes]]) -> None:
-        self._lines, self._first = lines, next(lines, None)
-        self.row: list[tuple[int, int, bytes]] = []
-
-    def __iter__(self) -> _Lines:
-        return self
-
-    def __next__(self) -> str:
-        line = self._first if self._first is not None else next(self._lines)
-        self._first = None
-        self.row.append(line)
-        return line[2].decode() + "\n"
-
-    def delimiter(self, path: str | Path) -> str:
-        """The one that parts the first line into most fields, at least three."""
-        if self._first is None:
-            return DELIMITERS[0]
-        text = self._first[2].decode()
-        counts = {d: _n_fields(text, d) for d in DELIMITERS}
-        best = max(DELIMITERS, key=lambda delimiter: counts[delimiter])
-        if counts[best] < 3:
-            raise SourceError(
-                f"{path}, line {self._first[0]}: none of {list(DELIMITERS)} parts {text[:60]!r} "
-                "into three fields"
-            )
-        return best
-
-    def reject(self, report: DamageReport, file: str, reason: str) -> None:
-        """Reject the row at hand."""
-        line_no, offset, _ = self.row[0]
-        report.reject(file, line_no, offset, reason, b"\n".join(line for _, _, line in self.row))
-
-
-def _n_fields(line: str, delimiter: str) -> int:
-    try:
-        return len(next(csv.reader([line], delimiter=delimiter)))
-    except csv.Error:
-        return 0
+def _require_three_fields(file: str, start: TableStart, has_header: bool) -> None:
+    if start.rows and not has_header and len(start.rows[0][1]) < 3:
+        line_no, fields = start.rows[0]
+        raise SourceError(
+            f"{file}, line {line_no}: none of {list(DELIMITERS)} parts "
+            f"{start.delimiter.join(fields)[:60]!r} into three fields"
+        )

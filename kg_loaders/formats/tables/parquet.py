@@ -1,4 +1,6 @@
-"""Triples in a Parquet file: three columns of strings or whole numbers, told by their names.
+"""Triples in a Parquet file: three columns of strings or whole numbers, known by their names.
+
+Columns of texts about the ends are read, and a file of nodes gives texts, as in CSV.
 
 A file is read a batch of rows at a time. It has no lines: rejections name rows, from 1, and a file
 that is damaged is refused whole under every policy, as its index stands at its end.
@@ -17,29 +19,60 @@ import pyarrow.parquet as pq
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import KgError, SourceError
-from kg_loaders.formats.tables.columns_by_name import NAMES, places_of
+from kg_loaders.formats.field_names import HEADS, RELATIONS, TAILS
+from kg_loaders.formats.tables.layout import (
+    Header,
+    NodeLayout,
+    TripleLayout,
+    by_letters,
+    layout_of,
+    named_layout,
+    require_header,
+    require_order,
+)
+from kg_loaders.formats.tables.rows import RowReader
 from kg_loaders.reading.blocks import TripleBlock, taken
 from kg_loaders.reading.budget import FREE_BYTES
-from kg_loaders.records import Triple
+from kg_loaders.records import Record
 
 ROWS_AT_ONCE = 1 << 17
+EXPORTED = [*("head", "relation", "tail"), *("head_label", "relation_label", "tail_label")]
+"""The columns that `kept kg export` writes: its labels are for readers, in no language."""
 
 
-def read(path: str | Path, report: DamageReport) -> Iterator[Triple]:
-    """The triples, one a row."""
-    for item in read_in_blocks(path, report):
-        yield from item.records()
+def read(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    order: str | None = None,
+    header: Header | bool = "auto",
+) -> Iterator[Record]:
+    """The triples and texts, a row at a time."""
+    for item in read_in_blocks(path, report, order=order, header=header):
+        if isinstance(item, TripleBlock):
+            yield from item.records()
+        else:
+            yield item
 
 
-def read_in_blocks(path: str | Path, report: DamageReport) -> Iterator[TripleBlock]:
-    """The same, many at once.
+def read_in_blocks(
+    path: str | Path,
+    report: DamageReport,
+    *,
+    order: str | None = None,
+    header: Header | bool = "auto",
+) -> Iterator[Record | TripleBlock]:
+    """The same, many at once where a row is a triple and no more.
+
+    `order` is that of `layout_of`; with `header="no"` the columns are taken by their place.
 
     Raises `SourceError` where a column is missing or holds something else, or the file cannot be
     read; `BudgetError` for one that unfolds beyond the budget.
     """
     report.units = "rows"
+    order, header = require_order(order), require_header(header)
     try:
-        yield from _blocks(Path(path), report)
+        yield from _blocks(Path(path), report, order, header)
     except KgError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:  # names that are no UTF-8, too
@@ -49,38 +82,109 @@ def read_in_blocks(path: str | Path, report: DamageReport) -> Iterator[TripleBlo
         raise SourceError(f"{path} cannot be read as Parquet: {reason}; fetch it again") from error
 
 
-def _blocks(path: Path, report: DamageReport) -> Iterator[TripleBlock]:
+def _blocks(
+    path: Path, report: DamageReport, order: str | None, header: Header
+) -> Iterator[Record | TripleBlock]:
     with pq.ParquetFile(path) as file:
-        names = _columns(path, file)
+        layout = _layout(path, file, order, header)
         _require_affordable(path, file, report)
+        places = _places(layout)
+        _require_names(path, file.schema_arrow, places)
+        if layout.unused and order is None:
+            report.notes.append(f"{path}: columns that were left out: {', '.join(layout.unused)}")
+        rows = None if _is_plain(layout) else RowReader(layout, report)
+        names = [file.schema_arrow.names[place] for place in places]
         n_read = 0
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=list(dict.fromkeys(names))):
             columns = [batch.column(name).cast(pa.string()) for name in names]
-            block = _block(path, columns, report, n_read)
+            if rows is None:
+                block = _block(path, columns, report, n_read)
+                items: list[Record | TripleBlock] = [block] if len(block.ends) else []
+            else:
+                items = list(_records(path, columns, places, layout, rows, report, n_read))
             n_read += batch.num_rows
             report.n_lines += batch.num_rows
             if report.progress is not None:
                 report.progress(path.stat().st_size * n_read // file.metadata.num_rows)
-            if len(block.ends):
-                yield block
+            yield from items
 
 
-def _columns(path: Path, file: pq.ParquetFile) -> list[str]:
-    """The names of head, relation and tail."""
-    schema = file.schema_arrow
-    places = places_of(schema.names)
-    if places is None:
-        wanted = "; ".join(", ".join(names) for names in NAMES)
-        raise SourceError(f"{path} has the columns {schema.names}; one of each is asked: {wanted}")
+def _layout(
+    path: Path, file: pq.ParquetFile, order: str | None, header: Header
+) -> TripleLayout | NodeLayout:
+    """What the columns are; their names are a header that is there always."""
+    names = file.schema_arrow.names
+    if order is None and header == "no":
+        order = "hrt" + "-" * (len(names) - 3)
+    if order is not None and "," not in order:
+        if len(order) != len(names):
+            raise SourceError(
+                f"{path} has {len(names)} columns, {names}, and order {order!r} names {len(order)}"
+            )
+        return by_letters(order, names, has_header=True)
+    if order is not None:
+        layout = layout_of([names], str(path), order=order, header="yes")
+        assert isinstance(layout, TripleLayout)
+        return layout
+    if names == EXPORTED:
+        return by_letters("hrt---", names, has_header=True)
+    known = named_layout(names)
+    if not isinstance(known, TripleLayout | NodeLayout):
+        wanted = "; ".join(", ".join(names) for names in (HEADS, RELATIONS, TAILS))
+        raise SourceError(
+            f"{path} has the columns {names}; name those of head, relation and tail with --order, "
+            f"or rename them; one of each is asked: {wanted}"
+        )
+    return known
+
+
+def _is_plain(layout: TripleLayout | NodeLayout) -> bool:
+    if not isinstance(layout, TripleLayout):
+        return False
+    return layout.values == "names" and not (layout.texts or layout.sources or layout.negations)
+
+
+def _places(layout: TripleLayout | NodeLayout) -> list[int]:
+    """The columns that are read; of a plain layout head, relation, tail."""
+    if isinstance(layout, NodeLayout):
+        places = [layout.node, layout.language, layout.source, *(c for _, c in layout.texts)]
+        return [place for place in places if place >= 0]
+    further = [*layout.sources.values(), *layout.negations, *(c for _, _, c in layout.texts)]
+    return [layout.head, layout.relation, layout.tail, *further]
+
+
+def _require_names(path: Path, schema: pa.Schema, places: list[int]) -> None:
     for place in places:
         kind = schema.field(place).type
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not (pa.types.is_integer(plain) or plain in (pa.string(), pa.large_string())):
+        is_name = pa.types.is_integer(plain) or pa.types.is_boolean(plain)
+        if not (is_name or plain in (pa.string(), pa.large_string())):
             raise SourceError(
                 f"{path}: column {schema.names[place]!r} holds {kind}, no names; write them as "
                 "strings or whole numbers"
             )
-    return [schema.names[place] for place in places]
+
+
+def _records(
+    path: Path,
+    columns: list[Any],
+    places: list[int],
+    layout: TripleLayout | NodeLayout,
+    rows: RowReader,
+    report: DamageReport,
+    n_read: int,
+) -> Iterator[Record]:
+    """The records of a batch, row by row."""
+    cells = [column.to_pylist() for column in columns]
+    for number in range(len(columns[0])):
+        fields = [""] * layout.n_fields
+        for place, column in zip(places, cells, strict=True):
+            fields[place] = column[number] or ""
+        records, fault = rows.records(fields)
+        yield from records
+        if fault:
+            raw = "\t".join(fields).encode()
+            report.reject(str(path), n_read + number + 1, 0, fault, raw)
 
 
 def _require_affordable(path: Path, file: pq.ParquetFile, report: DamageReport) -> None:

@@ -1,5 +1,8 @@
 """Wikidata's JSON dump: one array, one entity per line, plain or compressed, read as a stream.
 
+Also what Special:EntityData and wbgetentities answer (`{"entities": {"Q90": {...}}}`) and an array
+or an object in any layout: read as a whole (`ReaderBudget`), and entities are what is counted.
+
     labels, aliases, descriptions   texts; of a property (P17) texts of the relation
     truthy statement, item to item  a triple; P31 also or instead a `TYPE` text (see `types`)
     qualifiers, where asked for     the statement is a node: (Q42, p:P39, S), (S, ps:P39, Q11696),
@@ -25,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kg_loaders.damage import DamageReport
+from kg_loaders.formats.wikidata import documents
 from kg_loaders.formats.wikidata.entities import NumberedError, decoder
 from kg_loaders.formats.wikidata.members import only_members
 from kg_loaders.formats.wikidata.selection import EntityColumns, Selection
@@ -150,6 +154,12 @@ def _read_from(
 ) -> Iterator[tuple[list[Block], list[TripleBlock], int]]:  # fmt: skip
     """Blocks, notes and the byte up to which they reach; from the end of `parts` on."""
     start = 0 if parts is None else parts.offset
+    if documents.is_document(path, report):
+        if start == 0:
+            yield *_of_document(path, report, selection), path.stat().st_size
+        elif parts is not None:
+            parts.restore()
+        return
     columns = EntityColumns(report, selection)
     make = partial(
         decoder,
@@ -182,6 +192,27 @@ def _read_from(
         if columns.n_rows >= BLOCK_ROWS:
             yield *columns.blocks(), end
     yield *columns.blocks(), end
+
+
+def _of_document(
+    path: Path, report: DamageReport, selection: Selection
+) -> tuple[list[Block], list[TripleBlock]]:
+    """Blocks and notes of a file that is one JSON value."""
+    columns = EntityColumns(report, selection)
+    how: Any = {"qualifiers": selection.qualifiers, "sitelinks": selection.sitelinks is not None}
+    decode = decoder(selection.languages, **how)
+    decode_numbered = decoder(selection.languages, with_numbers=True, **how)
+    report.units = "entities"
+    for number, raw in documents.entities(path, report):
+        try:
+            try:
+                columns.add(decode(raw))
+            except NumberedError:
+                columns.add(decode_numbered(raw))
+        except JSON_FAULTS as error:
+            reason = f"not an entity in JSON: {error}"[:200]
+            report.reject(str(path), number, 0, reason, bytes(raw))
+    return columns.blocks()
 
 
 def _lines(

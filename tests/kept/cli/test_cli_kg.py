@@ -148,7 +148,7 @@ def test_columns_in_another_order_are_noticed(kept, tmp_path: Path) -> None:  # 
     assert "W407" in kept("kg check kg")[1]
 
 
-RDF_WITH_ENTITY = """<!DOCTYPE rdf:RDF [<!ENTITY town "http://a/town">]>
+RDF_WITH_ENTITY = """<!DOCTYPE rdf:RDF [<!ENTITY at "http://a/"><!ENTITY town "&at;town">]>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="http://a/">
 <rdf:Description rdf:about="http://a/Paris"><a:is rdf:resource="&town;"/></rdf:Description>
 </rdf:RDF>
@@ -166,3 +166,37 @@ def test_limits_are_an_option_of_every_command(kept, monkeypatch: pytest.MonkeyP
     assert "'entity=1' is no limit" in said
     assert kept("--limits entities=1 kg build x.rdf -o kg")[0] == 0
     assert KnowledgeGraph.open("kg").entities.find("http://a/town") is not None
+
+
+def test_what_a_table_is_can_be_said_in_build_and_add(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "x.csv").write_bytes("von;nach;art\nMüller;Weir;besucht\n".encode("latin-1"))
+    (tmp_path / "y.tsv").write_text("who\thow\twhom\nMira\tbesucht\tWeir\n")
+    code, out, err = kept("kg build x.csv -o kg --encoding latin-1 --order von,art,nach")
+    assert (code, err) == (0, "")
+    assert KnowledgeGraph.open(tmp_path / "kg").facts("Müller") == [("Müller", "besucht", "Weir")]
+    code, _, err = kept("kg add kg y.tsv -o kg2 --header yes")
+    assert code == 0
+    assert "passed over as a header" in err
+    assert KnowledgeGraph.open(tmp_path / "kg2").n_triples == 2
+    code, _, err = kept("kg add kg y.tsv -o kg3 --order htr")
+    assert (code, err) == (0, "")
+    assert ("Mira", "Weir", "besucht") in KnowledgeGraph.open(tmp_path / "kg3").facts("Mira")
+    code, _, err = kept("kg build x.csv -o kg4 --header perhaps")
+    assert code == 2
+
+
+def test_headers_of_files_of_texts(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "hl.tsv").write_text("id\tname\tkind\nQ1\tParis\tcity\n")
+    (tmp_path / "ha.csv").write_text("id,synonym\nQ1,City of Light\n")
+    (tmp_path / "ht.tsv").write_text("node\ttype\nQ2\tcountry\n")
+    (tmp_path / "hd.tsv").write_text("qid\tdefinition\nQ1\ton the Seine\n")
+    (tmp_path / "hr.tsv").write_text("relation\tlabel\nP1\tcapital of\n")
+    code, _, err = kept(
+        "kg build t.tsv --labels hl.tsv --aliases ha.csv --types ht.tsv --descriptions hd.tsv "
+        "--relation-labels hr.tsv -o kg"
+    )
+    assert (code, err) == (0, "")
+    graph = KnowledgeGraph.open(tmp_path / "kg")
+    assert list(graph.entities) == ["Q1", "Q2", "Q3"], "no header is an entity"
+    assert list(graph.relations) == ["P1", "P2"]
+    assert graph.manifest.load_counts["n_texts"] == 6

@@ -11,6 +11,7 @@ import pytest
 
 from kept.cli.comparing.audit_sets import cloze_part, triples_part
 from kept.evaluation.audit import AuditPart, audit
+from kept.evaluation.fact_lookup import look_up
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.kept.evaluation.auditing import counts, kept
 
@@ -224,3 +225,28 @@ def test_answers_inside_subjects_of_lama(data_root: Path) -> None:
         sum, zip(*((c.n_found, c.n_checked) for c in audit(parts)), strict=True)
     )
     assert (n_checked, n_found) == (22881, 2624)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_identifiers_of_nell_match_in_both_forms(swapped: bool) -> None:
+    """NELL-995 is passed on as `concept:city:oslo` and as `concept_city_oslo`."""
+    with_colons = ("concept:city:oslo", "concept:citylocatedincountry", "concept:country:norway")
+    without = ("concept_city_oslo", "concept_citylocatedincountry", "concept_country_norway")
+    ours, theirs = (without, with_colons) if swapped else (with_colons, without)
+    looked = look_up([ours, ("concept:city:rome", ours[1], ours[2])], [], one_fact(theirs))
+    assert looked.rows.tolist()[0] == [
+        one_fact(theirs).entities.id(theirs[0]), 0, one_fact(theirs).entities.id(theirs[2])
+    ]  # fmt: skip
+    assert looked.rows.tolist()[1][0] == -1
+
+
+def test_forms_of_nell_that_are_of_two_entities_are_none() -> None:
+    graph = graph_from_records([
+        Triple("concept:city:new_york", "r", "x"), Triple("concept:city:new:york", "r", "x"),
+    ])  # fmt: skip
+    looked = look_up([("concept_city_new_york", "r", "x")], [], graph)
+    assert looked.rows.tolist()[0][0] == -1
+
+
+def one_fact(fact: tuple[str, str, str]) -> KnowledgeGraph:
+    return graph_from_records([Triple(*fact)])

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from kept.cli.training.predict import _page
 from kept.datasets.example import question
 from kept.datasets.formats import TaskExample
 from kept.errors import CheckpointError, ConfigError
@@ -105,6 +106,41 @@ def test_each_link_is_left_out_alone(name: str, graph: KnowledgeGraph, host: Pat
         linked = dataclasses.replace(asked.linked, links=kept)
         alone = predictor.explain(dataclasses.replace(asked, linked=linked), graph)
         assert alone.scores[told.about] == pytest.approx(one.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["words", "kbert", "colake"])
+def test_facts_that_say_the_same_are_left_out_together(name: str, host: Path) -> None:
+    graph = _graph(P2="Q3")  # ab is bake, and in bake
+    predictor = _predictor(name, graph, host)
+    explanation = predictor.explain(_asked(), graph)
+    (group,) = [each for each in explanation.groups if each.why == "say the same"]
+    assert sorted(group.what) == ["ab — in → bake", "ab — is → bake"]
+    assert group.link == 0
+    keep = [r not in group.rows for r in range(graph.n_triples)]
+    without = graph.with_triples(graph.triples[keep], note="without both")
+    predictor.model.encoder.require_graph = lambda graph: None  # type: ignore[method-assign]
+    alone = predictor.explain(_asked(), without, about=explanation.about)
+    assert alone.scores[explanation.about] == pytest.approx(group.score, abs=1e-5)
+    assert not alone.groups
+
+
+def test_all_facts_of_a_mention_are_left_out_together(graph: KnowledgeGraph, host: Path) -> None:
+    explanation = _predictor("words", graph, host).explain(_asked(), graph)
+    (group,) = explanation.groups
+    assert (group.why, sorted(group.what)) == (
+        "all of its facts", ["ab — in → ef", "ab — is → bake"],
+    )  # fmt: skip
+    assert explanation.as_json()["groups"][0]["link"] == 0
+
+
+def test_an_explanation_is_never_blank(graph: KnowledgeGraph, host: Path) -> None:
+    predictor = _predictor("kbert", graph, host, MULTI)
+    predictor.threshold = 1e9  # no type is likely enough
+    explanation = predictor.explain(_asked(), graph)
+    assert explanation.label == ""
+    first, *rest = _page(explanation).splitlines()
+    assert first.startswith(f"no answer is likely enough; the likeliest is {explanation.about}")
+    assert all(not line.endswith(": ") and "no answer" in line for line in rest)
 
 
 def test_of_several_types_the_likeliest_is_followed(graph: KnowledgeGraph, host: Path) -> None:

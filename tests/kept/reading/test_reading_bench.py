@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from kept.errors import ConfigError
+from kept.finetuning.recipes import with_recipe
 from kept.graphs.graph import NodeKind
 from kept.methods import METHODS
-from kept.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of
+from kept.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of, recipe_arms
 from kept.reading.bench import Bench, with_facts
 from kept.reading.cell import Budget, Cell
 from kept.reading.conditions import CONDITIONS
@@ -114,9 +115,29 @@ def test_what_cannot_be_run_is_refused() -> None:
 
 def test_every_method_has_an_arm_as_published_or_a_reason() -> None:
     published = [arm.method for arm in ARMS.values() if arm.is_published]
-    assert sorted([*published, *WITHOUT_CONTROL]) == sorted(METHODS)
+    as_arm = ["words"]  # a change of K-BERT before it was a method
+    assert sorted([*published, *WITHOUT_CONTROL, *as_arm]) == sorted(METHODS)
     for name, arm in ARMS.items():
         assert arm.is_published == (name == f"{arm.method}-published")
+
+
+def test_every_method_that_reads_facts_with_a_text_has_a_recipe_arm() -> None:
+    arms = recipe_arms()
+    reading = [n for n, m in METHODS.items() if m.reads == "links" and n not in WITHOUT_CONTROL]
+    assert list(arms) == [f"{name}-recipe" for name in reading]
+    for name, arm in arms.items():
+        recipe = METHODS[arm.method].recipe
+        fields = {"task": "typing", "method": arm.method, "training": {"steps": 200}}
+        filled = with_recipe(fields)
+        assert filled["markers"] == arm.markers == "none"
+        assert filled["head_options"] == arm.head_options
+        assert (filled.get("options", {}), filled.get("view", {})) == (
+            arm.options,
+            arm.view,
+        )
+        assert {n: filled["training"][n] for n in arm.rates} == arm.rates
+        assert recipe.examples is not None
+        assert recipe.examples <= 200 * 16, name
 
 
 def test_arms_by_name_and_by_method() -> None:

@@ -70,8 +70,8 @@ def test_what_an_import_takes(tmp_path: Path) -> None:
     ("text", "place", "words"),
     [
         ("_id,_labels,name\n1,:A\n", 2, "2 fields instead of 3"),
-        ('_id,_labels,name\n1,:A,"x"y\n', 2, "not CSV"),
-        ('_id,_labels,name\n1,:A,x\n2,:A,"y\nz\n', 3, "a quoted field does not end"),
+        ('_id,_labels,name\n1,:A,"x"y\n', 2, "no CSV: "),
+        ('_id,_labels,name\n1,:A,x\n2,:A,"y\nz\n', 3, "no CSV: a quoted field does not end"),
         ("_id,_labels,_start,_end,_type\n,,1,,NEAR\n", 2, "neither a node nor a relationship"),
     ],
 )
@@ -84,7 +84,7 @@ def test_faulty_rows_are_named_and_counted(
     if "_start" not in text:
         records, report = read(good + text.partition("\n")[2], tmp_path, "skip")
         assert Text("7", LABEL, "good") in records
-        assert report.n_rejected == 1
+        assert report.n_rejected == 1 + text.endswith("z\n")  # the line behind an open quote
 
 
 def test_a_row_whose_line_was_rejected_is_rejected_whole(tmp_path: Path) -> None:
@@ -95,7 +95,8 @@ def test_a_row_whose_line_was_rejected_is_rejected_whole(tmp_path: Path) -> None
         "not UTF-8",
         "a line of the row was rejected",
     ]
-    assert report.n_rejected == 3  # 'end"' begins a field that does not end, and takes the last row
+    assert report.n_rejected == 3
+    assert report.n_texts == 4  # 'end"' is a row of its own, and takes none with it
     path.write_text('_id,_labels,name\n1,:A,"' + "x\n" * 50)
     report = DamageReport("skip")  # type: ignore[arg-type]
     assert list(neo4j.read(path, report, max_line_bytes=20)) == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kg_loaders import DamageError, DamageReport, Triple, graph_from_records, load
+from kg_loaders import DamageError, DamageReport, KgError, Triple, graph_from_records, load
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.formats.tsv import ORDERS, read, read_in_blocks
 from kg_loaders.formats.tsv_blocks import split_triples
@@ -34,15 +34,52 @@ LINES = st.one_of(
 )
 
 
+HEADERS = st.sampled_from(
+    ["source\tedge\ttarget", "object\tsubject\tpredicate", "h\tr\tt", "id\tname\tkind",
+     "subject\tpredicate\tobject\tsubject_label", "node1\tlabel\tnode2", "source\tx\ttarget",
+     "#from\trelation\tto", ":ID\tname\t:LABEL", "# c\t\t\nsource\tedge\ttarget"]
+)  # fmt: skip
+
+
 def outcome(reader: Any, path: Path, **options: Any) -> list[object]:
     report = DamageReport(DamagePolicy.SKIP)
-    records: list[Triple] = []
-    for item in reader(path, report, **options):
-        records += item.records() if isinstance(item, TripleBlock) else [item]
+    records: list[Any] = []
+    try:
+        for item in reader(path, report, **options):
+            records += item.records() if isinstance(item, TripleBlock) else [item]
+    except KgError as error:  # half a header
+        return [str(error)]
     report.n_triples = len(records)
     report.check()
     rejections = sorted((r.line, r.byte_offset, r.reason, r.excerpt) for r in report.rejections)
-    return [sorted(records), report.counts(), report.reasons, rejections]
+    return [sorted(map(repr, records)), report.counts(), report.reasons, rejections, report.notes]
+
+
+@settings(deadline=None)
+@given(
+    HEADERS,
+    st.lists(LINES, max_size=6),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["auto", "yes", "no"]),
+    st.sampled_from([None, None, "htr", "hrt-", "target,edge,source"]),
+    st.integers(1, 40),
+)
+def test_blocks_and_lines_agree_on_headers(
+    tmp_path_factory: pytest.TempPathFactory,
+    names: str,
+    lines: list[str],
+    end: str,
+    header: str,
+    order: str | None,
+    size: int,
+) -> None:
+    path = tmp_path_factory.mktemp("tsv") / "x.tsv"
+    path.write_bytes(end.join([names, *lines]).encode())
+    options = {"header": header, "order": order}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unpacking, "BLOCK_BYTES", size)
+        patch.setattr(reading, "LINE_BLOCK_BYTES", size)
+        assert outcome(read_in_blocks, path, **options) == outcome(read, path, **options)
 
 
 @settings(deadline=None)

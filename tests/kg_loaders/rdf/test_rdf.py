@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import re
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import zstandard
 
 from kg_loaders import DamageError, SourceError, Text, TextKind, Triple
 from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.rdf.bases import DEFAULT_BASE
 from kg_loaders.rdf.reader import DOCUMENT_FORMATS, LINE_FORMATS, SUFFIXES, format_of
 from kg_loaders.rdf.records import RDF_TYPE, RDFS, SKOS
 from tests.kg_loaders.rdf.statements import FACT, LABEL, LABELLED, A, P, X, Y, load, write
@@ -204,11 +206,40 @@ def test_unknown_formats_and_missing_files(tmp_path: Path) -> None:
             load(tmp_path / name)
 
 
-def test_relative_iris_need_a_base(tmp_path: Path) -> None:
-    path = write(tmp_path, "<x> <p> <y> .", name="facts.ttl")
-    with pytest.raises(DamageError, match="No scheme"):
-        load(path)
-    assert load(path, base_iri=A) == [Triple(X, P, Y)]
+RELATIVE = {
+    "ttl": "<x> <p> <y> .",
+    "trig": "{ <x> <p> <y> . }",
+    "n3": "<x> <p> <y> .",
+    "rdf": f'''<r:RDF xmlns:r="{RDF_TYPE.removesuffix("type")}" xmlns:a="{A}">
+<r:Description r:about="x"><a:p r:resource="y"/></r:Description></r:RDF>''',
+    "jsonld": f'{{"@id": "x", "{P}": {{"@id": "y"}}}}',
+    "trix": TRIX.replace(A, ""),
+}
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_relative_iris_have_a_base(name: str, tmp_path: Path) -> None:
+    """The same bytes are the same graph, in whatever folder they are and are read."""
+    graphs = []
+    for folder in ("one", "two/three"):
+        (tmp_path / folder).mkdir(parents=True)
+        path = write(tmp_path / folder, RELATIVE[name], name=f"facts.{name}")
+        report = DamageReport()
+        with contextlib.chdir(tmp_path / folder):
+            graphs.append(set(load(path, report)))
+        (note,) = report.notes
+        assert note.startswith(f"relative IRIs of {path} are relative to {DEFAULT_BASE}; give ")
+        own = DamageReport()
+        assert Triple(X, P, Y) in load(path, own, base_iri=A)
+        assert not own.notes
+    assert graphs[0] == graphs[1]
+    assert {t.head for t in graphs[0] if isinstance(t, Triple)} == {f"{DEFAULT_BASE}x"}
+
+
+@pytest.mark.parametrize("base", ["", "x", "/a/b", "urn:kept", "http://a b/", "a.example/"])
+def test_a_base_is_an_absolute_iri_with_a_path(base: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no absolute IRI with a path"):
+        load(write(tmp_path, FACT, name="facts.ttl"), base_iri=base)
 
 
 def test_a_stream_names_the_place_of_its_damage(tmp_path: Path) -> None:
@@ -216,9 +247,9 @@ def test_a_stream_names_the_place_of_its_damage(tmp_path: Path) -> None:
     lines[15_000] = f'<{X}> <{P}> "\\q" .'
     path = write(tmp_path, *lines, name="facts.ttl")
     report = DamageReport(DamagePolicy.SKIP)
-    assert len(load(path, report)) == 15_000
+    assert len(load(path, report)) == 19_999
     (rejection,) = report.rejections
     assert rejection.line == 15_001
     assert path.read_bytes()[rejection.byte_offset :].startswith(lines[15_000].encode())
-    assert "the rest of the file was not read" in rejection.reason
+    assert "up to the next full stop was not read" in rejection.reason
     assert "q" in rejection.excerpt

@@ -30,7 +30,6 @@ BAD_LINES = {  # the damage and a word of its reason
     "literal as subject": (f'"x" <{P}> <{Y}> .', "subject"),
     "literal as predicate": (f'<{X}> "p" <{Y}> .', "predicate"),
     "two statements": (f"{FACT} {FACT}", "single triple"),
-    "two statements by CR": (f"{FACT}\r{FACT}", "more than one"),
     "Turtle": (f'<{X}> <{P}> <{Y}> , "z" .', ""),
     "10 million characters": ("z" * 10_000_000, ""),
     "17 MB literal": (f'<{X}> <{LABEL}> "{"y" * 17_000_000}" .', "longer than 16777216 bytes"),
@@ -56,6 +55,14 @@ def test_a_bad_line_among_good_ones(case: str, tmp_path: Path) -> None:
         assert (report.rejections[0].line, report.rejections[0].byte_offset) == (3, offset)
     raw = bad.encode() if isinstance(bad, str) else bad
     assert (tmp_path / "bad").read_bytes() == raw + b"\n"
+
+
+def test_lines_may_end_at_a_carriage_return(tmp_path: Path) -> None:
+    path = tmp_path / "facts.nt"
+    path.write_bytes(f"{FACT}\r# c\r\r{LABELLED}\r{FACT}\n{FACT}".encode())
+    report = DamageReport()
+    assert len(load(path, report)) == 4
+    assert (report.n_lines, report.n_further) == (2, 2)
 
 
 def test_a_raw_newline_in_a_literal_is_two_bad_lines(tmp_path: Path) -> None:

@@ -223,14 +223,12 @@ def test_a_property_is_no_entity(records: Any) -> None:
     "text",
     [
         'a:x <http://w.example/prop/direct/P5> a:y . <http://w.example/entity/P5> rdfs:label "p" .',
-        (
-            "a:x <http://w.example/prop/direct/P5> a:y .\n"
-            'a:f rdfs:label "p" . a:f wb:directClaim <http://w.example/prop/direct/P5> .'
-        ),
+        'a:f rdfs:label "p" ; wb:directClaim r: . a:x r: a:y .',
     ],
 )
 def test_other_wikibases(text: str, records: Any) -> None:
     relation = "http://w.example/prop/direct/P5"
+    text = f"@prefix r: <{relation}> . {text}"
     assert records(text)[0] == {Triple(X, relation, Y), label(relation, "p", is_relation=True)}
 
 

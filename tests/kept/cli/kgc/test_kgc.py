@@ -377,3 +377,24 @@ def test_what_was_seen_is_kept_with_the_scorer(holed: Path, scorer: Path, tmp_pa
         assert kept("predict", FAR[0], "next", "--kg", holed, "-m", scorer).exit_code == 1
     finally:
         path.write_text(old)
+
+
+def test_a_training_off_a_terminal_writes_lines(benchmark_folder: Path, tmp_path: Path) -> None:
+    trained = kept("train", benchmark_folder, "-o", tmp_path / "m", "--epochs", 3, "--width", 4)
+    assert "epoch 1 of 3: loss " in trained.stderr
+    assert "left at most" in trained.stderr
+    assert "epoch 3 of 3: loss " in trained.stderr
+    assert "━" not in trained.stderr
+
+
+def test_a_table_in_a_pipe_is_cut_at_no_column(
+    benchmark_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    long = tmp_path / ("a_model_with_a_name_of_its_own_" * 5)
+    assert kept("train", benchmark_folder, "-o", long, "--epochs", 1, "--width", 4).exit_code == 0
+    shown = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
+    assert f"│ {long.name} │" in shown
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
+    assert f"│ {long.name} │" not in shown

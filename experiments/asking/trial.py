@@ -1,0 +1,149 @@
+"""Questions about the atlas and a private world, with the fact in the graph and without it.
+
+`python -m experiments.asking.trial` prints the accuracy of chosen answers and of refusals for the
+dev questions, on which the threshold was chosen, and for the 200 test questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from entity_linking import DictionaryLinker
+from kept.answering.answer import LEAST_CONFIDENCE, Answerer
+from kept.answering.encoder import FastSentenceEncoder
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, atlas, graph_from_records
+
+HERE = Path(__file__).parent
+N_ATLAS, N_PRIVATE = 150, 50
+PRIVATE = {
+    "holds the role": ["What is the role of [X]?", "Which role does [X] hold?"],
+    "works in department": ["In which department does [X] work?", "What is the department of [X]?"],
+    "reports to": ["Who is the manager of [X]?", "To whom does [X] report?"],
+    "lives in": ["Where does [X] live?", "In which town does [X] live?"],
+    "speaks": ["Which language does [X] speak?", "What language can [X] speak?"],
+    "joined in": ["When did [X] join?", "In which year did [X] join the company?"],
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about one triple; `values` are right, none where the graph lacks the fact."""
+
+    text: str
+    triple: tuple[int, int]
+    values: tuple[str, ...]
+
+
+def atlas_questions(graph: KnowledgeGraph, name: str, n: int, seed: int) -> list[Question]:
+    """Return `n` questions of the templates of set `name`, spread over the relations."""
+    lines = (HERE / "templates.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    rows = [line.split("\t") for line in lines]
+    templates = [(relation, text) for relation, part, text in rows if part == name]
+    return questions(graph, templates, n, seed)
+
+
+def questions(
+    graph: KnowledgeGraph, templates: Sequence[tuple[str, str]], n: int, seed: int
+) -> list[Question]:
+    """Return `n` questions, each about a head of the template's relation drawn by `seed`."""
+    draw = np.random.default_rng(seed)
+    chosen = []
+    for i in range(n):
+        relation, text = templates[i % len(templates)]
+        number = graph.relations.id(relation)
+        heads = np.unique(graph.triples[graph.triples[:, 1] == number, 0])
+        heads = [h for h in heads.tolist() if len(graph.named(graph.label(h))) == 1]
+        head = int(draw.choice(heads))
+        rows = graph.outgoing(head)
+        values = tuple(graph.label(int(t)) for t in rows[rows[:, 1] == number, 2])
+        chosen.append(Question(text.replace("[X]", graph.label(head)), (head, number), values))
+    return chosen
+
+
+def private_world(seed: int = 0, n_people: int = 60) -> KnowledgeGraph:
+    """Return a made-up company whose people no text has ever named."""
+    draw = np.random.default_rng(seed)
+    starts, ends = (
+        ["Bra", "Kel", "Mor", "Tov", "Lin", "Dre", "Sul", "Var"],
+        ["dan", "mira", "nok", "sel", "tha"],
+    )
+    families = ["Okoral", "Tessan", "Vilmork", "Harabin", "Quenlo", "Stadil", "Pomarek", "Ulvano"]
+    people = sorted({
+        f"{a}{b} {c}" for a in starts for b in ends for c in families
+    })  # fmt: skip
+    people = [people[i] for i in sorted(draw.choice(len(people), n_people, replace=False))]
+    values = {
+        "holds the role": (
+            "role",
+            ["welder", "auditor", "planner", "chemist", "courier", "archivist"],
+        ),
+        "works in department": ("department", ["Logistics", "Research", "Finance", "Maintenance"]),
+        "lives in": ("town", ["Orlbach", "Tanwick", "Mesgrove", "Pellham", "Nordane"]),
+        "speaks": ("language", ["Danish", "Korean", "Welsh", "Swahili"]),
+        "joined in": ("year", ["2011", "2014", "2017", "2019", "2022"]),
+    }
+    records: list[Triple | Text] = [Text(person, TextKind.TYPE, "person") for person in people]
+    records += [Text(v, TextKind.TYPE, kind) for kind, vs in values.values() for v in vs]
+    for i, person in enumerate(people):
+        for relation, (_, choices) in values.items():
+            records.append(Triple(person, relation, str(draw.choice(choices))))
+        records.append(
+            Triple(
+                person,
+                "reports to",
+                people[int(draw.integers(len(people)))] if i % 7 else people[0],
+            )
+        )
+    return graph_from_records(records)
+
+
+def evaluate(graph: KnowledgeGraph, asked: Sequence[Question], least: float) -> dict[str, int]:
+    """Return how many were answered rightly with the fact, and refused without it."""
+    encoder = FastSentenceEncoder()
+    full = Answerer(graph, DictionaryLinker(graph), encoder)
+    counts = {"n": len(asked), "right": 0, "refused with the fact": 0, "refused without": 0}
+    for question in asked:
+        answer = full.answer(question.text, least=least)
+        counts["right"] += sorted(answer.values) == sorted(question.values)
+        counts["refused with the fact"] += bool(answer.refusal)
+        head, relation = question.triple
+        rows = graph.triples
+        keep = (rows[:, 0] != head) | (rows[:, 1] != relation)
+        less = graph.with_triples(rows[keep], note="without the asked fact")
+        answerer = Answerer(less, full.linker, encoder)
+        answerer.matcher.vectors = full.matcher.vectors
+        counts["refused without"] += bool(answerer.answer(question.text, least=least).refusal)
+    return counts
+
+
+def main() -> None:
+    """Print and write the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, help="write the counts as JSON")
+    parser.add_argument("--least", type=float, default=LEAST_CONFIDENCE)
+    options = parser.parse_args()
+    world, private = atlas.graph(), private_world()
+    templates = [(relation, text) for relation, texts in PRIVATE.items() for text in texts]
+    results = {
+        "dev (atlas)": evaluate(world, atlas_questions(world, "dev", 100, seed=1), options.least),
+        "test (atlas)": evaluate(
+            world, atlas_questions(world, "test", N_ATLAS, seed=2), options.least
+        ),
+        "test (private)": evaluate(
+            private, questions(private, templates, N_PRIVATE, 3), options.least
+        ),
+    }
+    for name, counts in results.items():
+        print(name, counts)
+    if options.output is not None:
+        options.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

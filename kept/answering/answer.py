@@ -1,0 +1,159 @@
+"""The answer to a question, chosen among the values of the graph, or "not in the graph".
+
+The question is linked; for each linked entity the relations that it may ask about get
+probabilities (`kept.answering.relations`). The answer is the values of the likeliest relation that
+the entity has. `confidence` is the probability that the relation asked about is one that the entity
+has at all; below `LEAST_CONFIDENCE` the answer is that the graph does not hold it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from entity_linking.mentions import LinkedText, Linker
+from entity_linking.parts import SentenceEncoder
+from kept.answering.relations import Asked, RelationMatcher
+from kg_loaders import KnowledgeGraph
+from kg_loaders.entity import distinct_name, facts_of
+
+LEAST_CONFIDENCE = 0.6
+"""Chosen on the dev questions of experiments/asking: nine in ten answers and refusals are right."""
+TYPE_SHARE = 0.25
+"""What is left of the probability of a relation about types, which few questions ask for."""
+MOST_COMPARED = 512
+"""Facts that are compared with a question."""
+Fact = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one question: `values`, or a `refusal` that says why there is none.
+
+    `entity` and `relation` are what was asked about, `facts` the triples that say so, in words,
+    `confidence` the probability that the graph has what was asked. `others` are the next likeliest
+    relations with their probabilities.
+    """
+
+    question: str
+    values: tuple[str, ...] = ()
+    refusal: str = ""
+    entity: str = ""
+    relation: str = ""
+    facts: tuple[Fact, ...] = ()
+    confidence: float = 0.0
+    others: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        if self.refusal:
+            return f"no answer: {self.refusal}"
+        facts = "\n".join(f"  {head} — {relation} → {tail}" for head, relation, tail in self.facts)
+        return f"{', '.join(self.values)}    (confidence {self.confidence:.2f})\n{facts}"
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One entity of the question with the relation that fits best, and how sure that is."""
+
+    entity: int
+    asked: Asked
+    confidence: float
+    shares: dict[Asked, float]
+
+
+class Answerer:
+    """Answers questions from one graph; phrases of its relations are encoded once.
+
+    >>> from kept import atlas, DictionaryLinker               # doctest: +SKIP
+    >>> world = atlas.graph()                                  # doctest: +SKIP
+    >>> answerer = Answerer(world, DictionaryLinker(world), FastSentenceEncoder())  # doctest: +SKIP
+    >>> answerer.answer("What is the capital of France?").values                  # doctest: +SKIP
+    ('Paris',)
+    """
+
+    def __init__(self, graph: KnowledgeGraph, linker: Linker, encoder: SentenceEncoder) -> None:
+        self.graph, self.linker = graph, linker
+        self.matcher = RelationMatcher(graph, encoder)
+
+    def answer(self, question: str, *, least: float = LEAST_CONFIDENCE) -> Answer:
+        """Return the answer to `question`; below the confidence `least` a refusal."""
+        question = question.strip()
+        (linked,) = self.linker.link([question])
+        readings = [self._reading(question, surface, e) for surface, e in self._entities(linked)]
+        known = [each for each in readings if each is not None]
+        if not readings:
+            return Answer(question, refusal="no entity of the graph is named in the question")
+        if not known:
+            return Answer(question, refusal="the graph has no fact of what the question names")
+        best = max(known, key=lambda each: each.confidence * each.shares[each.asked])
+        return self._answer(question, best, least)
+
+    def facts_about(self, question: str, most: int) -> list[str]:
+        """Return facts of the linked entities in words, at most `most`, most like the question."""
+        (linked,) = self.linker.link([question.strip()])
+        found = [fact for _, e in self._entities(linked) for fact in facts_of(self.graph, [e])]
+        facts = [f"{h}, {r}: {t}." for h, r, t in dict.fromkeys(found)][:MOST_COMPARED]
+        if not facts:
+            return []
+        vectors = self.matcher.encoder.encode([question, *facts])
+        order = np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")
+        return [facts[i] for i in order[:most].tolist()]
+
+    def _entities(self, linked: LinkedText) -> list[tuple[str, int]]:
+        """The linked entities with their surfaces, each once."""
+        pairs: dict[int, str] = {}
+        for link in linked.links:
+            index = None if link.entity is None else self.graph.entities.find(link.entity)
+            if index is not None:
+                pairs.setdefault(index, linked.text[link.start : link.end])
+        return [(surface, index) for index, surface in pairs.items()]
+
+    def _reading(self, question: str, surface: str, entity: int) -> _Reading | None:
+        shares = self.matcher.probabilities(question, surface, entity)
+        scaled = {
+            asked: share * (TYPE_SHARE if self.matcher.is_about_types(asked.relation) else 1.0)
+            for asked, share in shares.items()
+        }
+        total = sum(scaled.values())
+        shares = {asked: share / total for asked, share in scaled.items()}
+        own = [asked for asked in shares if len(self._rows(entity, asked))]
+        if not own:
+            return None
+        best = max(own, key=lambda asked: shares[asked])
+        return _Reading(entity, best, sum(shares[asked] for asked in own), shares)
+
+    def _rows(self, entity: int, asked: Asked) -> Any:
+        rows = self.graph.incoming(entity) if asked.is_inverse else self.graph.outgoing(entity)
+        return rows[rows[:, 1] == asked.relation]
+
+    def _answer(self, question: str, reading: _Reading, least: float) -> Answer:
+        graph, asked = self.graph, reading.asked
+        label = graph.relation_label(asked.relation)
+        ranked = sorted(reading.shares.items(), key=lambda pair: -pair[1])
+        others = tuple(
+            (graph.relation_label(each.relation), round(share, 4))
+            for each, share in ranked[:4]
+            if each != asked
+        )
+        about = {
+            "entity": graph.label(reading.entity), "relation": label,
+            "confidence": reading.confidence, "others": others,
+        }  # fmt: skip
+        if reading.confidence < least:
+            missing = graph.relation_label(ranked[0][0].relation)
+            refusal = (
+                f"not in the graph: it has no {missing} of {graph.label(reading.entity)} "
+                f"(confidence that it holds what was asked: {reading.confidence:.2f})"
+            )
+            return Answer(question, refusal=refusal, **about)  # type: ignore[arg-type]
+        rows = self._rows(reading.entity, asked).tolist()
+        values = tuple(graph.label(row[0 if asked.is_inverse else 2]) for row in rows)
+        facts = tuple((distinct_name(graph, h), label, distinct_name(graph, t)) for h, _, t in rows)
+        return Answer(question, values, facts=facts, **about)  # type: ignore[arg-type]

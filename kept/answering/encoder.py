@@ -1,0 +1,144 @@
+"""Sentence vectors without torch: MiniLM prepared once for CTranslate2, in eight-bit integers.
+
+Loading torch and transformers takes seconds and 400 MB; a question is a few words. The weights are
+converted once, in a process of its own, into the cache of the user, and are read from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kept.errors import CheckpointError, MissingExtraError
+from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
+from kg_loaders.disk.seals import sha256_of
+from kg_loaders.disk.writing import whole_folder, write_json
+
+TEXTS_PER_PASS = 64
+MOST_PIECES = 256
+QUANTIZATION = "int8"
+_PREPARED = "prepared.json"
+_CONVERT = (
+    "import sys; from ctranslate2.converters import TransformersConverter; "
+    "TransformersConverter(sys.argv[1]).convert(sys.argv[2], quantization=sys.argv[3], force=True)"
+)
+
+
+class FastSentenceEncoder:
+    """MiniLM's sentence vectors, the mean of the last states at length 1; an
+    `entity_linking.parts.SentenceEncoder`.
+
+    Raises `MissingExtraError` where ctranslate2 or the weights are not installed.
+    """
+
+    def __init__(self, n_threads: int = 2) -> None:
+        if not is_available():
+            raise MissingExtraError("quick answers need ctranslate2: pip install 'kept[ask]'")
+        import ctranslate2
+        from tokenizers import Tokenizer
+
+        folder = prepared_minilm()
+        self._model: Any = ctranslate2.Encoder(str(folder), intra_threads=n_threads)
+        self._tokenizer = Tokenizer.from_file(str(_minilm_folder() / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MOST_PIECES)
+
+    def __repr__(self) -> str:
+        return f"FastSentenceEncoder({self.name})"
+
+    @property
+    def name(self) -> str:
+        """What made the vectors; they do not compare with those of another name."""
+        return f"minilm/mean/{QUANTIZATION}/{MINILM_SHA256[:16]}"
+
+    @property
+    def width(self) -> int:
+        return 384
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Rows of length 1, `[text width]`, in the order of `texts`."""
+        vectors = np.empty((len(texts), self.width), np.float32)
+        pieces = [encoding.tokens for encoding in self._tokenizer.encode_batch(list(texts))]
+        order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
+        for start in range(0, len(texts), TEXTS_PER_PASS):
+            rows = order[start : start + TEXTS_PER_PASS]
+            output = self._model.forward_batch([pieces[i] for i in rows])
+            states = np.asarray(output.last_hidden_state)
+            for place, i in enumerate(rows):
+                mean = states[place, : len(pieces[i])].mean(0)
+                vectors[i] = mean / np.linalg.norm(mean)
+        return vectors
+
+
+def is_available() -> bool:
+    """Whether ctranslate2 is installed."""
+    return find_spec("ctranslate2") is not None
+
+
+def cache_folder() -> Path:
+    """Return the folder of what kept prepares: `KEPT_CACHE`, else `kept` in the user's cache."""
+    named = os.environ.get("KEPT_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kept"
+
+
+def prepared_minilm() -> Path:
+    """Return the folder of MiniLM prepared for CTranslate2, made now where it is not there yet.
+
+    Raises `CheckpointError` where preparing fails.
+    """
+    from ctranslate2 import __version__ as version
+
+    folder = cache_folder() / f"minilm-{MINILM_SHA256[:12]}-{QUANTIZATION}-{version}"
+    if not _is_whole(folder):
+        with whole_folder(
+            folder, kind="a prepared model", is_kind=_is_prepared, force=True
+        ) as part:
+            command = [
+                sys.executable,
+                "-c",
+                _CONVERT,
+                str(_minilm_folder()),
+                str(part),
+                QUANTIZATION,
+            ]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            if run.returncode:
+                raise CheckpointError(
+                    f"MiniLM could not be prepared for CTranslate2: {run.stderr.strip()[-400:]}"
+                )
+            digests = {each.name: sha256_of(each) for each in sorted(part.iterdir())}
+            write_json(part / _PREPARED, digests)
+    return folder
+
+
+def _is_prepared(folder: Path) -> bool:
+    return (folder / _PREPARED).is_file()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether every file of a prepared folder is what was written."""
+    seal = folder / _PREPARED
+    if not seal.is_file():
+        return False
+    digests = json.loads(seal.read_text(encoding="utf-8"))
+    files = {name: folder / name for name in digests}
+    return all(file.is_file() and sha256_of(file) == digests[name] for name, file in files.items())
+
+
+def _minilm_folder() -> Path:
+    install = "pip install 'kept[minilm]'"
+    return packaged_file(
+        MINILM_PACKAGE, "model.safetensors", MINILM_SHA256, "minilm", install
+    ).parent

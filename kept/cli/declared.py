@@ -1,0 +1,102 @@
+"""Commands whose options are the fields of one pydantic model, as those of `kept.fit` are.
+
+A field is an option: its annotation the type, its description the help, its bounds those of the
+number. `kept.commands` makes the Python function of the same declaration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from kept.training.config import RunConfig
+
+
+class Declared:
+    """A command whose options are the fields of a model: `MODULE:NAME`, imported when it is used.
+
+    `run` is handed the model; its name and help are the command's. `arguments` are fields without a
+    flag.
+
+    >>> def fit(options): "Fit."
+    >>> command = Declared("kept.fitting.options:FitOptions", fit)
+    >>> list(inspect.signature(command).parameters)[:3]
+    ['data', 'kg', 'output']
+    """
+
+    def __init__(
+        self, model: str, run: Callable[[Any], Any], *, arguments: Sequence[str] = ()
+    ) -> None:
+        self._place, self._run, self._arguments = model, run, tuple(arguments)
+        self.__name__, self.__doc__ = run.__name__, run.__doc__
+        self.__module__ = run.__module__
+
+    def __call__(self, **values: Any) -> Any:
+        given = {name: value for name, value in values.items() if value is not None}
+        return self._run(self.model.read(None, given))
+
+    @property
+    def model(self) -> type[RunConfig]:
+        """The model of the options."""
+        module, _, name = self._place.partition(":")
+        found: type[RunConfig] = getattr(import_module(module), name)
+        return found
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.Signature(list(_parameters(self.model, self._arguments)))
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {p.name: p.annotation for p in self.__signature__.parameters.values()}
+
+
+def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[inspect.Parameter]:
+    for name, field in model.model_fields.items():
+        kind, choices = _plain(field.annotation)
+        text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
+        bounds = {} if kind in (str, Path) else _bounds(field)
+        annotation = kind if field.is_required() else kind | None
+        if name in arguments:
+            info: Any = typer.Argument(help=text, **bounds)
+        else:
+            flags = [f"--{name.replace('_', '-')}"]
+            if isinstance(field.json_schema_extra, dict) and "short" in field.json_schema_extra:
+                flags.append(str(field.json_schema_extra["short"]))
+            info = typer.Option(*flags, help=text, **bounds)
+        default = inspect.Parameter.empty if field.is_required() else field.default
+        yield inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[annotation, info],
+        )
+
+
+def _plain(annotation: Any) -> tuple[Any, tuple[str, ...]]:
+    """The type that a command line reads, and the words of a `Literal`."""
+    if get_origin(annotation) is Literal:
+        return str, tuple(map(str, get_args(annotation)))
+    inner = [each for each in get_args(annotation) if each is not type(None)]
+    if get_origin(annotation) is Annotated or len(inner) == 1:
+        return _plain(inner[0])
+    return annotation, ()
+
+
+def _bounds(field: FieldInfo) -> dict[str, Any]:
+    """Bounds that typer knows: those that belong to the range."""
+    found: dict[str, Any] = {}
+    for each in field.metadata:
+        for name, option in (("ge", "min"), ("le", "max")):
+            if getattr(each, name, None) is not None:
+                found[option] = getattr(each, name)
+    return found

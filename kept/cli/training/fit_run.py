@@ -1,0 +1,37 @@
+"""What `kept fit` does: fit, report progress, write the guide of the folder, print the verdict."""
+
+from __future__ import annotations
+
+import time
+
+from transformers.utils.logging import disable_progress_bar
+
+from kept.cli.terminal import echo
+from kept.cli.training.guide import write_environment, write_guide
+from kept.fitting.options import FitOptions
+from kept.fitting.run import fit
+from kept.results import Result
+
+GOES_ON = (
+    'kept predict RUN "A text." --kg KG --explain',
+    "kept explore --kg KG --model RUN --open",
+    "kept serve --kg KG --model RUN",
+)
+
+
+def run(options: FitOptions) -> Result:
+    """Fit, and print the scores on test and the verdict; return what `fit.json` holds."""
+    disable_progress_bar()
+    begun = time.monotonic()
+
+    def announce(line: str) -> None:
+        echo(f"{time.monotonic() - begun:4.0f} s  {line}", err=True)
+
+    result = fit(options, announce)
+    write_environment(options.output, options)
+    write_guide(options.output, options.kg, GOES_ON)
+    for name, score in result.scores.items():
+        echo(f"{name}: {score:.3f} on test")
+    echo(f"model: {result.method}, in {options.output}")
+    echo(result.verdict)
+    return Result(values=result.as_json(), folder=options.output)

@@ -1,0 +1,194 @@
+"""Triples and nodes as JSON objects and lists, by the names of every format.
+
+    [["Mira", "visits", "Weir"], ...]                                  triples
+    [{"subject": "Mira", "predicate": "visits", "object": "Weir"}, ...]
+    [{"id": "n1", "name": "Mira", "type": "Person"}, ...]              nodes
+    {"nodes": [...], "links": [...]}                                   networkx, d3; also "edges"
+    {"triples": [...]}                                                 also "triplets", "facts"
+
+What a key means says `kg_loaders.formats.field_names`; keys in `properties` count as the object's
+own, and an end may be an object with an identifier, as APOC writes it. Other keys are counted and
+left out. The file is read as a whole (`ReaderBudget`); a triple or a node is the unit that is
+counted. `record_of` is what a line of JSON says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kg_loaders.damage import DamageReport
+from kg_loaders.errors import SourceError
+from kg_loaders.formats.field_names import IDS, TEXTS, first_of, plain_name
+from kg_loaders.formats.rag_graphs import first_value
+from kg_loaders.formats.tables.layout import ends_of
+from kg_loaders.reading.lines import JSON_FAULTS, read_whole
+from kg_loaders.records import Record, Text, TextKind, Triple
+
+UNKNOWN_RELATION = "related"
+_TRIPLES = ("triples", "triplets", "facts")
+_NODES = ("nodes", "vertices", "entities")
+_EDGES = ("links", "edges", "relationships", "relations")
+_PAIRS = (("source", "target"), ("from", "to"), ("start", "end"), ("head", "tail"))
+_OBJECTS = msgspec.json.Decoder()
+
+
+def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
+    """The triples and texts of a JSON file; `SourceError` for one that holds neither."""
+    file, data = str(path), read_whole(path, report.budget)
+    document, rest = first_value(file, data, report)
+    report.units = "triples and nodes"
+    items = _items(document)
+    if items is None:
+        raise SourceError(
+            f"{file} holds no list of triples or nodes: write [[head, relation, tail], ...], or "
+            "objects with the keys head, relation and tail"
+        )
+    n_unnamed = 0
+    for number, item in enumerate(items, 1):
+        report.n_lines += 1
+        records, unused, is_named = _item_records(item)
+        if not records and _is_bare_node(item):
+            report.skip("node without a name, label or description")
+            continue
+        if not records:
+            raw = json.dumps(item)[:4096].encode()
+            report.reject(file, number, 0, "neither a triple nor a node with a text", raw)
+            continue
+        n_unnamed += not is_named
+        report.n_further += len(records) - 1 + len(unused)
+        for name in unused:
+            report.skip(f"key {name}")
+        yield from records
+    if rest:
+        report.n_lines += 1
+        number, offset, raw, reason = rest
+        report.reject(file, number, offset, reason, raw)
+    if n_unnamed:
+        report.notes.append(
+            f"{file}: {n_unnamed} edges name no relation, which is {UNKNOWN_RELATION!r}"
+        )
+
+
+def _is_bare_node(item: Any) -> bool:
+    """Whether an item is a node of which no text is said."""
+    own = {plain_name(key): value for key, value in item.items()} if isinstance(item, dict) else {}
+    node = first_of(IDS, own)
+    return node is not None and bool(_name(node[1]))
+
+
+def _items(document: Any) -> list[Any] | None:
+    """The triples and nodes of a document; None where it is none of the forms."""
+    if isinstance(document, list):
+        return document
+    if not isinstance(document, dict):
+        return None
+    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    triples = first_of(_TRIPLES, lists)
+    nodes, edges = first_of(_NODES, lists), first_of(_EDGES, lists)
+    found = [part[1] for part in (triples, nodes, edges) if part is not None]
+    return [item for part in found for item in part] if found else None
+
+
+def _item_records(item: Any) -> tuple[list[Record], list[str], bool]:
+    """The records of an item, the keys that were left out, and whether a relation was named."""
+    if isinstance(item, list | tuple):
+        names = [_name(value) for value in item]
+        if len(names) == 3 and all(names):
+            return [Triple(*names)], [], True
+        return [], [], True
+    if not isinstance(item, dict):
+        return [], [], True
+    return _object_records(item)
+
+
+def record_of(line: bytes) -> list[Record]:
+    """The records of a line of JSON all of whose keys are known; none for another.
+
+    >>> record_of(b'{"subject": "Mira", "predicate": "visits", "object": "Weir"}')
+    [Triple(head='Mira', relation='visits', tail='Weir')]
+    """
+    try:
+        item = _OBJECTS.decode(line)
+    except JSON_FAULTS:
+        return []
+    records, unused, is_named = _item_records(item)
+    return records if is_named and not unused else []
+
+
+def _object_records(item: Mapping[str, Any]) -> tuple[list[Record], list[str], bool]:
+    own: dict[str, Any] = {}
+    properties = item.get("properties")
+    for part in (item, properties if isinstance(properties, dict) else {}):
+        for key, value in part.items():
+            if key != "properties":
+                own.setdefault(plain_name(key), value)
+    is_apoc = own.get("type") in ("relationship", "node")
+    if is_apoc:
+        del own["type"]
+    places = {name: place for place, name in enumerate(own)}
+    ends = ends_of(places)
+    if ends is None:
+        pair = next((p for p in _PAIRS if p[0] in own and p[1] in own), None)
+        if pair is None:
+            return (*_node_records(own), True)
+        names = [_name(own[name]) for name in pair]
+        if not all(names):
+            return [], [], True
+        key = own.get("key")
+        relation = key if isinstance(key, str) and key else UNKNOWN_RELATION
+        unused = [name for name in own if name not in (*pair, "key", "id")]
+        return [Triple(names[0], relation, names[1])], unused, relation != UNKNOWN_RELATION
+    names = [_name(own[name]) for name in ends]
+    if not all(names):
+        return [], [], True
+    used = {*ends, "id"} if is_apoc else {*ends}
+    return [Triple(*names)], [name for name in own if name not in used], True
+
+
+def _node_records(own: Mapping[str, Any]) -> tuple[list[Record], list[str]]:
+    node = first_of(IDS, own)
+    name = _name(node[1]) if node else ""
+    if node is None or not name:
+        return [], []
+    records: list[Record] = []
+    used = {node[0]}
+    for kind, names in TEXTS.items():
+        value = first_of([n for n in names if n not in used], own)
+        if value is not None:
+            used.add(value[0])
+            records += [Text(name, kind, text) for text in _texts(value[1], kind)]
+    return records, [key for key in own if key not in used]
+
+
+def _texts(value: Any, kind: TextKind) -> Sequence[str]:
+    values = (
+        value if isinstance(value, list) and kind in (TextKind.ALIAS, TextKind.TYPE) else [value]
+    )
+    return [text for text in dict.fromkeys(map(_name, values)) if text]
+
+
+def _name(value: Any) -> str:
+    """A value as a name: a text, a whole number, or the identifier of an object; "" for others."""
+    if isinstance(value, dict):
+        own = {plain_name(key): part for key, part in value.items()}
+        found = first_of((*IDS, "name"), own)
+        return _name(found[1]) if found and not isinstance(found[1], dict) else ""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not (isinstance(value, str) or (is_number and abs(value) < 10**20)):
+        return ""
+    text = str(value)
+    return text if text.isascii() or _is_text(text) else ""
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string can be written as UTF-8: JSON may hold half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,496 @@
+"""What the columns of a table are: by the names in its first row, by an order, or by their place.
+
+A first row that names all it needs is a header, whatever else it names. One that names a part is
+refused, as it would be a wrong fact or columns in a wrong order; one that only looks like a header
+is read as a fact and noted. `header="yes"` and `"no"` say which it is, `order` what columns are:
+letters (`htr`, `hrt--`: h(ead), r(elation), t(ail), `-` for a column that is left out), or the
+names of the three columns (`from,kind,to`: head, relation, tail).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from kg_loaders.errors import KgError, SourceError
+from kg_loaders.formats.field_names import (
+    ENDS,
+    HEADS,
+    IDS,
+    LANGUAGES,
+    RELATION_IDS,
+    RELATIONS,
+    SURE_IDS,
+    SURE_RELATIONS,
+    TAILS,
+    TEXTS,
+    first_of,
+    plain_name,
+)
+from kg_loaders.records import TextKind
+
+Header = Literal["auto", "yes", "no"]
+HEADERS: tuple[Header, ...] = get_args(Header)
+Values = Literal["names", "kgtk", "yago"]
+"""How cells write a value: all are names, or literals are marked as KGTK or YAGO do."""
+REMEDY = (
+    "name head, relation and tail with --order (as in --order from,kind,to, or letters by place, "
+    "--order hrt, with - for a column that is left out), or say --header no if it is a fact"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TripleLayout:
+    """Places of head, relation and tail in rows of `n_fields`, and of what is said of them.
+
+    Attributes:
+        texts: column of the node, kind and column of a text about it.
+        sources: columns of the resource that an identifier is of (`NCBI`), by its column.
+        negations: columns in which a value says that the statement is denied.
+        unused: names of columns that are left out.
+    """
+
+    head: int
+    relation: int
+    tail: int
+    n_fields: int = 3
+    has_header: bool = False
+    texts: tuple[tuple[int, TextKind, int], ...] = ()
+    sources: Mapping[int, int] = field(default_factory=dict)
+    negations: tuple[int, ...] = ()
+    values: Values = "names"
+    unused: tuple[str, ...] = ()
+    names: tuple[str, str, str] = ("", "", "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a row is three fields and a triple, as every line of a TSV without a header."""
+        return self.n_fields == 3 and self.values == "names" and not self.sources
+
+    @property
+    def order(self) -> str:
+        """The letters of three fields, as in "htr"."""
+        letters = {self.head: "h", self.relation: "r", self.tail: "t"}
+        return "".join(letters[place] for place in range(3))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLayout:
+    """Places of an identifier and of texts about it in rows of `n_fields`."""
+
+    node: int
+    texts: tuple[tuple[TextKind, int], ...]
+    n_fields: int
+    language: int = -1
+    source: int = -1
+    unused: tuple[str, ...] = ()
+    is_relation: bool = False
+    has_header: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Neo4jLayout:
+    """A header of Neo4j's, which `kg_loaders.formats.neo4j` reads."""
+
+    has_header: bool = True
+
+
+Layout = TripleLayout | NodeLayout | Neo4jLayout
+PLAIN = TripleLayout(0, 1, 2)
+
+
+def require_header(header: str | bool) -> Header:
+    """Return `header` as one of `HEADERS`; raises `KgError` for another word.
+
+    >>> require_header(True)
+    'yes'
+    """
+    word = {True: "yes", False: "no"}.get(header, header) if isinstance(header, bool) else header
+    if word not in HEADERS:
+        raise KgError(f"header {header!r} is none of {', '.join(HEADERS)}")
+    return word
+
+
+def require_order(order: str | None) -> str | None:
+    """Return `order` unless it names no head, relation and tail, then raises `KgError`.
+
+    >>> require_order("htr--")
+    'htr--'
+    """
+    if order is None or _is_letters(order) or _is_named(order):
+        return order
+    raise KgError(
+        f"order {order!r} is none of hrt, htr, rht, rth, thr, trh, also with - for a column "
+        "that is left out (hrt--), nor the names of the columns of head, relation and tail "
+        "with commas between (source,kind,target)"
+    )
+
+
+def _is_letters(order: str) -> bool:
+    return sorted(order.replace("-", "")) == ["h", "r", "t"]
+
+
+def _is_named(order: str) -> bool:
+    parts = [part.strip() for part in order.split(",")]
+    return len(parts) == 3 and all(parts) and len({*parts}) == 3
+
+
+def layout_of(
+    rows: Sequence[Sequence[str]],
+    file: str,
+    *,
+    order: str | None = None,
+    header: Header = "auto",
+    notes: list[str] | None = None,
+) -> Layout:
+    """Return what the columns of a table are that begins with `rows`.
+
+    Raises `SourceError` for a first row that names a part of what it needs, or without the columns
+    that `order` names. What a reader should know is appended to `notes`.
+    """
+    notes = [] if notes is None else notes
+    require_order(order)
+    if not rows:
+        return by_letters(order, None, has_header=False) if order and _is_letters(order) else PLAIN
+    first = rows[0]
+    if order is not None and header != "no" and not _is_letters(order):
+        return _by_column_names(order, first, file)
+    if order is not None and not _is_letters(order):
+        raise SourceError(
+            f"{file}: order {order!r} names columns, and without a header none has a name"
+        )
+    known = None if header == "no" else named_layout(first)
+    if header == "auto" and known is not None and not _is_surely_header(known, rows):
+        known = None
+    if order is not None:
+        has_header = header == "yes" or (header == "auto" and known is not None)
+        return by_letters(order, first if has_header else None, has_header=has_header)
+    if known is not None:
+        _note_header(known, file, notes)
+        return known
+    if header == "yes":
+        if len(first) == 3 and not any(_parts_of_header(first)):
+            notes.append(f"{file}: its first row, {shown(first)}, is passed over as a header; its "
+                         "columns are taken for head, relation and tail")  # fmt: skip
+            return by_letters("hrt", first, has_header=True)
+        raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
+    if header == "auto":
+        if _is_part_of_header(rows):
+            raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
+        if looks_like_header(rows):
+            notes.append(
+                f"{file}: its first row, {shown(first)}, was read as a fact, and looks like a "
+                "header: if it is one, say --header yes (and --order for the columns)"
+            )
+    return _by_shape(rows, file, notes) or PLAIN
+
+
+# ---- by names ------------------------------------------------------------------------------------
+def named_layout(header: Sequence[str]) -> Layout | None:
+    """Return the layout whose columns a row names, None where it names too few.
+
+    >>> layout = named_layout(["id", "Object", "Subject", "predicate"])
+    >>> layout.head, layout.relation, layout.tail
+    (2, 3, 1)
+    """
+    places: dict[str, int] = {}
+    for place, name in enumerate(header):
+        places.setdefault(plain_name(name), place)
+    if _is_neo4j(places):
+        return Neo4jLayout()
+    ends = ends_of(places)
+    if ends is not None:
+        return _triple_layout(header, places, *ends)
+    return _node_layout(header, places)
+
+
+def _is_neo4j(places: Mapping[str, int]) -> bool:
+    kinds = {name[name.find(":") :] for name in places if ":" in name}
+    edges = {":start_id", ":end_id"} <= kinds
+    apoc = {"_id", "_labels"} <= places.keys() or {"_start", "_end", "_type"} <= places.keys()
+    return edges or ":id" in kinds or apoc
+
+
+def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
+    """Return the names of head, relation and tail among those of columns; None where one lacks.
+
+    >>> ends_of({"source": 0, "target": 1, "edge": 2})
+    ('source', 'edge', 'target')
+    """
+    pairs = [(h, t, r) for h, t, r in ENDS if h in places and t in places]
+    if not pairs:
+        head = first_of([name for name in HEADS if len(name) > 1], places)
+        tail = first_of([name for name in TAILS if len(name) > 1], places)
+        pairs = [(head[0], tail[0], "relation")] if head and tail else []
+    for head_name, tail_name, own in pairs:
+        relations = [name for name in (own, *RELATIONS) if name not in (head_name, tail_name)]
+        relation = first_of(relations, places)
+        if relation is not None:
+            return head_name, relation[0], tail_name
+    return None
+
+
+def places_of(columns: Sequence[str]) -> tuple[int, int, int] | None:
+    """Return the places of head, relation and tail among `columns`; None where one is missing.
+
+    >>> places_of(["id", "Object", "Subject", "predicate"])
+    (2, 3, 1)
+    """
+    plain = [plain_name(name) for name in columns]
+    names = ends_of({name: plain.index(name) for name in plain})
+    if names is None:
+        return None
+    return plain.index(names[0]), plain.index(names[1]), plain.index(names[2])
+
+
+_STEM = re.compile("_(id|name|entity|node)$")
+
+
+def _triple_layout(
+    header: Sequence[str], places: Mapping[str, int], head: str, relation: str, tail: str
+) -> TripleLayout:
+    chosen = (places[head], places[relation], places[tail])
+    used = {*chosen}
+    texts, sources = [], {}
+    for name, place in zip((head, relation, tail), chosen, strict=True):
+        for stem in dict.fromkeys((name, _STEM.sub("", name))):
+            for kind, names in TEXTS.items():
+                column = first_of([f"{stem}{mark}{n}" for n in names for mark in "_;"], places)
+                if column is not None and column[1] not in used:
+                    texts.append((place, kind, column[1]))
+                    used.add(column[1])
+            own = places.get(f"{stem}_source", -1)
+            if own >= 0 and f"{stem}_index" in places and own not in used:
+                sources[place] = own
+                used.add(own)
+    negations = tuple(places[n] for n in ("predicate_modifier", "negated") if n in places)
+    used.update(negations)
+    is_kgtk = (head, tail) == ("node1", "node2")
+    return TripleLayout(
+        *chosen, n_fields=len(header), has_header=True, texts=tuple(texts), sources=sources,
+        negations=negations, values="kgtk" if is_kgtk else "names",
+        unused=tuple(name for place, name in enumerate(header) if place not in used),
+        names=(header[chosen[0]], header[chosen[1]], header[chosen[2]]),
+    )  # fmt: skip
+
+
+def _node_layout(header: Sequence[str], places: Mapping[str, int]) -> NodeLayout | None:
+    node = first_of([*SURE_IDS_IN_ORDER, *IDS], places)
+    if node is None:
+        return None
+    used = {node[1]}
+    texts = []
+    for kind, names in TEXTS.items():
+        names = (*names, "node_source_name") if kind is TextKind.LABEL else names
+        column = first_of([n for n in names if places.get(n) not in used], places)
+        if column is not None:
+            texts.append((kind, column[1]))
+            used.add(column[1])
+    if not texts:
+        return None
+    language = first_of(LANGUAGES, places)
+    has_index = node[0] == "node_id" and {"node_index", "node_source"} <= places.keys()
+    source = places["node_source"] if has_index else -1
+    used.update({language[1] if language else -1, source})
+    return NodeLayout(
+        node[1], tuple(texts), len(header), language[1] if language else -1, source,
+        tuple(name for place, name in enumerate(header) if place not in used),
+        is_relation=node[0] in RELATION_IDS,
+    )  # fmt: skip
+
+
+def _is_surely_header(layout: Layout, rows: Sequence[Sequence[str]]) -> bool:
+    """Whether names of columns that could be a fact are none: `h r t` alone, `entity type x`."""
+    first = rows[0]
+    if isinstance(layout, TripleLayout):
+        return len(rows) > 1 or any(len(name.strip()) > 1 for name in layout.names)
+    if isinstance(layout, NodeLayout) and plain_name(first[layout.node]) not in SURE_IDS:
+        return not layout.unused and not recurs(rows)
+    return True
+
+
+SURE_IDS_IN_ORDER = tuple(name for name in IDS if name in SURE_IDS)
+
+
+# ---- by an order ---------------------------------------------------------------------------------
+def by_letters(order: str, header: Sequence[str] | None, *, has_header: bool) -> TripleLayout:
+    """Return the layout of an order in letters; `header` names the columns, if one does."""
+    head, relation, tail = (order.index(letter) for letter in "hrt")
+    names = [
+        header[place] if header and place < len(header) else "" for place in (head, relation, tail)
+    ]
+    return TripleLayout(
+        head, relation, tail, n_fields=len(order), has_header=has_header,
+        names=(names[0], names[1], names[2]),
+    )  # fmt: skip
+
+
+def _by_column_names(order: str, header: Sequence[str], file: str) -> TripleLayout:
+    wanted = [part.strip() for part in order.split(",")]
+    plain = [plain_name(name) for name in header]
+    chosen = []
+    for name in wanted:
+        exact = [place for place, each in enumerate(header) if each.strip() == name]
+        places = exact or [place for place, each in enumerate(plain) if each == plain_name(name)]
+        if not places:
+            raise SourceError(
+                f"{file} has no column {name!r}; its first row names {', '.join(header)}"[:500]
+            )
+        chosen.append(places[0])
+    if len({*chosen}) < 3:
+        raise SourceError(f"{file}: order {order!r} names a column twice")
+    head, relation, tail = chosen
+    unused = tuple(name for place, name in enumerate(header) if place not in chosen)
+    return TripleLayout(
+        head, relation, tail, n_fields=len(header), has_header=True, unused=unused,
+        names=(header[head], header[relation], header[tail]),
+    )  # fmt: skip
+
+
+# ---- by the shape of rows ------------------------------------------------------------------------
+_OPENBIOLINK = re.compile(r"(?:[A-Z]{2,10}_)+[A-Z]{2,10}|IS_A|PART_OF")
+_CURIE = re.compile(r"[A-Za-z][A-Za-z0-9_.]*:\S+")
+_YAGO_ID = re.compile(r"<id_[^>]*>|")
+
+
+def _by_shape(rows: Sequence[Sequence[str]], file: str, notes: list[str]) -> TripleLayout | None:
+    """The layout of a known table without a header: OpenBioLink's edges, YAGO's facts."""
+    if all(_is_openbiolink(row) for row in rows):
+        n = len(rows[0])
+        notes.append(f"{file} was read as edges of OpenBioLink: columns 4 to {n} are left out")
+        return TripleLayout(0, 1, 2, n_fields=n)
+    if all(_is_yago(row) for row in rows):
+        notes.append(f"{file} was read as facts of YAGO: identifier, subject, predicate, object")
+        return TripleLayout(1, 2, 3, n_fields=len(rows[0]), values="yago")
+    return None
+
+
+def _is_openbiolink(row: Sequence[str]) -> bool:
+    if not 4 <= len(row) <= 6:
+        return False
+    ends = _CURIE.fullmatch(row[0]) and _CURIE.fullmatch(row[2])
+    return bool(ends and _OPENBIOLINK.fullmatch(row[1]))
+
+
+def _is_yago(row: Sequence[str]) -> bool:
+    if not 4 <= len(row) <= 5 or not _YAGO_ID.fullmatch(row[0]):
+        return False
+    return row[1].startswith("<") and row[1].endswith(">") and bool(row[2]) and bool(row[3])
+
+
+# ---- what is no whole header ---------------------------------------------------------------------
+def _parts_of_header(row: Sequence[str]) -> tuple[str, str, str]:
+    """The names of head, relation and tail that a row holds; "" for one that it does not."""
+    places = {plain_name(name): name for name in row}
+    head, relation, tail = (
+        first_of([n for n in names if len(n) > 1], places) for names in (HEADS, RELATIONS, TAILS)
+    )
+    if not (head or tail or (relation and relation[0] in SURE_RELATIONS)):
+        return "", "", ""
+    return head[1] if head else "", relation[1] if relation else "", tail[1] if tail else ""
+
+
+def _is_part_of_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names some of head, relation and tail, and can hardly be a fact."""
+    first = rows[0]
+    head, relation, tail = _parts_of_header(first)
+    is_sure = plain_name(relation) in SURE_RELATIONS
+    if not ((head and tail) or (is_sure and (head or tail or len(rows) > 1))):
+        return _is_part_of_nodes(rows)
+    return len(first) >= 2 and not recurs(rows) and all(map(is_field_name, first))
+
+
+def _is_part_of_nodes(rows: Sequence[Sequence[str]]) -> bool:
+    first = [plain_name(name) for name in rows[0]]
+    return (
+        len(first) > 3
+        and first[0] in SURE_IDS
+        and not recurs(rows)
+        and all(map(is_field_name, rows[0]))
+    )
+
+
+def recurs(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a value of the first row is in the same column of another."""
+    first = rows[0]
+    return any(
+        first[place] and row[place] == first[place]
+        for row in rows[1:]
+        for place in range(min(len(row), len(first)))
+    )
+
+
+_FIELD_NAME = re.compile(r"[#:_@~]?[^\W\d][\w .:;()#/\-]{0,40}")
+_WORDS = frozenset(
+    {"id", "name", "label", "type", "kind", "class", "key", "value", "weight", "score"}
+    | {"entity", "entities", "node", "concept", "term", "identifier", "description", "alias"}
+    | {"head", "relation", "relationship", "tail", "subject", "predicate", "object", "property"}
+    | {"source", "target", "from", "to", "edge", "start", "end", "rel", "pred", "subj", "obj"}
+    | {"category", "comment"}
+)
+
+
+def is_field_name(cell: str) -> bool:
+    return bool(_FIELD_NAME.fullmatch(cell.strip()))
+
+
+def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row of a table looks like names of columns.
+
+    All of its cells are such, none is a value of another row, and either two hold a word that
+    columns are named with (`entity`), or in two columns all other rows write values in another way
+    (codes, capitals, IRIs).
+
+    >>> looks_like_header([["gene", "drug"], ["HGNC:5", "D:1"], ["HGNC:7", "D:2"]])
+    True
+    """
+    first, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if len(first) < 2 or not others or not all(map(is_field_name, first)):
+        return False
+    values = {cell for row in others for cell in row}
+    if values.intersection(first) or len({*first}) < len(first):
+        return False
+    words = [_WORDS.intersection(re.split(r"[\W_]+", plain_name(cell))) for cell in first]
+    if sum(map(bool, words)) >= 2:
+        return True
+    n_other = 0
+    for place, cell in enumerate(first):
+        shapes = {_shape(row[place]) for row in others}
+        n_other += _shape(cell) not in shapes and len(shapes) <= 2
+    return len(others) >= 2 and n_other >= 2
+
+
+def _shape(cell: str) -> str:
+    """How a value is written: as a number, a code, an IRI, in capitals, in small letters."""
+    if re.fullmatch(r"[-+]?[0-9.,]+", cell):
+        return "number"
+    if "://" in cell or cell.startswith("<"):
+        return "IRI"
+    if re.search("[0-9]", cell) or re.fullmatch(r"[^\s:/]+[:/]\S+", cell):
+        return "code"
+    if cell.isupper() and len(cell) > 1:
+        return "capitals"
+    return "capital" if cell[:1].isupper() else "small"
+
+
+def _missing(row: Sequence[str]) -> str:
+    """What a row names and what it does not."""
+    parts = dict(zip(("head", "relation", "tail"), _parts_of_header(row), strict=True))
+    known = [f"the {part} ({name!r})" for part, name in parts.items() if name]
+    lacking = [part for part, name in parts.items() if not name]
+    names = f"the first row, {shown(row)},"
+    if not known:
+        return f"{names} names no column of a head, a relation and a tail"
+    return f"{names} names {' and '.join(known)} but no {' and no '.join(lacking)}"
+
+
+def shown(row: Sequence[str]) -> str:
+    return repr(", ".join(row)[:200])
+
+
+def _note_header(layout: Layout, file: str, notes: list[str]) -> None:
+    """Note the columns that a header leaves out; those of Neo4j's its own reader counts."""
+    if not isinstance(layout, Neo4jLayout) and layout.unused:
+        notes.append(f"{file}: columns that were left out: {', '.join(layout.unused)}"[:500])

@@ -1,0 +1,62 @@
+"""Mentions without an entity do not keep a linker away; those with one stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from entity_linking import DictionaryLinker, LinkedText, gold_link
+from entity_linking.completing import needs_links, with_links
+from kg_loaders import Text, TextKind, graph_from_records
+
+PARIS, SEINE, ROME = "Q90", "Q1471", "Q220"
+GRAPH = graph_from_records(
+    [
+        Text(entity, TextKind.LABEL, name)
+        for entity, name in ((PARIS, "Paris"), (SEINE, "Seine"), (ROME, "Rome"))
+    ]
+)
+SENTENCE = "Paris lies on the Seine, and Rome does not."
+
+
+def _links(*links: tuple[int, int, str | None], text: str = SENTENCE) -> list[tuple[str, str]]:
+    given = LinkedText(text, tuple(gold_link(*link) for link in links))
+    (done,) = with_links([given], DictionaryLinker(GRAPH))
+    return [(text[k.start : k.end], k.entity or "-") for k in done.links]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        (),
+        ((0, 5, None),),
+        ((0, 5, None), (18, 23, None)),
+        ((18, 23, None), (29, 33, None)),
+        ((0, 4, None),),
+        ((14, 23, None),),
+    ],
+)
+def test_a_text_without_any_entity_gets_all_links(own: tuple[tuple[int, int, None], ...]) -> None:
+    assert _links(*own) == [("Paris", PARIS), ("Seine", SEINE), ("Rome", ROME)]
+
+
+def test_mentions_that_no_link_touches_stay() -> None:
+    assert ("lies", "-") in _links((6, 10, None))
+    assert len(_links((6, 10, None))) == 4
+
+
+def test_of_a_text_with_an_entity_the_mentions_without_one_are_completed() -> None:
+    assert _links((0, 5, PARIS), (18, 23, None)) == [("Paris", PARIS), ("Seine", SEINE)]
+    assert _links((0, 5, ROME), (14, 23, None)) == [("Paris", ROME), ("the Seine", SEINE)]
+    assert _links((0, 5, PARIS), (6, 10, None)) == [("Paris", PARIS), ("lies", "-")]
+
+
+def test_a_text_whose_mentions_all_have_entities_is_the_same_object() -> None:
+    whole = LinkedText(SENTENCE, (gold_link(0, 5, PARIS),))
+    assert not needs_links(whole)
+    assert with_links([whole], DictionaryLinker(GRAPH))[0] is whole
+
+
+def test_no_link_reaches_across_the_border_of_a_pair() -> None:
+    graph = graph_from_records([Text("Q60", TextKind.LABEL, "New York")])
+    text = LinkedText("It is New York", (), pair_start=10)
+    assert with_links([text], DictionaryLinker(graph))[0].links == ()

@@ -1,0 +1,165 @@
+"""Four made-up worlds, each a graph and a CSV of labelled texts, as a user of `kept fit` has them.
+
+    roles       the role of a person is in the graph alone
+    relations   what a company is to another follows from what kind of company that is, in the graph
+    homonyms    as roles, and each name is that of two people, of whom the text names the town
+    sparse      a graph that covers a tenth of the people; the text itself says the role
+
+Every name is made up and no test name is in training, so that memorising helps nobody.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kept.objectives.mentions.made_up import made_up_names
+from kept.randomness import generator
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from kg_loaders.records import Record
+
+ROLES = ("curator", "gardener", "pilot", "nurse", "plumber", "notary")
+KINDS = ("bank", "law firm", "auditor", "carrier", "insurer")
+TIES = ("financed by", "advised by", "audited by", "shipped by", "covered by")
+SCENES = (
+    "{a} came to the meeting on {day}.", "On {day} nobody had seen {a}.",
+    "We wrote to {a} again on {day}.", "{a} will call back on {day}, said {b}.",
+    "{b} had lunch with {a} on {day}.",
+)  # fmt: skip
+DEALS = (
+    "{a} and {b} signed a contract on {day}.", "{a} sent a letter to {b} on {day}.",
+    "On {day} {a} renewed what it had agreed with {b}.",
+)  # fmt: skip
+SAYS = {
+    "curator": "hung the paintings", "gardener": "pruned the roses", "pilot": "landed the plane",
+    "nurse": "dressed the wound", "plumber": "mended the pipes", "notary": "sealed the deed",
+}  # fmt: skip
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+
+
+class PrivateWorld(NamedTuple):
+    """A graph, the header of a table and its rows; `decides` says whether the graph does."""
+
+    graph: KnowledgeGraph
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    decides: bool
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Write `kg/` and `data.csv`; return both paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.graph.save(folder / "kg")
+        with (folder / "data.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([self.columns, *self.rows])
+        return folder / "kg", folder / "data.csv"
+
+
+def roles(n: int, seed: int) -> PrivateWorld:
+    """The role of a person, who is mentioned once."""
+    draws = generator(seed, "private world", "roles")
+    names = made_up_names(2 * n, draws)
+    records = [*_named({f"P{i}": name for i, name in enumerate(names)})]
+    records += _classes("R", ROLES, "holds the position")
+    towns = made_up_names(12, generator(seed, "private world", "towns"))
+    records += [Text(f"T{i}", TextKind.LABEL, name) for i, name in enumerate(towns)]
+    records.append(Text("lives in", TextKind.LABEL, "lives in"))
+    rows = []
+    for i in range(n):
+        role = int(draws.integers(len(ROLES)))
+        records += [
+            Triple(f"P{i}", "holds the position", f"R{role}"),
+            Triple(f"P{i}", "lives in", f"T{int(draws.integers(len(towns)))}"),
+        ]
+        rows.append((_scene(SCENES, names[i], names[n + i], draws), names[i], ROLES[role]))
+    return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, True)
+
+
+def relations(n: int, seed: int) -> PrivateWorld:
+    """What the first company is to the second: "financed by" where that is a bank."""
+    draws = generator(seed, "private world", "relations")
+    names = [f"{name} {end}" for name, end in zip(
+        made_up_names(2 * n, draws), draws.choice(["Ltd", "Group", "AG"], 2 * n), strict=True
+    )]  # fmt: skip
+    records = [*_named({f"C{i}": name for i, name in enumerate(names)})]
+    records += _classes("K", KINDS, "line of business")
+    rows = []
+    for i in range(n):
+        own, other = draws.integers(len(KINDS), size=2).tolist()
+        records += [
+            Triple(f"C{i}", "line of business", f"K{own}"),
+            Triple(f"C{n + i}", "line of business", f"K{other}"),
+        ]
+        rows.append(
+            (_scene(DEALS, names[i], names[n + i], draws), names[i], names[n + i], TIES[other])
+        )
+    return PrivateWorld(graph_from_records(records), ("text", "head", "tail", "label"), rows, True)
+
+
+def homonyms(n: int, seed: int) -> PrivateWorld:
+    """As `roles`, with two people of each name; the text says which town theirs lives in."""
+    draws = generator(seed, "private world", "homonyms")
+    names = made_up_names(2 * n, draws)
+    towns = made_up_names(16, generator(seed, "private world", "their towns"))
+    records = [Text(f"T{i}", TextKind.LABEL, name) for i, name in enumerate(towns)]
+    records += [Text("lives in", TextKind.LABEL, "lives in")]
+    records += _classes("R", ROLES, "holds the position")
+    rows = []
+    for i in range(n):
+        two = draws.choice(len(ROLES), 2, replace=False).tolist()
+        homes = draws.choice(len(towns), 2, replace=False).tolist()
+        for k in (0, 1):
+            person = f"P{i}.{k}"
+            records += [
+                Text(person, TextKind.LABEL, names[i]),
+                Triple(person, "holds the position", f"R{two[k]}"),
+                Triple(person, "lives in", f"T{homes[k]}"),
+            ]
+        which = int(draws.integers(2))
+        text = _scene(SCENES, names[i], names[n + i], draws)
+        text = f"In {towns[homes[which]]}: {text}"
+        rows.append((text, names[i], ROLES[two[which]]))
+    return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, True)
+
+
+def sparse(n: int, seed: int) -> PrivateWorld:
+    """The text says what a person did; the graph knows every tenth of them."""
+    draws = generator(seed, "private world", "sparse")
+    names = made_up_names(2 * n, draws)
+    records = [*_named({f"P{i}": names[i] for i in range(0, n, 10)})]
+    records += _classes("R", ROLES, "holds the position")
+    rows = []
+    for i in range(n):
+        role = int(draws.integers(len(ROLES)))
+        if i % 10 == 0:
+            records.append(Triple(f"P{i}", "holds the position", f"R{role}"))
+        day = DAYS[int(draws.integers(len(DAYS)))]
+        rows.append((f"On {day} {names[i]} {SAYS[ROLES[role]]}.", names[i], ROLES[role]))
+    return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, False)
+
+
+WORLDS: dict[str, Callable[[int, int], PrivateWorld]] = {
+    "roles": roles,
+    "relations": relations,
+    "homonyms": homonyms,
+    "sparse": sparse,
+}
+
+
+def _named(names: dict[str, str]) -> Iterable[Record]:
+    return [Text(entity, TextKind.LABEL, name) for entity, name in names.items()]
+
+
+def _classes(prefix: str, names: Iterable[str], relation: str) -> list[Record]:
+    labels: list[Record] = [
+        Text(f"{prefix}{i}", TextKind.LABEL, name) for i, name in enumerate(names)
+    ]
+    return [*labels, Text(relation, TextKind.LABEL, relation)]
+
+
+def _scene(scenes: tuple[str, ...], a: str, b: str, draws: np.random.Generator) -> str:
+    scene, day = (each[int(draws.integers(len(each)))] for each in (scenes, DAYS))
+    return scene.format(a=a, b=b, day=day)

@@ -1,0 +1,71 @@
+"""Batches that hold nothing to learn are skipped and counted; a run of nothing else is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from stream_toy import ToyData
+from torch import nn
+from training_run import Watcher
+from training_toy import toy_config, toy_model, weights_hash
+
+from kept.batches import KnowledgeBatch
+from kept.errors import ConfigError
+from kept.outputs import KnowledgeOutput
+from kept.training.log import read_log
+from kept.training.loop import train
+
+
+def silent_in(monkeypatch: pytest.MonkeyPatch, model: nn.Module, is_silent: Any) -> None:
+    """Take the losses of the batches, by their number, for which `is_silent` holds."""
+    calls, forward = iter(range(10**6)), model.forward
+
+    def without(batch: KnowledgeBatch) -> KnowledgeOutput:
+        output: KnowledgeOutput = forward(batch)
+        return dataclasses.replace(output, losses={}) if is_silent(next(calls)) else output
+
+    monkeypatch.setattr(model, "forward", without)
+
+
+def test_some_are_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, watcher = toy_model(), Watcher()
+    silent_in(monkeypatch, model, lambda number: number % 3 == 0)
+    ended = train(model, ToyData(), toy_config(), tmp_path, reporter=watcher)
+    assert (ended.step, ended.stopped) == (12, "finished")
+    assert any("4 batches held nothing" in notice for notice in watcher.notices)
+    rows = read_log(tmp_path / "log.jsonl")
+    assert [not row["losses"] for row in rows] == [step % 3 == 0 for step in range(12)]
+    assert [row["gradient_norm"] is None for row in rows] == [s % 3 == 0 for s in range(12)]
+
+
+def test_a_skipped_step_changes_no_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, hashes = toy_model(), [weights_hash(toy_model())]
+    silent_in(monkeypatch, model, lambda number: number in (2, 3))
+
+    def note(model: nn.Module, step: int) -> dict[str, float]:
+        hashes.append(weights_hash(model))
+        return {}
+
+    train(model, ToyData(), toy_config(evaluate_every=1, steps=5), tmp_path, evaluate=note)
+    assert hashes[2] == hashes[3] == hashes[4]
+    assert len(set(hashes)) == 4
+    assert torch.isfinite(torch.cat([p.flatten() for p in model.parameters()])).all()
+
+
+def test_a_run_without_any_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = toy_model()
+    silent_in(monkeypatch, model, lambda number: True)
+    with pytest.raises(ConfigError, match="none of 12 batches holds anything that is asked for"):
+        train(model, ToyData(), toy_config(), tmp_path)
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_long_run_without_any_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = toy_model()
+    silent_in(monkeypatch, model, lambda number: True)
+    with pytest.raises(ConfigError, match="none of 100 batches"):
+        train(model, ToyData(), toy_config(steps=10_000), tmp_path)
