@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_decoders import tiny_decoder
-from tiny_hosts import fast_tokenizer, tiny_host
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -20,6 +18,8 @@ from kept.auto import AutoEncoder
 from kept.decoders.hosts import load_decoder
 from kept.errors import HostError
 from kept.host_facts import require_rows, require_trainable_precision, stored_precisions
+from tests.kept.tiny_decoders import tiny_decoder
+from tests.kept.tiny_hosts import fast_tokenizer, tiny_host
 
 WORDS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(25))]
 HALVES = (torch.float16, torch.bfloat16)

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from stream_toy import ToyData
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_run import Watcher
-from training_toy import ToyModel, toy_config, toy_model
 
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.layers.means import mean_of
@@ -18,6 +15,9 @@ from kept.outputs import KnowledgeOutput
 from kept.training.loop import train
 from kept.training.processes.together import ALONE
 from kept.training.weighing import PartCount, StepCount
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_run import Watcher
+from tests.kept.training.training_toy import ToyModel, toy_config, toy_model
 
 
 class MaskedToy(ToyModel):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from statements import LABEL, A, P, X, Y, load, write
 
 from kg_loaders import DamageError, DamageReport, SourceError, Text, TextKind, Triple
 from kg_loaders import load as load_graph
@@ -18,6 +17,7 @@ from kg_loaders.export import export
 from kg_loaders.rdf.records import RDF_TYPE, RDFS
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.languages import MALFORMED, language_tag
+from tests.kg_loaders.rdf.statements import LABEL, A, P, X, Y, load, write
 
 RDF_START = f"""<rdf:RDF xmlns:rdf="{RDF_TYPE.removesuffix("type")}" xmlns:a="{A}" xmlns:r="{RDFS}">
 """
