@@ -230,7 +230,8 @@ def _targets(graph: KnowledgeGraph, pairs: list[Pair]) -> NDArray[np.int32]:
     first = np.ones(n, np.bool_)
     first[1:] = group[order][1:] != group[order][:-1]
     chosen = order[first]  # one entity of each group, in the order of groups
-    return chosen[group].astype(np.int32)
+    target: NDArray[np.int32] = chosen[group].astype(np.int32)
+    return target
 
 
 def _id(graph: KnowledgeGraph, name: str) -> int:

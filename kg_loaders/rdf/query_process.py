@@ -106,7 +106,7 @@ def outcome(task: dict[str, Any]) -> dict[str, str]:
         return {"fault": "evaluation", "message": str(error)}
     limit_process(task["memory_bytes"], task["load_seconds"])
     store = ox.Store()
-    store.bulk_load(sys.stdin.buffer, ox.RdfFormat.N_TRIPLES, lenient=True)  # type: ignore[arg-type]
+    store.bulk_load(sys.stdin.buffer, ox.RdfFormat.N_TRIPLES, lenient=True)
     for iri in task["nodes"]:
         if not is_node(store, ox.NamedNode(iri)):
             return {"fault": "absent", "message": iri}

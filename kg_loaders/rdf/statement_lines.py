@@ -97,7 +97,7 @@ def statement_lines(
     for start in range(0, len(rows), LINES_AT_ONCE):
         part = graph.triples[rows[start : start + LINES_AT_ONCE]]
         subjects, predicates, values = (
-            _terms(part[:, column], lambda i, names=names: f"<{iri_of(names.name(i))}>")
+            _nodes(part[:, column], names)
             for column, names in enumerate((graph.entities, graph.relations, graph.entities))
         )
         yield _lines(subjects, predicates, values)
@@ -195,10 +195,14 @@ def _text_lines(texts: Texts, names: Vocabulary, patterns: Collection[Pattern]) 
             )
         ]
         yield _lines(
-            _terms(nodes, lambda i: f"<{iri_of(names.name(i))}>"),
+            _nodes(nodes, names),
             _terms(kinds, lambda i: f"<{PREDICATES[TextKind(i)]}>"),
             pa.array(objects, pa.large_string()),
         )
+
+
+def _nodes(ids: NDArray[Any], names: Vocabulary) -> pa.Array:
+    return _terms(ids, lambda id: f"<{iri_of(names.name(id))}>")
 
 
 def _terms(ids: NDArray[Any], term: Callable[[int], str]) -> pa.Array:
