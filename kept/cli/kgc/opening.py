@@ -95,8 +95,10 @@ def tell_shared(splits: Splits) -> None:
         of, other = pair.split(" in ")
         echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
     for name, n in splits.reversed_in_train().items():
-        of = len(splits.as_mapping()[name])
-        echo(f"{n} of the {of} triples of {name} have their entities the other way round in train")
+        total = len(splits.as_mapping()[name])
+        echo(
+            f"{n} of the {total} triples of {name} have their entities the other way round in train"
+        )
     for name, n in splits.repeats().items():
         echo(f"{n} triples of {name} repeat an earlier one")
 
