@@ -60,7 +60,8 @@ def run(
     track: Sequence[str] = (),
 ) -> Result:
     """Train, score the model of the last step on dev and test, return and print the outcome."""
-    if config_file is None and not resume and _is_dev_wanted(flags, settings):
+    has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
+    if not has_file and _is_dev_wanted(flags, settings):
         beside = dev_beside(flags["train"])
         if beside is not None:
             echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
@@ -76,7 +77,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=dict if resume else with_recipe,
+        complete=with_recipe,
     )
     require_several(config.training.shard)
     disable_progress_bar()
