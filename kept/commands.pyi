@@ -1,8 +1,8 @@
-"""Signatures of kept's commands; written by `python -m tests.docs` from their declarations."""
+"""Signatures of kept's commands; made by `python -m tests.docs`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kg_loaders import KnowledgeGraph
 

@@ -1,4 +1,4 @@
-"""kept/commands.pyi: the signatures of `kept.finetune`, `kept.compare` …, from their declarations."""
+"""kept/commands.pyi: signatures of `kept.finetune`, `kept.compare` …, as they are declared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kept.twins import COMMANDS, command
 
 ROOT = Path(__file__).parents[2]
 STUBS = ROOT / "kept" / "commands.pyi"
-HEAD = '''"""Signatures of kept's commands; written by `python -m tests.docs` from their declarations."""
+HEAD = '''"""Signatures of kept's commands; made by `python -m tests.docs`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
