@@ -40,10 +40,11 @@ from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import encode_words
 from kept.host_facts import report_sentence_modules
 from kept.linking.knowbert import choices
-from kept.methods import method, method_of
+from kept.methods import BASELINE, method, method_of
 from kept.model_files import MODEL, seal_model
 from kept.outputs import KnowledgeOutput
 from kept.pretraining.assembly import builder_for, view_for
+from kept.pretraining.lengths import builder_on
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.seals import is_of
@@ -102,7 +103,7 @@ class AutoEncoder:
             report_sentence_modules(name)
             encoder = Plain.from_host(host, graph_from_records([]))
             tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
-            alone = cls(encoder, tokenizer, builder=builder, view=view)
+            alone = cls(encoder, tokenizer, **_settings(BASELINE, name, builder, view))
             alone._settings = {"host": str(name)}
             return alone
         opened = cls(
@@ -186,7 +187,7 @@ class AutoEncoder:
         tokenizer = hosts.load_tokenizer(host)
         with torch_draws(seed, "initial weights"):
             encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
-        made = cls(encoder, tokenizer, builder=builder, view=view)
+        made = cls(encoder, tokenizer, **_settings(method_name, host, builder, view))
         made._settings = {"method": method_name, "host": str(host)}
         return made
 
@@ -280,6 +281,16 @@ class AutoEncoder:
                 chosen = choices(self.encoder, view, word_graph, sample, scores[i].float().cpu())
                 encoded = dataclasses.replace(encoded, linking=chosen)
             yield encoded
+
+
+def _settings(
+    name: str, host: str | Path, builder: BuilderConfig | None, view: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Settings of a new encoder: where there is no builder, texts as long as its host reads."""
+    if builder is not None:
+        return {"builder": builder, "view": view}
+    builder, options = builder_on(host, name, view or {})
+    return {"builder": builder, "view": options}
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

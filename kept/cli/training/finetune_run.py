@@ -27,7 +27,7 @@ from kept.cli.training.run import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.recipes import budget_warning, with_recipe
+from kept.finetuning.recipes import budget_warning, with_defaults
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.finetuning.shortfall import shortfall
@@ -77,7 +77,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=with_recipe,
+        complete=with_defaults,
     )
     require_several(config.training.shard)
     disable_progress_bar()
@@ -96,7 +96,7 @@ def run(
             console.print(f"{name}: {coverage}")
         tell_longer(
             [data.cut for data in (assembled.train, *assembled.evaluation.values())],
-            assembled.train.builder, assembled.model.encoder.host, console,
+            assembled.train.builder, assembled.longest_text, console,
         )  # fmt: skip
         for line in assembled.cautions:
             console.print(f"warning: {line}")
