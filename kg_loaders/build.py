@@ -115,6 +115,7 @@ FORMATS: dict[str, Format] = {
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
     "json": Format("kg_loaders.formats.json_objects"),
+    "obo": Format("kg_loaders.formats.obo", (".obo",)),
 }
 
 

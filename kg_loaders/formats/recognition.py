@@ -126,8 +126,7 @@ _OBO = (
 _TEXT: tuple[tuple[str, FileKind], ...] = (
     (r"version https://git-lfs\.github\.com/spec", _none(
         "a pointer of Git LFS, not the file", "fetch the file itself (git lfs pull)")),
-    (_OBO,
-     FileKind("OBO, an ontology's format", "obo", next_step=ROBOT)),
+    (_OBO, FileKind("OBO, an ontology's format", "obo")),
     (r"(?:Prefix|Ontology)\s*\(", _none("an ontology in OWL functional syntax", ROBOT)),
     (r"(?:Prefix|Ontology):\s", _none("an ontology in Manchester syntax", ROBOT)),
     (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind(

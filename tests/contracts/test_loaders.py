@@ -72,6 +72,7 @@ SAMPLES: dict[str, dict[str, str]] = {
         '"relationships": [{"start_node_id": "0", "type": "IN", "end_node_id": "1"}]}'
     },
     "json": {"x.json": '[["a", "r", "b"], {"id": "a", "name": "A"}]'},
+    "obo": {"x.obo": "format-version: 1.2\n\n[Term]\nid: a\nname: A\nis_a: b ! B\nis_a: b\n"},
 }
 
 

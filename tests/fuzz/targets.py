@@ -114,7 +114,7 @@ NAMES_OF_ANY = ("x.json", "x.owl", "x.xml", "x.csv", "x.tsv", "x.txt", "x", "x.t
 
 def _any_seeds() -> list[Files]:
     """Every graph file of the corpus under names that say little or something else."""
-    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata")
+    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata", "obo")
     return [
         {name: data}
         for folder in folders
@@ -261,7 +261,7 @@ GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
     "conceptnet": (),
-    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
+    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (), "obo": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
 LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
