@@ -129,9 +129,7 @@ _TEXT: tuple[tuple[str, FileKind], ...] = (
     (_OBO, FileKind("OBO, an ontology's format", "obo")),
     (r"(?:Prefix|Ontology)\s*\(", _none("an ontology in OWL functional syntax", ROBOT)),
     (r"(?:Prefix|Ontology):\s", _none("an ontology in Manchester syntax", ROBOT)),
-    (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind(
-        "a table of the UMLS (RRF)", "umls", next_step="write the relations of MRREL.RRF as TSV: "
-        "awk -F'|' -v OFS='\\t' '{{print $5, $8 ? $8 : $4, $1}}' {path} > {stem}.tsv")),
+    (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind("a table of the UMLS (RRF)", "umls")),
     (rf"{_STATEMENT}[ \t]*\.[ \t]*(?:#[^\n]*)?(?:\n|$)", _rdf("N-Triples", "nt")),
     (rf"{_STATEMENT}[ \t]*{_TERM}[ \t]*\.[ \t]*(?:#[^\n]*)?(?:\n|$)", _rdf("N-Quads", "nq")),
     (r"(?:@(?:prefix|base)\s|(?i:PREFIX|BASE)\s+(?:[\w.-]*:\s*)?<)", _rdf("Turtle", "ttl")),

@@ -73,6 +73,10 @@ SAMPLES: dict[str, dict[str, str]] = {
     },
     "json": {"x.json": '[["a", "r", "b"], {"id": "a", "name": "A"}]'},
     "obo": {"x.obo": "format-version: 1.2\n\n[Term]\nid: a\nname: A\nis_a: b ! B\nis_a: b\n"},
+    "umls": {
+        "MRCONSO.RRF": "C0000001|ENG|P|L1|PF|S1|Y|A1||||MSH|MH|D1|Fever|0|N||\n"
+        "C0000001|ENG|S|L2|PF|S2|N|A2||||MSH|ET|D1|Pyrexia|0|N||\n"
+    },
 }
 
 

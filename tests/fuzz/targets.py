@@ -87,7 +87,7 @@ def _build(format: str) -> Run:
 
         files = sorted(path for path in folder.iterdir())
         path = next((file for file in files if file.name == "train2id.txt"), files[0])
-        path = folder if format == "wordnet" else path
+        path = folder if format == "wordnet" or (len(files) > 1 and format == "umls") else path
         options: dict[str, Any] = {}
         if format == "texts":
             options["columns"] = ("label", "count", "alias", "count", "description", "type")
@@ -261,7 +261,7 @@ GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
     "conceptnet": (),
-    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (), "obo": (),
+    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (), "obo": (), "umls": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
 LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
