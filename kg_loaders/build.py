@@ -121,6 +121,7 @@ FORMATS: dict[str, Format] = {
         tuple(f"{table}.rrf" for table in ("mrconso", "mrrel", "mrdef", "mrsty")),
         takes_languages=True,
     ),
+    "wnlmf": Format("kg_loaders.formats.wnlmf", takes_languages=True),
 }
 
 

@@ -82,8 +82,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "RDF": _rdf("RDF/XML", "rdf"),
     "TriX": _rdf("TriX", "trix"),
     "graphml": FileKind("GraphML", "graphml"),
-    "LexicalResource": FileKind("WN-LMF, the format of wordnets", "wnlmf", next_step="read the "
-                                "wordnet as Princeton's database (a folder with data.noun)"),
+    "LexicalResource": FileKind("WN-LMF, the format of wordnets", "wnlmf"),
     "Ontology": _none("an ontology in OWL/XML", ROBOT),
     "gexf": _none("GEXF, Gephi's format", GRAPHML),
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),

@@ -77,6 +77,12 @@ SAMPLES: dict[str, dict[str, str]] = {
         "MRCONSO.RRF": "C0000001|ENG|P|L1|PF|S1|Y|A1||||MSH|MH|D1|Fever|0|N||\n"
         "C0000001|ENG|S|L2|PF|S2|N|A2||||MSH|ET|D1|Pyrexia|0|N||\n"
     },
+    "wnlmf": {
+        "x.xml": '<LexicalResource><Lexicon language="en"><LexicalEntry id="e">'
+        '<Lemma writtenForm="dog" partOfSpeech="n"/><Sense id="s" synset="a"/></LexicalEntry>'
+        '<Synset id="a" partOfSpeech="n"><SynsetRelation relType="hypernym" target="b"/>'
+        "<Definition>barks</Definition></Synset></Lexicon></LexicalResource>"
+    },
 }
 
 

@@ -260,8 +260,8 @@ def of_corpus(name: str, run: Run) -> Target:
 GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
-    "conceptnet": (),
-    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (), "obo": (), "umls": (),
+    "conceptnet": (), "obo": (), "umls": (), "wnlmf": (),
+    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
 LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
