@@ -115,6 +115,13 @@ FORMATS: dict[str, Format] = {
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
     "json": Format("kg_loaders.formats.json_objects"),
+    "obo": Format("kg_loaders.formats.obo", (".obo",)),
+    "umls": Format(
+        "kg_loaders.formats.umls",
+        tuple(f"{table}.rrf" for table in ("mrconso", "mrrel", "mrdef", "mrsty")),
+        takes_languages=True,
+    ),
+    "wnlmf": Format("kg_loaders.formats.wnlmf", takes_languages=True),
 }
 
 
@@ -226,6 +233,8 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     if path.is_dir():
         if (path / "data.noun").exists():
             return "wordnet", {}
+        if any(path.glob("MR*.RRF*")):
+            return "umls", {}
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
     kind = recognise(path) if by_name not in _NAMED_SURELY else None
@@ -242,7 +251,7 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     return kind.format, dict(kind.options)
 
 
-_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet")
+_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet", "umls")
 
 
 def _unknown(path: Path) -> str:

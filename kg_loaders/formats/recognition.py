@@ -82,8 +82,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "RDF": _rdf("RDF/XML", "rdf"),
     "TriX": _rdf("TriX", "trix"),
     "graphml": FileKind("GraphML", "graphml"),
-    "LexicalResource": FileKind("WN-LMF, the format of wordnets", "wnlmf", next_step="read the "
-                                "wordnet as Princeton's database (a folder with data.noun)"),
+    "LexicalResource": FileKind("WN-LMF, the format of wordnets", "wnlmf"),
     "Ontology": _none("an ontology in OWL/XML", ROBOT),
     "gexf": _none("GEXF, Gephi's format", GRAPHML),
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),
@@ -126,13 +125,10 @@ _OBO = (
 _TEXT: tuple[tuple[str, FileKind], ...] = (
     (r"version https://git-lfs\.github\.com/spec", _none(
         "a pointer of Git LFS, not the file", "fetch the file itself (git lfs pull)")),
-    (_OBO,
-     FileKind("OBO, an ontology's format", "obo", next_step=ROBOT)),
+    (_OBO, FileKind("OBO, an ontology's format", "obo")),
     (r"(?:Prefix|Ontology)\s*\(", _none("an ontology in OWL functional syntax", ROBOT)),
     (r"(?:Prefix|Ontology):\s", _none("an ontology in Manchester syntax", ROBOT)),
-    (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind(
-        "a table of the UMLS (RRF)", "umls", next_step="write the relations of MRREL.RRF as TSV: "
-        "awk -F'|' -v OFS='\\t' '{{print $5, $8 ? $8 : $4, $1}}' {path} > {stem}.tsv")),
+    (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind("a table of the UMLS (RRF)", "umls")),
     (rf"{_STATEMENT}[ \t]*\.[ \t]*(?:#[^\n]*)?(?:\n|$)", _rdf("N-Triples", "nt")),
     (rf"{_STATEMENT}[ \t]*{_TERM}[ \t]*\.[ \t]*(?:#[^\n]*)?(?:\n|$)", _rdf("N-Quads", "nq")),
     (r"(?:@(?:prefix|base)\s|(?i:PREFIX|BASE)\s+(?:[\w.-]*:\s*)?<)", _rdf("Turtle", "ttl")),

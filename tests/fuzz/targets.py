@@ -87,7 +87,7 @@ def _build(format: str) -> Run:
 
         files = sorted(path for path in folder.iterdir())
         path = next((file for file in files if file.name == "train2id.txt"), files[0])
-        path = folder if format == "wordnet" else path
+        path = folder if format == "wordnet" or (len(files) > 1 and format == "umls") else path
         options: dict[str, Any] = {}
         if format == "texts":
             options["columns"] = ("label", "count", "alias", "count", "description", "type")
@@ -114,7 +114,7 @@ NAMES_OF_ANY = ("x.json", "x.owl", "x.xml", "x.csv", "x.tsv", "x.txt", "x", "x.t
 
 def _any_seeds() -> list[Files]:
     """Every graph file of the corpus under names that say little or something else."""
-    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata")
+    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata", "obo")
     return [
         {name: data}
         for folder in folders
@@ -260,7 +260,7 @@ def of_corpus(name: str, run: Run) -> Target:
 GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
-    "conceptnet": (),
+    "conceptnet": (), "obo": (), "umls": (), "wnlmf": (),
     "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
