@@ -266,9 +266,10 @@ def test_gradients(folder: Path, model: KnowledgeForTask, compared: Any) -> None
     model.zero_grad()
     model(batch).losses["class"].backward()
     ours = gradients_of(model, keys.CLASSIFIER)
-    assert ours.keys() == expected.keys()
-    for name, value in ours.items():
-        reference = expected[name]
+    assert expected
+    assert expected.keys() <= ours.keys()  # they may be stored for a part of the parameters
+    for name, reference in expected.items():
+        value = ours[name]
         assert (value[len(reference) :] == 0).all()
         compared.close(f"gradient of {name}", value[: len(reference)], reference, atol=ATOL)
 

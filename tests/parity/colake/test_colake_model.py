@@ -193,9 +193,9 @@ def test_gradients(folder: Path, model: KnowledgeForPreTraining, compared: Any) 
         keys.PRETRAINING,
         keys.PRETRAINING_TIED,
     )
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        compared.close(f"gradient of {name}", value, theirs[name], atol=ATOL)
+    assert theirs.keys() <= ours.keys()  # they may be stored for a part of the parameters
+    for name, value in theirs.items():
+        compared.close(f"gradient of {name}", ours[name], value, atol=ATOL)
     assert (ours["encoder.host.embeddings.position_embeddings.weight"][1] == 0).all()
 
     # The original pulls entity rows twice: as input, then as candidates.
@@ -203,12 +203,16 @@ def test_gradients(folder: Path, model: KnowledgeForPreTraining, compared: Any) 
     losses = model.objectives["masked_nodes"](states, batch, model.encoder)
     (pull1,) = torch.autograd.grad(sum(losses.values()), table)
     rows1 = pull1.coalesce().indices()[0]
-    compared.equal("pull1 rows", rows1.tolist(), expected["entity_embeddings.pull1_rows"].tolist())
-    compared.close("pull1", pull1.to_dense(), expected["entity_embeddings.pull1"], atol=ATOL)
-    pull0 = ours["encoder.entity_embeddings.weight"] - pull1.to_dense()
-    compared.close("pull0", pull0, expected["entity_embeddings.pull0"], atol=ATOL)
     pulled = batch.node_ids[batch.node_kinds == NodeKind.ENTITY].unique()
-    compared.equal("pull0 rows", pulled.tolist(), expected["entity_embeddings.pull0_rows"].tolist())
+    pull0 = ours["encoder.entity_embeddings.weight"] - pull1.to_dense()
+    pulls = {"pull0": pull0, "pull1": pull1.to_dense(), "pull0_rows": pulled, "pull1_rows": rows1}
+    for name, value in pulls.items():
+        if (theirs_of := expected.get(f"entity_embeddings.{name}")) is None:
+            continue
+        if name.endswith("rows"):
+            compared.equal(name, value.tolist(), theirs_of.tolist())
+        else:
+            compared.close(name, value, theirs_of, atol=ATOL)
 
 
 def test_key_table_round_trip(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:
