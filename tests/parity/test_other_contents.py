@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -95,3 +96,71 @@ def test_gradients_of_a_part_of_the_parameters(tmp_path: Path, first: int) -> No
     write(info | {"stored": [*load(tmp_path / "ernie", "grads")]}, tmp_path / "ernie", "grads_info")
     files = [name for names in WITH_GRADIENTS.values() for name in names]
     passes(tmp_path, files, only=ABOUT_GRADIENTS)
+
+
+# ---- metrics stored rounded ---------------------------------------------------------------------
+WITH_METRICS = {
+    "colake": {"metrics": ["result"], "lama": ["MRR", "label_score (called PERPLEXITY)"]},
+    "ebert": {"entity_linking": ["eval_precision_recall_f1"], "aida": ["score"]},
+    "ernie": {
+        "metrics": [
+            "open_entity(eval_typing.py)", "figer(eval_figer.py)", "eval_accuracy", "eval_result",
+            "score_py_p_r_f1",
+        ]
+    },
+    "kadapter": {"metrics": ["result", "result_p_r_f", "micro_f1", "macro_f1", "accuracy"]},
+    "kepler": {"kg_completion": ["metrics"]},
+    "kglm": {"losses": ["metrics_over_all_chunks"]},
+    "knowbert": {
+        "metrics": ["metrics", "cumulative [precision, recall, f1]", "mrr"],
+        "wiki/losses_and_metrics": ["metrics", "metrics_after_one_batch"],
+        "wordnet_wiki/losses_and_metrics": ["metrics", "metrics_after_one_batch"],
+    },
+    "simkgc": {"evaluation": ["metrics"]},
+    "ultra": {"evaluation": ["metrics"]},
+}  # fmt: skip
+"""The files of each method that hold metrics, and the keys above them."""
+METRIC_TESTS = [
+    "test_colake_finetuning.py", "test_ebert_linking.py", "test_ernie_preparation.py",
+    "test_kadapter_features.py", "test_kepler_completion.py", "test_kglm.py",
+    "test_knowbert_metrics.py", "test_simkgc_evaluation.py", "test_ultra.py",
+    "test_golden_metrics.py",
+]  # fmt: skip
+
+
+def rounded(value: Any, keys: Iterable[str], places: int, *, below: bool = False) -> Any:
+    """`value` with the numbers under `keys` rounded."""
+    if isinstance(value, dict):
+        return {k: rounded(v, keys, places, below=below or k in keys) for k, v in value.items()}
+    if isinstance(value, list):
+        return [rounded(each, keys, places, below=below) for each in value]
+    return round(value, places) if below and isinstance(value, float) else value
+
+
+def with_rounded_metrics(golden: Path, places: int) -> None:
+    copy(golden, *WITH_METRICS)
+    for method, files in WITH_METRICS.items():
+        for name, keys in files.items():
+            before = read(golden / method, name)
+            after = rounded(before, keys, places)
+            assert places > 3 or after != before, (method, name)
+            write(after, golden / method, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("places", [3, 6])
+def test_metrics_stored_rounded(tmp_path: Path, places: int) -> None:
+    with_rounded_metrics(tmp_path, places)
+    passes(tmp_path, METRIC_TESTS)
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_wrong_in_its_last_stored_place(tmp_path: Path) -> None:
+    """The tolerance of rounded metrics is half a unit: the next rounded number is refused."""
+    with_rounded_metrics(tmp_path, 3)
+    metrics = read(tmp_path / "colake", "metrics")
+    metrics["macro"]["result"]["recall"] += 0.001
+    write(metrics, tmp_path / "colake", "metrics")
+    status, output = run(tmp_path, ["test_colake_finetuning.py"], only="test_metrics")
+    assert status == 1
+    assert "1 failed" in output
