@@ -9,7 +9,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from kept.bounds import MAX_SEED
-from kept.cli.options import local_or_hub
+from kept.cli.options import LinkCase, local_or_hub
 from kept.cli.terminal import echo
 
 
@@ -37,6 +37,7 @@ def show(
     keep_mentions: Annotated[
         bool, typer.Option("--keep-mentions", help="Keep the words of a mention beside its anchor.")
     ] = False,
+    case: LinkCase = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the policy `random`.")
     ] = 0,
@@ -51,6 +52,7 @@ def show(
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
     """
+    from entity_linking.names.rules.case import Case
     from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html, draw_svg
@@ -77,7 +79,7 @@ def show(
         directions=cast(Literal["head", "both"], directions),
         replace_mentions=not keep_mentions,
     )
-    linking = LinkerSettings(kg=str(kg))
+    linking = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(linking)
     pieces = load_tokenizer(tokenizer)
     (linked,) = open_linker(linking, graph).link([text])
