@@ -95,7 +95,7 @@ def known_case(value: str | None) -> str | None:
     from entity_linking.names.rules.case import CASES
 
     if value not in (None, *CASES):
-        raise typer.BadParameter(f"{value!r} is none of {', '.join(CASES)}")
+        raise ConfigError(f"--case is {value!r}; choose one of {', '.join(CASES)}")
     return value
 
 

@@ -56,7 +56,7 @@ def show(
     from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html, draw_svg
-    from kept.graphs.explain import left_out
+    from kept.graphs.explain import ambiguous_links, left_out
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
@@ -87,7 +87,7 @@ def show(
     write_text(output, draw(built, graph, pieces), force=force)
     if not is_anchor(built).any():
         echo("no entity of this graph was found in the text", fg="yellow", err=True)
-    for sentence in left_out(built, graph):
+    for sentence in (*ambiguous_links(built, graph), *left_out(built, graph)):
         echo(sentence, fg="yellow", err=True)
     echo(f"{built} in {output}")
     if open_page:
