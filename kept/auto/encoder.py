@@ -109,11 +109,8 @@ class AutoEncoder:
             report_sentence_modules(name)
             encoder = Plain.from_host(host, graph_from_records([]))
             tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
-<<<<<<< HEAD
-            alone = cls(encoder, tokenizer, **_settings(BASELINE, name, builder, view))
-=======
-            alone = cls(encoder, tokenizer, builder=builder, view=view, case=case or "smart")
->>>>>>> case
+            settings = _settings(BASELINE, name, builder, view)
+            alone = cls(encoder, tokenizer, case=case or "smart", **settings)
             alone._settings = {"host": str(name)}
             return alone
         opened = cls(
