@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kept.comparison.data import DATA
 from kept.comparison.experiment import Experiment, shipped_experiments
@@ -24,13 +25,21 @@ def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]
 
 
 def read_experiment(
-    task: str, kg: Path | None = None, *, folder: Path | None = None, limit: int | None = None
+    task: str,
+    kg: Path | None = None,
+    *,
+    folder: Path | None = None,
+    limit: int | None = None,
+    as_published: bool = False,
 ) -> Experiment:
     """The experiment of a name or a file, over the user's graph if there is one.
 
-    `limit`: see `Experiment.limited`. ConfigError: no such experiment, or a faulty file.
+    `limit`: see `Experiment.limited`. `as_published`: even where the file does not say so.
+    ConfigError: no such experiment, or a faulty file.
     """
-    own = {} if kg is None else {"task.kg": str(kg.resolve())}
+    own: dict[str, Any] = {} if kg is None else {"task.kg": str(kg.resolve())}
+    if as_published:
+        own["as_published"] = True
     experiment = Experiment.read(find_experiment(task, folder), own)
     return experiment if limit is None else experiment.limited(limit)
 
