@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from private_worlds import WORLDS
 from typer.testing import CliRunner
 
 import kept
@@ -19,6 +18,7 @@ from kept.fitting.options import FitOptions
 from kept.fitting.run import fit
 from kept.fitting.search import Candidate
 from kg_loaders.errors import ExistsError
+from tests.kept.fitting.private_worlds import WORLDS
 
 TINY = {"methods": "words", "budget": 0.001}
 
