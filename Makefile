@@ -5,7 +5,7 @@ export HF_HUB_OFFLINE ?= 1
 # Sources are compiled once, not by each of the hundreds of processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages docs bench journeys wheel-test clean
+.PHONY: venv lock demo demo-methods test test-long kill fuzz mutate check pages docs bench journeys smoke wheel-test clean
 
 venv: .venv/installed
 
@@ -94,6 +94,10 @@ journeys: venv
 	rm -rf build/lib dist
 	$(BIN)/python -m build --wheel --no-isolation
 	.ci/journeys/run.sh $(BIN)/python dist/*.whl build/journeys $(JOURNEYS)
+
+# Every command of the README and the pages, a file per reader, every module: as installed, elsewhere.
+smoke: venv
+	.ci/smoke/run.sh $(BIN)/python build/smoke
 
 clean:
 	rm -rf .venv .wheel-test build dist *.egg-info

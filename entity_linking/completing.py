@@ -42,13 +42,18 @@ def needs_links(text: LinkedText) -> bool:
     return not text.links or any(link.entity is None for link in text.links)
 
 
+def has_entity(text: LinkedText) -> bool:
+    """Whether some link of the text has an entity."""
+    return any(link.entity is not None for link in text.links)
+
+
 def touch(one: Mention, other: Mention) -> bool:
     """Whether two mentions share a character."""
     return one.start < other.end and other.start < one.end
 
 
 def _merged(own: Sequence[Link], proposed: Sequence[Link]) -> tuple[Link, ...]:
-    if any(link.entity for link in own):
+    if any(link.entity is not None for link in own):
         return tuple(link if link.entity else _completed(link, proposed) for link in own)
     linked = [link for link in proposed if link.entity]
     rest = [

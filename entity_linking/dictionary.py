@@ -24,7 +24,7 @@ from entity_linking.scorers.features import PriorScorer
 from entity_linking.sources import AtLeast, FirstFound
 from kg_loaders import KnowledgeGraph
 
-LINKS_VERSION = 2
+LINKS_VERSION = 3
 """Raised when the same graph and text get other links: part of what such links are stored under."""
 
 

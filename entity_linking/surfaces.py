@@ -1,15 +1,16 @@
 """One form for text and dictionary entries, and the way back to the text's own offsets.
 
-`normalise` makes a form (NFC, typographic apostrophes and hyphens made plain, soft hyphens gone,
-case folded on request) and says which characters of the text each character of the form stands for.
-Folding can lengthen a text (`ß` to `ss`, `İ` to `i` and a dot), so offsets are never assumed equal.
+`normalise` makes a form (NFC, twins of signs and letters made plain as `entity_linking.spellings`
+says, soft hyphens gone, case folded on request) and says which characters of the text each
+character of the form stands for. Folding can lengthen a text (`ß` to `ss`, `ﬁ` to `fi`) and shorten
+it (`&amp;` to `&`), so offsets are never assumed equal.
 
 `split_tokens` drops white space and cuts wherever one mention may end and another begin; a mention
 is a run of such tokens. `marked_keys` joins them by two spaces, with one before and one after: as a
 prefix of another, ` new  york ` breaks no word, and white space round punctuation does not matter
 (`U. S.` is `U.S.`).
 
-A word is a run of letters, digits and `_`, with the combining marks and joiners that follow them
+A word is a run of letters and digits, with the combining marks and joiners that follow them
 (after UAX #29, rules WB4 and WB5). Two rules are looser than the standard, as linking needs it:
 an apostrophe ends a word (`Apple's`, `l'Inde`, but not `Don't`), and scripts written without spaces
 (Han, kana, Thai, Lao, Khmer, Myanmar) and Hangul, to whose names particles are attached, may be cut
@@ -28,11 +29,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SOFT_HYPHEN, ZERO_WIDTH_JOINER, REPLACEMENT = 0xAD, 0x200D, 0xFFFD
-_SAME = (("\u2018", "'"), ("\u2019", "'"), ("\u2010", "-"), ("\u2011", "-"), ("\u00ad", ""))
+from entity_linking.spellings import (
+    SOFT_HYPHEN,
+    TATWEEL,
+    VOICED,
+    folded,
+    has_reference,
+    has_twin,
+    made_plain,
+    referenced,
+    without_twins,
+)
+
+ZERO_WIDTH_JOINER, REPLACEMENT = 0x200D, 0xFFFD
 CHARACTERS_PER_BATCH = 2**18
 CHARACTERS_REMEMBERED = 4_096
-_PLAIN = re.compile(r"[\x00-\x7f]+(?![^\x00-\x7f])")  # no character of it is joined to another
+_PLAIN = re.compile(r"[\x00-\x25\x27-\x7f]+(?![^\x00-\x7f])")
+"""ASCII of which no character is joined to another, and which begins no character reference."""
 _SPACE, _OTHER, _WORD, _UNSPACED, _EXTEND, _SURROGATE = 1, 2, 3, 4, 5, 6
 _JOINERS = {SOFT_HYPHEN, 0x200C, ZERO_WIDTH_JOINER, 0x2060}
 _ODD = 0xFFFFFFFF  # stands for a character that is folded together with those beside it
@@ -55,15 +68,19 @@ def normalise(text: str, *, fold: bool) -> tuple[str, Origins | None]:
     >>> normalise("Straße", fold=True)[0]
     'strasse'
     """
+    if "&" in text and has_reference(text):
+        return _normalise_clusters(text, fold)
     if text.isascii():
-        return (text.lower() if fold else text), None
-    form = _made_plain(text)
+        form = made_plain(text)
+        return (form.lower() if fold else form), None
+    form = made_plain(text)
     if fold:
-        form = form.casefold()
+        form = folded(form)
     if (
         len(form) == len(text)
         and chr(SOFT_HYPHEN) not in text
         and unicodedata.is_normalized("NFC", text)
+        and not has_twin(text)
     ):
         return form, None
     return _normalise_clusters(text, fold)
@@ -77,15 +94,18 @@ def _normalise_clusters(text: str, fold: bool) -> tuple[str, Origins]:
     while start < len(text):
         if plain := _PLAIN.match(text, start):
             end = plain.end()
-            parts.append(plain[0].lower() if fold else plain[0])
+            part = made_plain(plain[0])
+            parts.append(part.lower() if fold else part)
             starts.extend(range(start, end))
             ends.extend(range(start + 1, end + 1))
             start = end
             continue
-        end = start + 1
-        while end < len(text) and _continues(text[end]) and not text[start].isspace():
-            end += 1
-        part = _normalise_cluster(text[start:end], fold)
+        cluster, end = referenced(text, start) or (text[start], start + 1)
+        if end == start + 1:
+            while end < len(text) and _continues(text[end]) and not cluster.isspace():
+                end += 1
+            cluster = text[start:end]
+        part = _normalise_cluster(cluster, fold)
         parts.append(part)
         starts.extend([start] * len(part))
         ends.extend([end] * len(part))
@@ -95,21 +115,18 @@ def _normalise_clusters(text: str, fold: bool) -> tuple[str, Origins]:
 
 @functools.lru_cache(CHARACTERS_REMEMBERED)
 def _normalise_cluster(cluster: str, fold: bool) -> str:
-    part = unicodedata.normalize("NFC", _made_plain(cluster))
-    return part.casefold() if fold else part
-
-
-def _made_plain(text: str) -> str:
-    for sign, plain in _SAME:  # faster than to look every character up
-        text = text.replace(sign, plain)
-    return text
+    part = unicodedata.normalize("NFC", made_plain(cluster))
+    if has_twin(part):
+        part = made_plain(without_twins(part))
+    return folded(part) if fold else part
 
 
 @functools.lru_cache(CHARACTERS_REMEMBERED)
 def _continues(char: str) -> bool:
     """Whether NFC may join `char` to the one before it."""
     code = ord(char)
-    return unicodedata.category(char)[0] == "M" or 0x1160 <= code <= 0x11FF or code == SOFT_HYPHEN
+    is_joined = code in (SOFT_HYPHEN, TATWEEL) or char in VOICED or 0x1160 <= code <= 0x11FF
+    return is_joined or unicodedata.category(char)[0] == "M"
 
 
 class Tokens(NamedTuple):
@@ -206,15 +223,18 @@ def cut_texts(texts: Sequence[str]) -> Stretches:
 def cut_codes(texts: Sequence[str], codes: NDArray[np.uint32]) -> Stretches:
     """As `cut_texts`, with `codes` the texts `side_by_side`."""
     lengths = lengths_of(texts)
-    folded = _folded(codes)
+    plain = _folded(codes)
     limits = np.append(0, np.cumsum(lengths + 1))
-    odd = np.unique(np.searchsorted(limits, np.flatnonzero(folded == _ODD)) - 1).tolist()
+    places = np.flatnonzero(plain == _ODD)
+    ampersands = np.searchsorted(limits, np.flatnonzero(codes == ord("&"))) - 1
+    referring = [i for i in np.unique(ampersands).tolist() if has_reference(texts[i])]
+    odd = np.union1d(np.searchsorted(limits, places) - 1, np.array(referring, np.int64)).tolist()
     forms = {i: normalise(texts[i], fold=True) for i in odd}
     parts, end = [], 0
     for i, (form, _) in forms.items():
-        parts += [folded[end : limits[i] + 1], side_by_side([form])[1:-1]]
+        parts += [plain[end : limits[i] + 1], side_by_side([form])[1:-1]]
         lengths[i], end = len(form), limits[i + 1]
-    cut = _cut(np.concatenate([*parts, folded[end:]]) if parts else folded, lengths)
+    cut = _cut(np.concatenate([*parts, plain[end:]]) if parts else plain, lengths)
     for i, (_, origins) in forms.items():
         if origins is not None:
             own = slice(*cut.limits[i : i + 2].tolist())
@@ -307,12 +327,12 @@ def _fold_table() -> NDArray[np.uint32]:
 def _folded(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Each character folded as `normalise` does it to any text of such characters, or `_ODD`."""
     table = _fold_table()
-    folded = table.take(codes)
-    if not folded.all():
-        for code in np.unique(codes[folded == 0]).tolist():
+    forms = table.take(codes)
+    if not forms.all():
+        for code in np.unique(codes[forms == 0]).tolist():
             table[code] = _fold(code)
-        folded = table.take(codes)
-    return folded
+        forms = table.take(codes)
+    return forms
 
 
 def _fold(code: int) -> int:
@@ -341,6 +361,6 @@ def _class(code: int) -> int:
     is_modifier = 0x1F3FB <= code <= 0x1F3FF  # skin tones
     if unicodedata.category(char)[0] == "M" or code in _JOINERS or is_modifier:
         return _EXTEND
-    if not char.isalnum() and char != "_":
+    if not char.isalnum():
         return _OTHER
     return _UNSPACED if any(a <= code <= b for a, b in _UNSPACED_RANGES) else _WORD

@@ -141,7 +141,8 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
     """
     name, further = _resolve(name_or_path)
     require_local(name)
-    safely = {**SAFELY, **further, "local_files_only": is_there(name) or not has_network()}
+    is_local = is_there(name) or not has_network()
+    safely = {**SAFELY, **further, "local_files_only": is_local}
     if kind is AutoTokenizer:
         del safely["use_safetensors"]  # a tokenizer has no weights, and would keep the option
     else:  # with peft installed, transformers looks for an adapter without heeding the option above
@@ -150,7 +151,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         if is_there(name) and str(name_or_path) not in PACKAGED:  # which are known by their hash
             verify_model(name)
         elif not is_there(name):
-            _require_sane_of_hub(name, bool(safely["local_files_only"]), options.get("revision"))
+            _require_sane_of_hub(name, is_local, options.get("revision"))
         if kind is not AutoTokenizer and is_adapter(name):
             return _open_adapter(kind, Path(name), options)
         opened = kind.from_pretrained(name, **safely, **options)
@@ -324,6 +325,11 @@ def embedded_length(host: PreTrainedModel) -> float:
     """The root mean square length of an embedded word: of what leaves the embeddings' LayerNorm."""
     norm = host.embeddings.LayerNorm
     return float(torch.cat([norm.weight, norm.bias]).detach().norm())
+
+
+def n_positions(host: PreTrainedModel) -> int:
+    """Return the length of the longest text that the host reads, special pieces included."""
+    return int(host.config.max_position_embeddings) - own_position_offset(host)
 
 
 def own_position_offset(host: PreTrainedModel) -> int:

@@ -22,11 +22,11 @@ MAY_IMPORT = {
 }
 FLOORS = (
     ("bounds", "csv_text", "errors", "outputs", "randomness", "values"),
+    ("model_settings",),
     (
         "batches",
         "host_facts",
         "model_files",
-        "model_settings",
         "options",
         "packaged",
         "plotting",

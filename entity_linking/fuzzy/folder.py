@@ -26,7 +26,7 @@ from kg_loaders.disk.columns import (
 )
 from kg_loaders.disk.seals import FolderFormat, Sealed, open_sealed
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 FUZZY = FolderFormat(
     kind="names by n-grams",
     version=FORMAT_VERSION,

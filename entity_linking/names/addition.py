@@ -152,13 +152,13 @@ class Addition:
         self.raised_popularity = total[changed]
 
 
-_NO_SPACE = r"[^\t\n\x0b\f\r\x1c-\x1f ]"
-"""What Python takes for no white space, among ASCII."""
+_NO_SPACE = r"[^\t\n\x0b\f\r\x1c-\x1f _]"
+"""What is no white space to Python, among ASCII, and no `_`, which stands for a blank."""
 
 
 def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:
     """`has_key` of each value: of ASCII all at once."""
-    ascii_ = numpy_of(pc.string_is_ascii(values))
+    ascii_ = numpy_of(pc.string_is_ascii(values)) & ~numpy_of(pc.match_substring(values, "&"))
     kept = numpy_of(pc.match_substring_regex(values, _NO_SPACE)).copy()
     others = np.flatnonzero(~ascii_)
     found = map(has_key, values.take(numbers_array(others)).to_pylist())

@@ -33,7 +33,7 @@ from kg_loaders.disk.columns import (
 from kg_loaders.disk.seals import FolderFormat, Sealed, is_of, open_sealed, read_manifest
 from kg_loaders.vocabulary import Vocabulary
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 KIND = "kept name index"
 NAMES = FolderFormat(
     kind=KIND,

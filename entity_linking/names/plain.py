@@ -2,7 +2,8 @@
 
 A name is plain that is ASCII words of letters and digits with one blank between, has no article at
 its start, no legal form at its end, no number word, no two letters that stand alone side by side,
-and no connector among words in lower case. Such a name has no form but itself and its acronym.
+no single letter before a word at its start, and no connector among words in lower case. Such a name
+has no form but itself, its acronym and its plural.
 """
 
 from __future__ import annotations
@@ -31,9 +32,17 @@ _ODD = "|".join(
         f"(?i:(?:^| ){_any_of(NUMBERS)}(?: |$))",
         "(?:^| )[A-Za-z] [A-Za-z](?: |$)",
         f"(?:^| ){_any_of(CONNECTORS)}(?: |$)",
+        "^[A-Za-z] [A-Za-z]",
     )
 )
 _LOWER_WORD = "(?:^| )[a-z0-9]"
+_COMMON_NOUN = "(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+[a-rt-z]$"
+_PLURALS = (
+    ("([^aeiou])y$", r"\1ies"),
+    ("(ch|sh|x|z)$", r"\1es"),
+    ("([a-rt-z])$", r"\1s"),
+)
+"""Endings of plurals; the first two end with an s, which the last one leaves."""
 _AFTER_INITIAL = "([A-Za-z0-9])[A-Za-z0-9]* ?"
 
 
@@ -72,6 +81,21 @@ def plain_acronyms(
     places = np.flatnonzero((n_blanks > 0) & (n_blanks < LONGEST_ACRONYM_WORDS) & ~lower)
     initials = pc.replace_substring_regex(names.take(numbers_array(places)), _AFTER_INITIAL, r"\1")
     return plain_keys(initials), places
+
+
+def plain_plurals(
+    names: pa.LargeStringArray,
+) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+    """Return the keys of the plurals that plain names have, and the places of these names.
+
+    >>> plain_plurals(pa.array(["Paris", "DNA library"], pa.large_string()))[0].to_pylist()
+    [' dna  libraries ']
+    """
+    places = np.flatnonzero(numpy_of(pc.match_substring_regex(names, _COMMON_NOUN)))
+    plural = names.take(numbers_array(places))
+    for pattern, ending in _PLURALS:
+        plural = pc.replace_substring_regex(plural, pattern, ending)
+    return plain_keys(plural), places
 
 
 def plain_words(

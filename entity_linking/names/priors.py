@@ -18,6 +18,7 @@ Wikidata the older one), then to the one that sorts first.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,9 +90,11 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     """How the case of `surface` stands to each entry of its key.
 
     0: written just so. 1: raised (first letter, all words, all capitals, `raised_forms`).
-    2: anything else. Only the case can differ, since the folded keys are equal.
+    2: anything else. Only case and twins of characters can differ, since the folded keys are equal;
+    where a name has the very characters ("H₂O"), twins of it ("H2O") are something else.
     """
     own, folded, fits = _squeezed(surface, fold=False), "", []
+    entries = list(entries)
     for entry in entries:
         if entry.kind is Kind.ACRONYM:
             fits.append(WRITTEN if sum(map(str.isupper, own)) > 1 else OTHER)
@@ -102,7 +105,23 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
             forms = _forms(entry.name, entry.kind)
             same = [form for form, squeezed in forms if squeezed == folded]
             fits.append(min((_level(own, form) for form in same), default=OTHER))
-    return fits
+    return _just_so(surface, entries, fits) if len(fits) > 1 else fits
+
+
+def _just_so(surface: str, entries: Sequence[Entry], fits: list[int]) -> list[int]:
+    """`fits`, where a name has the very characters, without those that are only spelt alike."""
+    own = _characters(surface)
+    same = [e.kind is Kind.EXACT and _characters(e.name) == own for e in entries]
+    if not any(same):
+        return fits
+    return [
+        OTHER if e.kind is Kind.EXACT and fit == WRITTEN and not is_same else fit
+        for e, fit, is_same in zip(entries, fits, same, strict=True)
+    ]
+
+
+def _characters(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

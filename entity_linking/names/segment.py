@@ -30,7 +30,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from entity_linking.names.keys import key_table
-from entity_linking.names.plain import plain_acronyms, plain_keys, plain_names, plain_words
+from entity_linking.names.plain import (
+    plain_acronyms,
+    plain_keys,
+    plain_names,
+    plain_plurals,
+    plain_words,
+)
 from entity_linking.names.rules.variants import Kind, name_variants, name_words
 from entity_linking.surfaces import marked_keys, normalise
 from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of
@@ -216,6 +222,9 @@ def _keys(
         keys, places = plain_acronyms(names.take(numbers_array(uncounted)))
         owners = plain[uncounted[places]].astype(np.int32)
         parts.append((keys, _Entries(owners, _all(Kind.ACRONYM, len(owners)))))
+        keys, places = plain_plurals(names)
+        owners = plain[places].astype(np.int32)
+        parts.append((keys, _Entries(owners, _all(Kind.SPELLING, len(owners)))))
     others = np.flatnonzero(~is_plain)
     for start in range(0, len(others), NAMES_PER_CHUNK):
         chosen = others[start : start + NAMES_PER_CHUNK]

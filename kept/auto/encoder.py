@@ -38,6 +38,7 @@ from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, join_all
 from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import encode_words
+from kept.host_facts import report_sentence_modules
 from kept.linking.knowbert import choices
 from kept.methods import method, method_of
 from kept.model_files import MODEL, seal_model
@@ -84,7 +85,9 @@ class AutoEncoder:
     ) -> AutoEncoder:
         """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
-        A host (`minilm`, a folder or a hub name) reads words alone. `revision` is the branch, tag
+        A host (`minilm`, a folder or a hub name) reads words alone. Of a folder of
+        sentence-transformers the host alone is read: its pooling and other modules are not, as the
+        log says. `revision` is the branch, tag
         or commit of a hub's. Tokenizer, builder settings and the view's options are those of the
         folder where none are given. Weights are read from safetensors alone, and no code that came
         with them is run. Raises `CheckpointError` when a folder holds no model, no tokenizer, or
@@ -96,6 +99,7 @@ class AutoEncoder:
         folder = model_folder(name, revision)
         if folder is None:
             host = hosts.load_host(name, revision=revision)
+            report_sentence_modules(name)
             encoder = Plain.from_host(host, graph_from_records([]))
             tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
             alone = cls(encoder, tokenizer, builder=builder, view=view)

@@ -88,6 +88,15 @@ Going = Annotated[
 Skipping = Annotated[
     bool, typer.Option("--skip-damaged", help="With --resume: skip damaged checkpoints.")
 ]
+LinkCase = Annotated[
+    str | None,
+    typer.Option(
+        "--case",
+        help="How case counts where texts are linked by names "
+        "({entity_linking.names.rules.case:Case}): sensitive matches case, insensitive ignores it, "
+        "smart (default) lets a text raise the case of a name, never lower it.",
+    ),
+]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 
 

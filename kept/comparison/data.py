@@ -30,8 +30,8 @@ from kg_loaders.reading.lines import read_whole
 
 DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
 ASKED_BY = (
-    "task", "format", "link", "dev_share", "test_share", "data_seed", "leave_out", "max_train",
-    "max_asked",
+    "task", "format", "link", "case", "dev_share", "test_share", "data_seed", "leave_out",
+    "max_train", "max_asked",
 )  # fmt: skip
 """Fields that decide, beside the files, which pairs are evaluated."""
 

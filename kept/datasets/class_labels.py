@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kept.datasets.example import TaskExample
 from kept.errors import ConfigError
@@ -42,6 +42,42 @@ def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
             "--format scores (stsb for STS-B's files); if they name classes, write them as words"
         )
     return labels
+
+
+def require_labels(labels: Sequence[str], n_examples: int) -> None:
+    """Raise `ConfigError` where none of the training examples has a label."""
+    if not labels:
+        raise ConfigError(
+            f"none of the {n_examples} training examples has a label: there is nothing to learn; "
+            "give a file whose examples have labels (and its format)"
+        )
+
+
+def label_warnings(
+    labels: Sequence[str], problem_type: str, evaluation: Mapping[str, Sequence[TaskExample]]
+) -> list[str]:
+    """Return what to say of a single class, and of labels that training never shows.
+
+    `evaluation`: the examples of each evaluation split by its name.
+    """
+    if problem_type in (REGRESSION, SPAN, CHOICE):
+        return []
+    lines = []
+    if len(labels) == 1:
+        lines.append(
+            f"every training label is {labels[0]!r}: with one class any model is right, and its "
+            "accuracy says nothing"
+        )
+    known = set(labels)
+    for name, examples in evaluation.items():
+        unknown = sorted({each for e in examples for each in e.labels} - known)
+        n = sum(not known.issuperset(example.labels) for example in examples)
+        if unknown:
+            lines.append(
+                f"{name}: {n} of {len(examples)} examples have a label that training never shows "
+                f"({_shown(unknown)}); they count as wrong"
+            )
+    return lines
 
 
 def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:

@@ -245,14 +245,20 @@ class Asker:
         """How many word pieces a text may have; raises `ConfigError` for a longer one."""
         config = self.host.config
         window = getattr(config, "sliding_window", None) or config.max_position_embeddings
-        limit = min(int(config.max_position_embeddings), int(window)) - options.n_new
+        n_positions = min(int(config.max_position_embeddings), int(window))
+        limit = n_positions - options.n_new
+        if limit < 3:
+            raise ConfigError(
+                f"{options.n_new} new word pieces leave no room for a question among the decoder's "
+                f"{n_positions} positions; give at most {n_positions - 3} (--new, n_new)"
+            )
         longest = max(len(ids) for ids in self.tokenizer([t.text for t in texts])["input_ids"])
         if longest > limit:
             raise ConfigError(
                 f"the question with its facts has {longest} word pieces; the decoder takes {limit} "
                 f"beside {options.n_new} new ones: ask more briefly or show fewer facts"
             )
-        return max(limit, 3)
+        return limit
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.pieces import piece_vectors
 from kept.errors import BatchError, ConfigError
-from kept.layers.pieces import piece_vectors
 from kept.layers.uer_norm import use_uer_norm
 from kept.outputs import KnowledgeOutput
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
-from kept.layers.pieces import piece_vectors
+from kept.encoders.pieces import piece_vectors
 from kept.outputs import KnowledgeOutput
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.completing import touch, with_links
+from entity_linking.completing import has_entity, touch, with_links
 from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, Mention
@@ -32,7 +32,7 @@ from kept.controls.conditions import (
 )
 from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
-from kept.datasets.class_labels import classes_of, warnings_of
+from kept.datasets.class_labels import classes_of, label_warnings, require_labels, warnings_of
 from kept.datasets.formats import (
     FORMATS,
     TASKS,
@@ -106,11 +106,15 @@ def assemble(
         "links_in_kg": _link_counts(sets["train"], whole),
     }
     labels = classes_of(sets["train"], task.problem_type)
+    require_labels(labels, len(sets["train"]))
     teacher = None
     if config.teacher is not None and trained is None:
         teacher = Predictor.from_pretrained(config.teacher)
         labels = teacher.classes_for(config.task, labels)
-    if warnings := warnings_of(labels, task.problem_type):
+    asked = {name: sets[name] for name in _evaluated(sets)}
+    warnings = warnings_of(labels, task.problem_type)
+    warnings += _case_warnings(config, sets["train"], whole)
+    if warnings := [*warnings, *label_warnings(labels, task.problem_type, asked)]:
         facts["warnings"] = warnings
     new_model = (
         _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
@@ -144,6 +148,8 @@ def assemble(
         with_link_errors=maker.with_link_errors(clean),
         evaluation_data=maker.evaluation_data,
     )
+    for name, data in {"train": train, **run.evaluation}.items():
+        data.require_some(name, hosts.n_positions(model.encoder.host))
     if trained is None:
         for name, data in {"train": train, **run.evaluation}.items():
             maker.require_read(name, clean[name], data)
@@ -342,9 +348,29 @@ def linked(
     config: FinetuneConfig, sets: Mapping[str, Sequence[TaskExample]], graph: KnowledgeGraph
 ) -> dict[str, list[TaskExample]]:
     """The sets as `link` makes them: entities of `graph` where texts and mentions have none."""
-    linker = DictionaryLinker(graph)
+    linker = DictionaryLinker(graph, case=config.case)
     has_pairs = config.task in PAIRED
     return {name: _linked(examples, linker, has_pairs) for name, examples in sets.items()}
+
+
+def _case_warnings(
+    config: FinetuneConfig, examples: Sequence[TaskExample], graph: KnowledgeGraph
+) -> list[str]:
+    """What ignoring case would add, where less than half of the training texts have a link."""
+    if not config.link or config.case == "insensitive":
+        return []
+    texts = [example.linked for example in examples]
+    n_linked = sum(map(has_entity, texts))
+    if 2 * n_linked >= len(texts):
+        return []
+    n_without = sum(map(has_entity, with_links(texts, DictionaryLinker(graph, case="insensitive"))))
+    if n_without <= n_linked:
+        return []
+    effect = (
+        f"{n_without} of {len(texts)} training texts link without case, {n_linked} with it (case "
+        f"{config.case}); --case insensitive ignores case"
+    )
+    return [effect]
 
 
 def _linked(

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from entity_linking.names.rules.case import Case
 from kept.adapters.bottleneck import HoulsbyOptions
 from kept.adapters.inside import PLACES
 from kept.adapters.lora import LoraOptions
@@ -42,8 +43,9 @@ class FinetuneConfig(TaskFiles, RunConfig):
     are folders of adapters, or of runs that trained one each, for a new encoder that has some; they
     are frozen in the task, and must have been trained on `kg`, on none, or `any_graph` be true.
     Files: see `TaskFiles`. Training examples whose text stands in dev or test are dropped unless
-    `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities in texts
-    that have none. `graph` and `view` (the view's options) None take what `model` was trained with.
+    `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities
+    in texts that have none, by the policy `case`. `graph` and `view` (the view's options) None take
+    what `model` was trained with.
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `data_seed` draws the held-out examples and the samples of splits that are too large;
     None takes the training's seed. `link_errors` corrupts links, before
@@ -65,6 +67,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     leave_out: tuple[str, ...] = ()
     kg: Path
     link: bool = False
+    case: Case = "smart"
     knowledge: Knowledge = "true"
     link_errors: LinkErrors = LinkErrors()
     model: Path | None = None

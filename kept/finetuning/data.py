@@ -29,6 +29,7 @@ from kept.finetuning.markers import MARKERS, mark_targets
 from kept.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
+from kept.graphs.cuts import cut_of, longer_texts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
@@ -108,6 +109,7 @@ class TaskData:
         self.spans = spans or SpanOptions() if problem_type == SPAN else None
         n_words = WHOLE if problem_type in (SPAN, CHOICE) else builder.max_words
         flat, offsets = encode_texts(texts, tokenizer, n_words)
+        self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         fits = [
             problem_type in (TAGGING, SPAN) or _are_whole(targets_found, example.targets)
@@ -119,6 +121,8 @@ class TaskData:
         self.skipped = {CUT: len(cut_off)} if cut_off else {}
         self.examples = [_slim(examples[i], view) for i in self.indices.tolist()]
         self._words = [words[i] for i in self.indices.tolist()]
+        of_text = np.repeat(np.arange(len(texts)), [len(text.links) for text in texts])
+        self._lost_links = lost[np.isin(of_text, self.indices)]
         self._windows = [[whole] for whole in self._words]
         if self.spans is not None:
             self._windows = [
@@ -173,13 +177,27 @@ class TaskData:
         has_two = self.problem_type not in (TAGGING, CHOICE) and all(
             len(targets_found) == 2 for targets_found in targets
         )
-        return coverage_of(
+        entities = np.where(self._lost_links, -1, linked_entities(texts, self.graph)[0])
+        coverage = coverage_of(
             texts,
-            linked_entities(texts, self.graph)[0],
+            entities,
             self.graph,
             targets=targets if has_two and targets else None,
             exclude=self._hidden,
             is_read=self._is_read if self.view.reads_graph else None,
+        )
+        return dataclasses.replace(coverage, cut=self.cut)
+
+    def require_some(self, of: str, n_positions: int) -> None:
+        """Raise `ConfigError` where no example of the set named `of` is left, with the remedy."""
+        if len(self):
+            return
+        n = sum(self.skipped.values())
+        remedy = longer_texts(self.builder, n_positions)
+        remedy = remedy or "cut the texts around their targets before"
+        raise ConfigError(
+            f"{of}: 0 of {n} examples can be read: {CUT} after {self.builder.max_words} word "
+            f"pieces; {remedy}"
         )
 
     def require_read(self, of: str, *, is_linked: bool, needs_facts: bool) -> None:

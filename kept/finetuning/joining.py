@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kept.datasets.class_labels import classes_of
+from kept.datasets.class_labels import classes_of, require_labels
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import ConfigError
 from kept.finetuning.scoring.scores import Baseline
+from kept.hosts import n_positions
 from kept.randomness import torch_draws
 
 if TYPE_CHECKING:
@@ -69,11 +70,14 @@ def with_further(
     for number, each in enumerate(further, start=1):
         problem_type = TASKS[each.config.task].problem_type
         labels = classes_of(each.sets["train"], problem_type)
+        require_labels(labels, len(each.sets["train"]))
         if not is_trained:
             _add_head(run, each, labels)
         own = dataclasses.replace(maker, config=each.config)
         train = own.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
         sets = {name: own.data(part, None) for name, part in each.sets.items() if name != "train"}
+        for name, data in {"train": train, **sets}.items():
+            data.require_some(f"{each.name}/{name}", n_positions(run.model.encoder.host))
         further_runs[each.name] = dataclasses.replace(
             run,
             config=each.config,

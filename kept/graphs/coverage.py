@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entity_linking.completing import has_entity
+from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.errors import NoKnowledgeError
 from kept.graphs.builder import Exclusion
+from kept.graphs.cuts import Cut
 from kept.graphs.naming import n_with_names
 from kept.graphs.views.base import View
 from kg_loaders import KnowledgeGraph
@@ -35,7 +38,8 @@ class Coverage:
     `with_link`: a link leads to an entity of the graph. `with_fact`: such an entity stands in a
     triple, as head or tail, that the sample does not hide. `with_both_facts`: so do both targets;
     None where there are not two. `read` of `looked_at`: what the method is shown, by its settings,
-    holds something of the graph; None where it is shown words alone.
+    holds something of the graph; None where it is shown words alone. `cut`: what of the texts
+    is not read; links that were lost with it are no longer counted.
     """
 
     n: int
@@ -44,6 +48,7 @@ class Coverage:
     with_both_facts: int | None
     looked_at: int
     read: int | None
+    cut: Cut | None = None
 
     @property
     def shares(self) -> dict[str, float | None]:
@@ -60,11 +65,15 @@ class Coverage:
         return shares | {"read": self.read / self.looked_at if has_read else None}  # type: ignore[operator]
 
     def as_json(self) -> dict[str, Any]:
-        """Counts and shares, as metrics files hold them."""
-        return {**asdict(self), "shares": self.shares}
+        """Counts and shares, as metrics files hold them; what was cut where anything was."""
+        counts = asdict(self)
+        if self.cut is None or not self.cut.n_cut:
+            del counts["cut"]
+        return {**counts, "shares": self.shares}
 
     def __str__(self) -> str:
-        return f"{summary(self.as_json())} of {self.n} texts"
+        line = f"{summary(self.as_json())} of {self.n} texts"
+        return f"{line}; {self.cut}" if self.cut is not None and self.cut.n_cut else line
 
 
 def summary(coverage: dict[str, Any] | None) -> str:
@@ -191,15 +200,25 @@ def require_read(
     if coverage.read and (coverage.with_fact or not needs_facts):
         return
     links = [link for text in texts for link in text.links if link.entity is not None]
-    why = next(_reasons(coverage, links, graph, view, is_linked))
+    why = next(_reasons(coverage, texts, links, graph, view, is_linked))
     raise NoKnowledgeError(
         f"nothing of {graph} is read in {of} ({len(texts)} texts): {why}. Training would go as "
         "with knowledge off"
     )
 
 
+def _n_linked_without_case(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> int:
+    linker = DictionaryLinker(graph, case="insensitive")
+    return sum(map(has_entity, linker.link([text.text for text in texts])))
+
+
 def _reasons(
-    coverage: Coverage, links: Sequence[Link], graph: KnowledgeGraph, view: View, is_linked: bool
+    coverage: Coverage,
+    texts: Sequence[LinkedText],
+    links: Sequence[Link],
+    graph: KnowledgeGraph,
+    view: View,
+    is_linked: bool,
 ) -> Iterator[str]:
     n_named = n_with_names(graph)
     if not links and not is_linked:
@@ -213,6 +232,13 @@ def _reasons(
             "build it with names (kept kg build … --labels FILE, --aliases FILE)"
         )
     if not links:
+        n_without_case = _n_linked_without_case(texts, graph)
+        if n_without_case:
+            yield (
+                f"none of the names of {n_named} entities stands in a text as it is written; "
+                f"{n_without_case} of {len(texts)} texts link without case (--case insensitive, in "
+                "a file `case: insensitive`)"
+            )
         yield (
             f"none of the names of {n_named} entities stands in a text; give texts about these "
             "entities, or the graph of these texts"

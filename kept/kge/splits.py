@@ -96,6 +96,33 @@ class Splits:
         }
         return {pair: n for pair, n in shared.items() if n}
 
+    def distinct(self, name: str) -> NDArray[np.int32]:
+        """Return the triples of a split, each once, in the order in which they first occur."""
+        rows = self.as_mapping()[name]
+        first = np.unique(rows, axis=0, return_index=True)[1]
+        return np.asarray(rows[np.sort(first)])
+
+    def repeats(self) -> dict[str, int]:
+        """Return how many triples of each split repeat an earlier one; no split without."""
+        n = {name: len(rows) - len(self.distinct(name)) for name, rows in self.as_mapping().items()}
+        return {name: count for name, count in n.items() if count}
+
+    def reversed_in_train(self) -> dict[str, int]:
+        """Return how many triples of valid and test have their two entities the other way round in
+        a training triple of any relation; no split without.
+
+        Most of these can be answered by rote (Toutanova and Chen 2015; Dettmers et al. 2018). A
+        triple of an entity with itself has no other way round.
+        """
+        n = self.graph.n_entities
+        pairs = self.train[:, 2].astype(np.int64) * n + self.train[:, 0]
+        counts = {}
+        for name in SPLITS[1:]:
+            rows = self.as_mapping()[name].astype(np.int64)
+            is_reversed = np.isin(rows[:, 0] * n + rows[:, 2], pairs)
+            counts[name] = int((is_reversed & (rows[:, 0] != rows[:, 2])).sum())
+        return {name: count for name, count in counts.items() if count}
+
     def n_unseen(self, name: str) -> int:
         """Triples of a split with an entity or a relation that no training triple has."""
         return int((self.seen.strata(self.as_mapping()[name]) != STRATA[0]).sum())

@@ -24,6 +24,7 @@ from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
+from kept.graphs.cuts import cut_of
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
@@ -96,6 +97,9 @@ class WordGraphData:
         self._rewriter = _rewriter(self.preparations)
         self._tokenizer = tokenizer if self._rewriter else None
         self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
+        self.cut, self._lost_links = cut_of(
+            texts, self._words, self._word_offsets, tokenizer, builder.max_words
+        )
         self._pairs = _pairs(self.preparations, texts, documents)
         self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
         self._bounds = node_bounds(
@@ -130,7 +134,9 @@ class WordGraphData:
     def coverage(self) -> Coverage:
         """The share of texts in which the method's input has anything of the graph."""
         is_read = self._is_read if self.view.reads_graph else None
-        return coverage_of(self._texts, self._entities, self.graph, is_read=is_read)
+        entities = np.where(self._lost_links, -1, self._entities)
+        coverage = coverage_of(self._texts, entities, self.graph, is_read=is_read)
+        return dataclasses.replace(coverage, cut=self.cut)
 
     @cached_property
     def shares_read(self) -> dict[str, float]:

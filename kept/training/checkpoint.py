@@ -104,8 +104,8 @@ def save_checkpoint(
             _write(part, model, optimisers, state, whole)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
-            f"{target} could not be written ({error}); older checkpoints are untouched, "
-            "make room and resume"
+            f"{target} could not be written ({_reason(error)}); older checkpoints are untouched: "
+            "make room, then go on with --resume"
         ) from error
     for old in list_checkpoints(folder)[:-keep]:
         _discard(old)
@@ -121,7 +121,15 @@ def publish_model(
             _save_model(part, model, weights)
         seal_model(run_dir)  # with what lies there beside the model: tokenizer, settings
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the model could not be written to {run_dir}: {error}") from error
+        raise CheckpointError(
+            f"the model could not be written to {run_dir} ({_reason(error)}); its checkpoints are "
+            "untouched: make room, then go on with --resume"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What the system said, without the remedy of whoever passed it on."""
+    return str(error).partition(";")[0]
 
 
 def remove_leftovers(folder: Path) -> None:

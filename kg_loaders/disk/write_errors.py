@@ -11,10 +11,11 @@ from pathlib import Path
 
 from kg_loaders.errors import KgError, WriteError
 
+_AGAIN = ", then give the same command again; what was there before is untouched"
 _REMEDIES = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room in your quota",
-    errno.EFBIG: "raise the limit on the size of files",
+    errno.ENOSPC: f"make room{_AGAIN}",
+    errno.EDQUOT: f"make room in your quota{_AGAIN}",
+    errno.EFBIG: f"raise the limit on the size of files{_AGAIN}",
     errno.EACCES: "choose a folder that you may write to",
     errno.EPERM: "choose a folder that you may write to",
     errno.EROFS: "choose a folder that you may write to",
@@ -34,7 +35,9 @@ def write_errors(target: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, KgError) or not _is_of(error, target):
             raise
-        raise _refused(target, str(error.strerror or error), error.errno or 0) from error
+        if error.errno is None:  # numpy gives no number when a disk takes a part of an array
+            raise _refused(target, f"no space left ({error})", errno.ENOSPC) from error
+        raise _refused(target, str(error.strerror or error), error.errno) from error
     except Exception as error:
         match = _NATIVE.search(str(error))
         if isinstance(error, KgError) or match is None:

@@ -9,7 +9,8 @@ y:EdgeLabel. LightRAG (graph_chunk_entity_relation.graphml) names no relation: e
 `keywords` is one; of descriptions that it joined by <SEP> each is one.
 
 An undirected edge (`edgedefault="undirected"`, `directed="false"`) is a triple in either direction,
-and noted. Hyperedges, ports and other data are counted and left out.
+and noted; one that has LightRAG's keywords leads from source to target. Hyperedges and other data
+are counted and left out.
 
 The document is read as a whole (`ReaderBudget`); a node or an edge is the unit that is counted.
 """
@@ -210,7 +211,8 @@ class _Graph:
         if not relations:
             self.waiting.append(_Edge(self.n_elements, id, source, target, is_directed))
             return [], used
-        return self._triples(source, relations, target, is_directed), used
+        # LightRAG extracts keywords from source to target and writes every graph as undirected
+        return self._triples(source, relations, target, is_directed or named is None), used
 
     def _triples(
         self, source: str, relations: list[str], target: str, is_directed: bool

@@ -18,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from kg_loaders.assembly import Columns
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
-from kg_loaders.errors import DamageError, UnknownNodeError
+from kg_loaders.errors import DamageError, SourceError, UnknownNodeError
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import TextBlock, TripleBlock, taken
 from kg_loaders.reading.lines import JSON_FAULTS, read_lines
@@ -80,6 +82,10 @@ def read(path: Path, graph: KnowledgeGraph) -> list[Pair]:
         if pair.keep == pair.drop:
             report.reject(str(path), line_no, offset, "an entity and itself", line)
         pairs.append(pair)
+    if not pairs:
+        raise SourceError(
+            f"{path} holds no pair; write one by kept kg merge KG -o {path.name} and decide in it"
+        )
     return pairs
 
 
@@ -95,10 +101,11 @@ class Merged:
 def merged(graph: KnowledgeGraph, pairs: Iterable[Pair]) -> Merged:
     """Return `graph` with one entity in the place of each two that are the same.
 
-    Over several pairs, all that hang together become the one that is kept and never dropped. Facts
-    between them are left out. Raises `DamageError` where two would be kept, `UnknownNodeError`.
+    `same` is an equivalence: all entities that pairs join, in any order, become one. Facts between
+    them are left out; a fact that joined an entity to itself before stays. Raises `DamageError`
+    where a pair that is not the same is joined by others that are, and `UnknownNodeError`.
     """
-    target = _targets(graph, [pair for pair in pairs if pair.same])
+    target = _targets(graph, list(pairs))
     goes = target != np.arange(len(target), dtype=np.int32)
     n_merged = int(goes.sum())
     columns, n_loops = Columns(), 0
@@ -106,7 +113,7 @@ def merged(graph: KnowledgeGraph, pairs: Iterable[Pair]) -> Merged:
         if isinstance(block, TripleBlock):
             ends = target[block.ends]
             loop = (ends[:, 0] == ends[:, 1]) & (block.ends[:, 0] != block.ends[:, 1])
-            n_loops = int(loop.sum())
+            n_loops += int(loop.sum())
             columns.add([_renamed(graph, block, ends[~loop], block.relation_ids[~loop])])
         elif block.is_relation:
             nodes, node_ids = taken(block.nodes, block.node_ids)
@@ -198,31 +205,48 @@ def _jaccard(a: set[Any], b: set[Any]) -> float:
 
 # ---- merging -------------------------------------------------------------------------------------
 def _targets(graph: KnowledgeGraph, pairs: list[Pair]) -> NDArray[np.int32]:
-    """What each entity becomes, int32 `[entity]`."""
-    target = np.arange(graph.n_entities, dtype=np.int32)
-    above: dict[int, int] = {}
-    for pair in pairs:
-        keep, drop = graph.entities.find(pair.keep), graph.entities.find(pair.drop)
-        if keep is None or drop is None:
-            name = pair.keep if keep is None else pair.drop
-            raise UnknownNodeError(f"{name!r} is not among the entities of {graph}")
-        if above.setdefault(drop, keep) != keep:
+    """What each entity becomes, int32 `[entity]`.
+
+    `same` is an equivalence: all entities that its pairs join become one. It is the one that most
+    pairs keep, of several the one that the fewest drop, and then the first by name.
+    """
+    n = graph.n_entities
+    ends = [(_id(graph, pair.keep), _id(graph, pair.drop)) for pair in pairs]
+    same = [end for end, pair in zip(ends, pairs, strict=True) if pair.same]
+    if not same:
+        return np.arange(n, dtype=np.int32)
+    keeps, drops = np.array(same, np.int64).T
+    links = coo_array((np.ones(len(keeps), np.int8), (keeps, drops)), shape=(n, n))
+    group = connected_components(links, directed=False)[1]
+    for pair, (keep, drop) in zip(pairs, ends, strict=True):
+        if pair.same is False and group[keep] == group[drop]:
             raise DamageError(
-                f"{pair.drop!r} is to be merged into {graph.entities.name(above[drop])!r} and into "
-                f"{pair.keep!r}; merge one of these into the other instead, and drop each once"
+                f"{pair.keep!r} and {pair.drop!r} are decided to be different, and other pairs "
+                f"make them the same: {_way(graph, same, keep, drop)}; set one of these to false, "
+                "or this pair to true"
             )
-    for start in above:
-        seen, place = {start}, above[start]
-        while place in above:
-            if place in seen:
-                raise DamageError(
-                    f"{graph.entities.name(place)!r} is kept and dropped in a circle of pairs; "
-                    "keep one of them in all its pairs"
-                )
-            seen.add(place)
-            place = above[place]
-        target[start] = place
+    n_kept, n_dropped = np.bincount(keeps, minlength=n), np.bincount(drops, minlength=n)
+    order = np.lexsort((np.arange(n), n_dropped, -n_kept, group))
+    first = np.ones(n, np.bool_)
+    first[1:] = group[order][1:] != group[order][:-1]
+    chosen = order[first]  # one entity of each group, in the order of groups
+    target: NDArray[np.int32] = chosen[group].astype(np.int32)
     return target
+
+
+def _id(graph: KnowledgeGraph, name: str) -> int:
+    id = graph.entities.find(name)
+    if id is None:
+        raise UnknownNodeError(f"{name!r} is not among the entities of {graph}")
+    return id
+
+
+def _way(graph: KnowledgeGraph, same: list[tuple[int, int]], start: int, end: int) -> str:
+    """The shortest chain of pairs from one entity to another, as names."""
+    import networkx as nx
+
+    path = nx.shortest_path(nx.Graph(same), start, end)
+    return " - ".join(graph.entities.name(i) for i in path)
 
 
 def _renamed(

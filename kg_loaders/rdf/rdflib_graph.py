@@ -5,37 +5,25 @@ rdflib is imported when it is first needed: that takes a third of a second.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from kg_loaders import KnowledgeGraph, Texts, Vocabulary, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.rdf.document_parser import rows_of_graph
 from kg_loaders.rdf.records import (
-    RDF_TYPE,
-    RDFS,
-    SKOS,
     TEXT_PREDICATES,
     LiteralTerm,
     Statement,
     Types,
     to_records,
 )
+from kg_loaders.rdf.statement_lines import PREDICATES, iri_of, language_tag
 from kg_loaders.rdf.structures import ON_PROPERTY, is_blank
 from kg_loaders.records import TextKind
 
 if TYPE_CHECKING:
     import rdflib
-
-_PREDICATES = {
-    TextKind.LABEL: f"{RDFS}label",
-    TextKind.ALIAS: f"{SKOS}altLabel",
-    TextKind.DESCRIPTION: f"{RDFS}comment",
-    TextKind.TYPE: RDF_TYPE,
-}
-_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|\\^`]*")
 
 
 def from_rdflib(
@@ -93,18 +81,18 @@ def _nodes(names: Vocabulary, base: str) -> list[rdflib.URIRef]:
 def _node(name: str, base: str) -> rdflib.URIRef:
     import rdflib
 
-    return rdflib.URIRef(name if _IRI.fullmatch(name) else base + quote(name, safe=""))
+    return rdflib.URIRef(iri_of(name, base))
 
 
 def _add_texts(result: rdflib.Graph, texts: Texts, nodes: list[rdflib.URIRef], base: str) -> None:
     import rdflib
 
-    predicates = {kind: rdflib.URIRef(iri) for kind, iri in _PREDICATES.items()}
+    predicates = {kind: rdflib.URIRef(iri) for kind, iri in PREDICATES.items()}
     for index, node in enumerate(nodes):
         for row in range(int(texts.offsets[index]), int(texts.offsets[index + 1])):
             kind = TextKind(int(texts.kinds[row]))
             value = str(texts.values[row].as_py())
-            language = texts.language_names[texts.languages[row]] or None
+            language = language_tag(texts.language_names[texts.languages[row]])
             if kind is TextKind.TYPE:
                 result.add((node, predicates[kind], _node(value, base)))
             else:

@@ -1,191 +1,237 @@
-"""SPARQL over a stored graph: rdflib evaluates, and looks patterns up in the graph's columns.
+"""SPARQL 1.1 over a stored graph: pyoxigraph answers, in a process with limits.
 
-Nothing is loaded or copied: a query about a few entities costs the same on a graph of any size.
-Statements are those of `kg_loaders.rdf.rdflib_graph.to_rdflib`: triples, and texts as rdfs:label,
-skos:altLabel, rdfs:comment and rdf:type. A name that is no IRI stands behind `urn:kept:`, in
-queries `kg:Q90`.
+The statements that the query can read go to the process as N-Triples (`query_patterns`,
+`statement_lines`): triples, and texts as rdfs:label, skos:altLabel, rdfs:comment and rdf:type. A
+name that is no IRI stands behind `urn:kept:`, in queries `kg:Q90`. Time, memory and rows are
+limited, and nothing is asked of another machine (SERVICE, FROM).
+
+A path of length zero joins a name of the query to itself, in the graph or not (SPARQL 1.1, 18.4).
+The store knows only terms of its graph; so such names are added as objects of a statement that no
+pattern of the query fits, and a query with a pattern that fits any statement is refused for a name
+that the graph does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-from urllib.parse import unquote
+import contextlib
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import IO, TYPE_CHECKING, Literal
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import rdflib
-from pyparsing import ParseException
-from rdflib.plugins.sparql import prepareQuery
-from rdflib.plugins.sparql.algebra import traverse
-from rdflib.plugins.sparql.parserutils import CompValue
-from rdflib.query import Result
-from rdflib.store import Store
+import pyoxigraph as ox
 
 from kg_loaders.errors import QueryError
-from kg_loaders.rdf.rdflib_graph import _PREDICATES, _node
+from kg_loaders.rdf import query_process
+from kg_loaders.rdf.query_patterns import WHOLE, may_have_empty_path, reading_of
+from kg_loaders.rdf.query_words import UPDATES, words_of
 from kg_loaders.rdf.records import RDF_TYPE, RDFS, SKOS
-from kg_loaders.records import TextKind
+from kg_loaders.rdf.statement_lines import ANYTHING, BASE, n_statements, statement_lines
 from kg_loaders.store import KnowledgeGraph
-from kg_loaders.texts import Texts
 
-BASE = "urn:kept:"
+if TYPE_CHECKING:
+    from rdflib.query import Result
+
 PREFIXES = {"kg": BASE, "rdf": RDF_TYPE.removesuffix("type"), "rdfs": RDFS, "skos": SKOS}
-_KINDS = {iri: kind for kind, iri in _PREDICATES.items()}
+WHOLE_BELOW = 50_000
+"""Statements; of a smaller graph all are loaded: that is faster than to look into the query."""
+UNSEEN = "urn:kept-internal:unseen"
+"""Subject and predicate of statements that are no part of the graph and that no pattern fits."""
+_OTHER_PLACES = ("SERVICE", "FROM")
+_PLACE = re.compile(r"error at (\d+):(\d+): ")
 
 
-def query(graph: KnowledgeGraph, text: str) -> Result:
-    """Return what a SPARQL query finds in `graph`: rows of SELECT, the answer of ASK, or a graph.
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What one query may cost.
 
-    `PREFIXES` need not be declared. Raises `QueryError` for what is no query, and for one that asks
-    another place (SERVICE, FROM).
+    Args:
+        seconds: processor time of the query itself.
+        rows: of the answer: solutions of a SELECT, triples of a CONSTRUCT.
+        memory_bytes: address space of the process, which holds about 300 bytes for each statement.
+        answer_bytes: size of the answer.
+        load_seconds: processor time of loading the statements.
     """
+
+    seconds: int = 60
+    rows: int = 1_000_000
+    memory_bytes: int = 4 << 30
+    answer_bytes: int = 1 << 30
+    load_seconds: int = 600
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise QueryError(f"{name} is {value}; give a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as text: TSV (SPARQL 1.1) of a SELECT, N-Triples of a graph, true or false."""
+
+    kind: Literal["SELECT", "ASK", "GRAPH"]
+    data: bytes
+
+    @property
+    def is_true(self) -> bool:
+        """The answer of an ASK."""
+        return self.data == b"true"
+
+    def json(self) -> bytes:
+        """Return a SELECT or ASK in SPARQL's JSON; raises `QueryError` for a graph."""
+        if self.kind == "GRAPH":
+            raise QueryError("the answer is a graph; only SELECT and ASK have a form in JSON")
+        if self.kind == "ASK":
+            return b'{"head":{},"boolean":%s}' % self.data
+        rows = ox.parse_query_results(self.data, ox.QueryResultsFormat.TSV)
+        assert isinstance(rows, ox.QuerySolutions)
+        return rows.serialize(format=ox.QueryResultsFormat.JSON) or b""
+
+
+def query(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None) -> Result:
+    """Return the answer of `graph` to a SPARQL query as rdflib's Result: rows, a truth or a graph.
+
+    `PREFIXES` need not be declared. Raises `QueryError` for what is no query, for one that asks
+    another place (SERVICE, FROM), and for one that costs more than `limits`.
+
+    >>> graph = KnowledgeGraph.from_triples([("Q90", "P17", "Q142")])
+    >>> [str(row[0]) for row in query(graph, "SELECT ?o { kg:Q90 kg:P17 ?o }")]
+    ['urn:kept:Q142']
+    """
+    from rdflib import Graph
+    from rdflib.query import Result
+
+    found = answer(graph, text, limits=limits)
+    if found.kind == "GRAPH":
+        result = Result("CONSTRUCT")
+        result.graph = Graph().parse(data=found.data, format="nt")
+        return result
+    return Result.parse(io.BytesIO(found.json()), format="json")
+
+
+def answer(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None) -> Answer:
+    """Return the answer of `graph` to a SPARQL query as text; raises what `query` does."""
+    limits = limits or QueryLimits()
+    _refuse_other_places(text)
+    reading, is_small = WHOLE, n_statements(graph) <= WHOLE_BELOW
+    if not is_small or may_have_empty_path(text):
+        reading = reading_of(text, PREFIXES)
+    nodes = reading.path_ends if reading.any_predicate else ()
+    task = {"query": text, "prefixes": PREFIXES, "nodes": nodes, **asdict(limits)}
+    lines = statement_lines(graph, [ANYTHING] if is_small else reading.patterns)
+    if not reading.any_predicate:
+        lines = chain(lines, [f"<{UNSEEN}> <{UNSEEN}> <{end}> .\n".encode()
+                              for end in reading.path_ends])  # fmt: skip
+    with tempfile.TemporaryFile() as sink, tempfile.TemporaryFile() as errors:
+        code = _run(task, lines, sink, errors)
+        sink.seek(0)
+        errors.seek(0)
+        outcome = _outcome(code, errors.read().decode(errors="replace"))
+        if "fault" in outcome:
+            raise _error(outcome, text, limits, n_statements(graph))
+        return Answer(outcome["kind"], sink.read())  # type: ignore[arg-type]
+
+
+def _refuse_other_places(text: str) -> None:
+    words = list(words_of(text))
+    for word in _OTHER_PLACES:
+        if word in words:
+            raise QueryError(f"{word} asks another place; leave it out, the graph alone is asked")
+    first = next((word for word in words if word not in ("PREFIX", "BASE")), "")
+    if first in UPDATES:
+        raise QueryError(
+            f"this is no query in SPARQL but an update ({first}); a graph that is stored does not "
+            "change: kept kg add makes a new one"
+        )
+
+
+# ---- the process ---------------------------------------------------------------------------------
+def _run(
+    task: dict[str, object], lines: Iterable[bytes], sink: IO[bytes], errors: IO[bytes]
+) -> int:
+    """Feed a process of its own with the task and the statements; its exit code."""
+    # -I and -S with our own path: what is set up for this process holds, and it starts at once
+    program = f"import sys, runpy; sys.path[:] = {sys.path!r}; "
+    program += f"runpy.run_path({query_process.__file__!r}, run_name='__main__')"
+    command = [sys.executable, "-I", "-S", "-c", program]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sink, stderr=errors)
     try:
-        prepared = prepareQuery(text, initNs=PREFIXES)
-    except ParseException as error:
-        raise QueryError(
-            f"this is no query in SPARQL: line {error.lineno}, column {error.column}: {error.msg}: "
-            f"{error.line.strip()[:80]!r}"
-        ) from error
-    except Exception as error:
-        raise QueryError(
-            f"this is no query in SPARQL: {error}; declare other prefixes than "
-            f"{', '.join(f'{name}:' for name in PREFIXES)}"
-        ) from error
-    _require_local(prepared.algebra)
-    result = rdflib.Graph(store=GraphStore(graph)).query(prepared)
-    assert isinstance(result, Result)
-    return result
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:  # it ended early
+            pipe.write(json.dumps(task).encode() + b"\n")
+            for block in lines:
+                pipe.write(block)
+        return process.wait()
+    finally:
+        process.kill()
+        process.wait()
 
 
-def _require_local(algebra: Any) -> None:
-    """Raise `QueryError` for a query that rdflib would fetch other graphs for."""
-    found: list[str] = []
-
-    def note(part: Any) -> None:
-        if isinstance(part, CompValue):
-            if part.name == "ServiceGraphPattern":
-                found.append("SERVICE")
-            if dict.get(part, "datasetClause"):
-                found.append("FROM")
-
-    note(algebra)
-    traverse(algebra, visitPre=note)
-    if found:
-        raise QueryError(f"{found[0]} asks another place; leave it out, the graph alone is asked")
+def _outcome(code: int, errors: str) -> dict[str, str]:
+    """What the process has to say at its end, or why it ended without."""
+    last = errors.rstrip().rpartition("\n")[2]
+    if code == 0 and last.startswith("{"):
+        outcome: dict[str, str] = json.loads(last)
+        return outcome
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if name == "SIGXCPU":
+        return {"fault": "seconds", "message": ""}
+    if name == "SIGKILL" or any(words in errors for words in ("allocat", "MemoryError")):
+        return {"fault": "memory_bytes", "message": ""}
+    words = " ".join(errors.split())[-200:]
+    return {"fault": "crash", "message": f"{name}{': ' if words else ''}{words}"}
 
 
-class GraphStore(Store):  # type: ignore[misc]  # rdflib is untyped here
-    """A `KnowledgeGraph` as rdflib reads it; it is never changed."""
-
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        super().__init__()
-        self._graph = graph
-
-    def bind(self, prefix: str, namespace: Any, override: bool = True) -> None:
-        """Nothing: prefixes are `PREFIXES`."""
-
-    def namespaces(self) -> Iterator[tuple[str, Any]]:
-        """The prefixes."""
-        yield from ((name, rdflib.URIRef(iri)) for name, iri in PREFIXES.items())
-
-    def namespace(self, prefix: str) -> Any:
-        """The IRI of a prefix, or None."""
-        return rdflib.URIRef(PREFIXES[prefix]) if prefix in PREFIXES else None
-
-    def prefix(self, namespace: Any) -> str | None:
-        """The prefix of an IRI, or None."""
-        return next((name for name, iri in PREFIXES.items() if iri == str(namespace)), None)
-
-    def __len__(self, context: Any = None) -> int:
-        graph = self._graph
-        return graph.n_triples + len(graph.entity_texts) + len(graph.relation_texts)
-
-    def triples(self, pattern: Any, context: Any = None) -> Iterator[Any]:
-        """Every statement that fits `(subject, predicate, object)`, where None fits all."""
-        subject, predicate, value = pattern
-        for triple in self._facts(subject, predicate, value):
-            yield triple, iter(())
-        if predicate is None or str(predicate) in _KINDS:
-            kind = None if predicate is None else _KINDS[str(predicate)]
-            graph = self._graph
-            for texts, names in (
-                (graph.entity_texts, graph.entities),
-                (graph.relation_texts, graph.relations),
-            ):
-                for triple in _text_statements(texts, names, subject, kind, value):
-                    yield triple, iter(())
-
-    def _facts(self, subject: Any, predicate: Any, value: Any) -> Iterator[Any]:
-        graph = self._graph
-        ids = [
-            None if term is None else _id(names, term)
-            for names, term in (
-                (graph.entities, subject), (graph.relations, predicate), (graph.entities, value),
-            )
-        ]  # fmt: skip
-        if -1 in ids:
-            return
-        head, relation, tail = ids
-        if head is not None:
-            rows = graph.outgoing(head)
-        elif tail is not None:
-            rows = graph.incoming(tail)
-        else:
-            rows = graph.triples
-        for column, id in ((1, relation), (2, tail)):
-            if id is not None:
-                rows = rows[rows[:, column] == id]
-        for h, r, t in rows.tolist():
-            yield (
-                _node(graph.entities.name(h), BASE),
-                _node(graph.relations.name(r), BASE),
-                _node(graph.entities.name(t), BASE),
-            )
+_COSTS = {
+    "seconds": "takes more than {seconds} seconds of processor time; join its patterns by "
+    "variables, or allow more (--seconds)",
+    "rows": "has more than {rows} rows; add LIMIT, or allow more (--rows)",
+    "memory_bytes": "needs more than {memory_bytes} bytes of memory; name a predicate in each "
+    "pattern, of the graph's {n} statements only those are loaded, or allow more (--memory)",
+    "bytes": "has an answer of more than {answer_bytes} bytes; add LIMIT",
+}
 
 
-def _id(names: Any, term: Any) -> int:
-    """The id of an IRI, -1 where there is none."""
-    if not isinstance(term, rdflib.URIRef):
-        return -1
-    text = str(term)
-    for name in (unquote(text.removeprefix(BASE)), text):
-        found = names.find(name)
-        if found is not None and _node(name, BASE) == term:
-            return int(found)
-    return -1
+def _error(
+    outcome: dict[str, str], text: str, limits: QueryLimits, n_statements: int
+) -> QueryError:
+    fault, message = outcome["fault"], outcome["message"]
+    if fault in _COSTS:
+        return QueryError("the query " + _COSTS[fault].format(n=n_statements, **asdict(limits)))
+    if fault == "syntax":
+        return QueryError(_syntax_error(message, text))
+    if fault == "absent":
+        return QueryError(
+            f"<{message}> is at an end of a path that may have length zero, and is not in the "
+            "graph; beside a pattern of any predicate that is not answered: leave it out, or name "
+            "the predicates"
+        )
+    if fault == "evaluation":
+        return QueryError(f"the query cannot be answered: {message}")
+    return QueryError(
+        f"the query made its process end ({message}); it may nest too deeply: make it shorter"
+    )
 
 
-def _text_statements(
-    texts: Texts, names: Any, subject: Any, kind: TextKind | None, value: Any
-) -> Iterator[Any]:
-    if subject is not None:
-        node = _id(names, subject)
-        if node < 0:
-            return
-        rows = np.arange(texts.offsets[node], texts.offsets[node + 1])
-    elif value is not None:
-        rows = _rows_of_value(texts, value)
-    else:
-        rows = np.arange(len(texts))
-    if kind is not None:
-        rows = rows[np.asarray(texts.kinds)[rows] == kind]
-    nodes = np.searchsorted(texts.offsets, rows, side="right") - 1
-    for row, node in zip(rows.tolist(), nodes.tolist(), strict=True):
-        text_kind, text = TextKind(int(texts.kinds[row])), str(texts.values[row].as_py())
-        language = texts.language_names[texts.languages[row]] or None
-        term: Any = rdflib.Literal(text, lang=language)
-        if text_kind is TextKind.TYPE:
-            term = _node(text, BASE)
-        if value is None or term == value:
-            name = _node(names.name(node), BASE)
-            yield name, rdflib.URIRef(_PREDICATES[text_kind]), term
-
-
-def _rows_of_value(texts: Texts, value: Any) -> Any:
-    """The rows whose text may be `value`."""
-    text = str(value)
-    wanted = {text, unquote(text.removeprefix(BASE))}
-    hits = pc.is_in(texts.values, pa.array(sorted(wanted), texts.values.type))
-    return np.flatnonzero(hits.to_numpy(zero_copy_only=False))
+def _syntax_error(message: str, text: str) -> str:
+    place = _PLACE.match(message)
+    if place is None:
+        return f"this is no query in SPARQL: {message}"
+    number, column = int(place[1]), int(place[2])
+    lines = text.splitlines() or [""]
+    line = lines[min(number, len(lines)) - 1]
+    near = line[max(column - 20, 0) : column + 20].strip()
+    reason = message[place.end() :]
+    if "Prefix not found" in reason:
+        known = ", ".join(f"{name}:" for name in PREFIXES)
+        reason = f"a prefix is not declared; known are {known}, declare others with PREFIX"
+    elif len(reason) > 200:
+        reason = reason[:200] + "..."
+    return f"this is no query in SPARQL: line {number}, column {column}, near {near!r}: {reason}"

@@ -125,7 +125,7 @@ def brackets_jsonl(n: int) -> bytes:
 
 def languages_jsonl(n: int) -> bytes:
     """A label in each of many languages."""
-    return b"".join(b'{"id":"Q1","label":"x","language":"l%d"}\n' % i for i in range(n))
+    return b"".join(b'{"id":"Q1","label":"x","language":"x-%d"}\n' % i for i in range(n))
 
 
 def zip_encrypted(n: int) -> bytes:

@@ -12,6 +12,7 @@ from kg_loaders.rdf.reader import SUFFIXES
 from tests.fuzz.__main__ import fuzz
 from tests.fuzz.mutation import MOST_BYTES, mutated
 from tests.fuzz.openers import OPENERS
+from tests.fuzz.options import OPTIONS
 from tests.fuzz.settings import SETTINGS
 from tests.fuzz.targets import CORPUS, READERS
 
@@ -28,7 +29,7 @@ def test_every_format_is_a_target() -> None:
 
 def test_targets_are_clean(tmp_path: Path) -> None:
     """All in one process, which loads for long; it stops at the first finding."""
-    targets = [*READERS, *OPENERS, *SETTINGS]
+    targets = [*READERS, *OPENERS, *SETTINGS, *OPTIONS]
     is_clean, said = fuzz(targets, tmp_path / "files", seconds=0, least=5)
     assert is_clean, said
     assert all(f"{name}: " in said for name in targets)

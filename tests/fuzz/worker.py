@@ -19,10 +19,11 @@ from random import Random
 
 from tests.fuzz.mutation import mutated
 from tests.fuzz.openers import OPENERS
+from tests.fuzz.options import OPTIONS
 from tests.fuzz.settings import SETTINGS
 from tests.fuzz.targets import ALLOWED, READERS, Files, Target
 
-TARGETS = {**READERS, **OPENERS, **SETTINGS}
+TARGETS = {**READERS, **OPENERS, **SETTINGS, **OPTIONS}
 MOST_CPU_SECONDS = 15.0
 MOST_GROWTH = 1 << 30
 LIMITS = "seconds=5 memory_bytes=1G document_bytes=64M"

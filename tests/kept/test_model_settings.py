@@ -33,7 +33,7 @@ SETTINGS: list[tuple[str, Any, str]] = [
     ("num_hidden_layers", True, "expected a whole number from 1"),
     ("num_hidden_layers", 2.0, "expected a whole number from 1"),
     ("num_hidden_layers", "2", "expected a whole number from 1"),
-    ("hidden_size", 10**50, "is a number of about 51 digits"),
+    ("hidden_size", 10**200, "is a number of about 201 digits"),
     ("hidden_size", 500_000, "numbers"),
     ("intermediate_size", -1, "expected a whole number from 1"),
     ("vocab_size", 90_000_000, "the weights hold"),

@@ -19,6 +19,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from entity_linking.names.rules.spelt import spellings, unmarked
 from entity_linking.names.rules.words import (
     ARTICLES,
     BEFORE_TITLES,
@@ -107,13 +108,6 @@ class Variant(NamedTuple):
     kind: Kind
 
 
-LETTERS = str.maketrans(
-    {
-        "ß": "ss", "ẞ": "SS", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D",
-        "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ı": "i", "þ": "th", "Þ": "Th", "ð": "d",
-        "Ð": "D", "ħ": "h", "Ħ": "H",
-    }
-)  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 _NUMBER = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b", re.IGNORECASE)
 _POINT = re.compile(r"(?<![0-9])[.]|[.](?![0-9])|['’ʻʼ`]")
@@ -134,11 +128,7 @@ def loosen(form: str) -> str:
     >>> loosen("Jean-Luc Ó Nualláin, Jr."), loosen("J. R. R. Tolkien"), loosen("AT&T")
     ('Jean Luc O Nuallain Jr', 'JRR Tolkien', 'AT and T')
     """
-    loose = form
-    if not form.isascii():
-        loose = unicodedata.normalize("NFD", form).translate(LETTERS)
-        loose = "".join(c for c in loose if not "\u0300" <= c <= "\u036f")
-        loose = unicodedata.normalize("NFC", loose)
+    loose = unmarked(form)
     if not _PLAIN.fullmatch(loose):
         loose = _POINT.sub("", loose.replace("&", " and "))
         loose = " ".join(_PUNCTUATION.sub(_space_unless_mark, loose).split())
@@ -165,6 +155,8 @@ def name_variants(name: str) -> list[Variant]:
         kinds.setdefault(form, kind)
     for form, kind in forms:
         kinds.setdefault(loosen(form), kind if kind is not Kind.EXACT else Kind.SPELLING)
+    for form in spellings(bare):
+        kinds.setdefault(form, Kind.SPELLING if bare == name else Kind.DISAMBIGUATOR)
     for form in acronyms(without_legal_form(bare)):
         kinds.setdefault(form, Kind.ACRONYM)
     return [Variant(form, kind) for form, kind in kinds.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -141,29 +141,30 @@ def query(
     kg: GraphFolder,
     sparql: Annotated[str, typer.Argument(help="A query; kg:, rdf:, rdfs: and skos: are known.")],
     as_json: AsJson = False,
+    seconds: Annotated[
+        int, typer.Option(min=1, max=86_400, help="Most seconds of processor time.")
+    ] = 60,
+    rows: Annotated[
+        int, typer.Option(min=1, max=1_000_000_000, help="Most rows of the answer.")
+    ] = 1_000_000,
+    memory: Annotated[str, typer.Option(metavar="BYTES", help="Most memory, as 8G.")] = "4G",
 ) -> None:
-    """Ask a graph in SPARQL: SELECT prints tab-separated rows, ASK yes or no, CONSTRUCT triples.
+    """Query a graph in SPARQL 1.1: SELECT prints TSV, ASK yes or no, CONSTRUCT N-Triples.
 
-    rdflib evaluates the query and finds triples in the stored graph. kg:Q90 is the entity Q90;
+    pyoxigraph answers, over the statements that the query can read. kg:Q90 is the entity Q90;
     texts are rdfs:label, skos:altLabel, rdfs:comment and rdf:type.
 
     Example: kept kg query kg/ 'SELECT ?o { kg:Q90 kg:P17 ?o } LIMIT 5'
     """
     from kg_loaders import KnowledgeGraph
-    from kg_loaders.rdf.sparql import query as ask
+    from kg_loaders.rdf.sparql import QueryLimits, answer
+    from kg_loaders.reading.budget import bytes_of
 
-    result = ask(KnowledgeGraph.open(kg), sparql)
-    if result.type == "ASK":
-        echo("yes" if result.askAnswer else "no")
-    elif result.type != "SELECT":
-        echo(_text(result.serialize(format="nt")))
-    elif as_json:
-        echo(_text(result.serialize(format="json")))
+    limits = QueryLimits(seconds=seconds, rows=rows, memory_bytes=bytes_of(memory))
+    result = answer(KnowledgeGraph.open(kg), sparql, limits=limits)
+    if as_json:
+        echo(result.json().decode())
+    elif result.kind == "ASK":
+        echo("yes" if result.is_true else "no")
     else:
-        echo("\t".join(f"?{variable}" for variable in result.vars or ()))
-        for row in result:
-            echo("\t".join("" if term is None else term.n3() for term in row))
-
-
-def _text(data: Any) -> str:
-    return str(data.decode()) if isinstance(data, bytes) else str(data)
+        echo(result.data.decode().removesuffix("\n"))

@@ -145,6 +145,10 @@ def eval_command(
             "--pooled", help="Score all triples together, also those that training never saw."
         ),
     ] = False,
+    repeats: Annotated[
+        bool,
+        typer.Option("--repeats", help="Rank a triple as often as the split has it, not once."),
+    ] = False,
     baselines: Annotated[
         bool,
         typer.Option(help="Ranks by degree and PageRank, and among 50 sampled entities, beside."),
@@ -163,7 +167,7 @@ def eval_command(
 
     options = EvalOptions(
         split=split, ties=ties, directions=directions.split(","), negatives=negatives,
-        classify=classify,        pooled=pooled, baselines=baselines, as_json=as_json,
+        classify=classify, pooled=pooled, repeats=repeats, baselines=baselines, as_json=as_json,
     )  # fmt: skip
     evaluate(source, model, options)
 

@@ -25,6 +25,7 @@ from kept.evaluation.triple_classification import (
     mean_of_directions,
 )
 from kept.kge.inductive import DegreeScorer, PageRankScorer
+from kept.kge.memory import keep_freed_memory
 from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
 from kept.kge.trained import check_splits
 from kept.randomness import generator
@@ -45,6 +46,7 @@ class EvalOptions:
     pooled: bool
     baselines: bool
     as_json: bool
+    repeats: bool = False
 
 
 def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
@@ -54,6 +56,7 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
     the scorer is a completer. With a folder of `negatives`, triples of test are classified too, by
     thresholds fitted on valid.
     """
+    keep_freed_memory()
     together = meet("cpu")  # they tell one another ranks, wherever these are computed
     try:
         with telling_of_losses("Give the same command again"):
@@ -113,7 +116,16 @@ def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32
             f"{opened.described['scorer']} reads the triples of train while it is asked, so it "
             "would find each of them; take valid or test"
         )
-    return opened.splits.as_mapping()[options.split]
+    if options.repeats:
+        return opened.splits.as_mapping()[options.split]
+    rows = opened.splits.distinct(options.split)
+    n_repeats = opened.splits.repeats().get(options.split, 0)
+    if n_repeats and not options.as_json:
+        echo(
+            f"{n_repeats} triples of {options.split} repeat an earlier one and are ranked once "
+            "(--repeats ranks each as often as it occurs)"
+        )
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +280,9 @@ def _print_json(
         "metrics": headline.metrics(), "scored_over": "all" if is_all else STRATA[0],
         **headline.conditions(), "strata": strata, "n_unseen": n_unseen if strata else None,
         "shared": opened.splits.shared(),
+        "reversed_in_train": opened.splits.reversed_in_train(),
+        "n_repeats": opened.splits.repeats(),
+        "repeats_ranked": options.repeats,
         "beside": {name: one.as_json() for name, one in beside.items()},
     }  # fmt: skip
     if opened.completer is not None:

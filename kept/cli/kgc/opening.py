@@ -94,6 +94,13 @@ def tell_shared(splits: Splits) -> None:
     for pair, n in splits.shared().items():
         of, other = pair.split(" in ")
         echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")
+    for name, n in splits.reversed_in_train().items():
+        total = len(splits.as_mapping()[name])
+        echo(
+            f"{n} of the {total} triples of {name} have their entities the other way round in train"
+        )
+    for name, n in splits.repeats().items():
+        echo(f"{n} triples of {name} repeat an earlier one")
 
 
 def filter_of(splits: Splits) -> Filter:

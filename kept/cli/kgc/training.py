@@ -21,6 +21,7 @@ from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
 from kept.evaluation.ranking import HasScores
 from kept.kge.comparisons import Norm
+from kept.kge.memory import keep_freed_memory
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.resuming.snapshots import Snapshots, remove_half_done
@@ -43,6 +44,7 @@ def train_scorer(
     The state of the training lies in `OUTPUT.training` until the scorer stands; the same call goes
     on from it, to the same scorer. `force` also gives up the half-done training of other options.
     """
+    keep_freed_memory()
     weights = [] if options.weights is None else [options.weights]
     inputs = [source, *weights, *options.of]
     half_done = output.with_name(output.name + HALF_DONE)

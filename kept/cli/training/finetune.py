@@ -18,6 +18,7 @@ from kept.cli.options import (
     Going,
     HostModel,
     LearningRate,
+    LinkCase,
     Minutes,
     Seed,
     Sharding,
@@ -104,6 +105,7 @@ def finetune(
     link: Annotated[
         bool | None, typer.Option("--link", help="Link texts without links by the graph's names.")
     ] = None,
+    case: LinkCase = None,
     head: Annotated[
         str | None, typer.Option(help="How the model answers: {kept.heads.model:HEADS}.")
     ] = None,
@@ -163,6 +165,7 @@ def finetune(
         "knowledge": knowledge,
         "markers": markers,
         "link": link,
+        "case": case,
         "head": head,
         "freeze": freeze or None,
         "train_only": train_only or None,

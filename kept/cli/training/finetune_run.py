@@ -18,8 +18,10 @@ from kept.cli.training.guide import write_environment, write_guide
 from kept.cli.training.run import (
     asked_to_stop,
     read_run,
+    require_opens,
     run_folder,
     tell,
+    tell_longer,
     tell_memory,
     tracking,
 )
@@ -29,7 +31,7 @@ from kept.finetuning.recipes import budget_warning, with_recipe
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.finetuning.shortfall import shortfall
-from kept.heads.model import SPAN
+from kept.heads.model import SPAN, KnowledgeForTask
 from kept.integrations.trackers import require_trackers
 from kept.results import Result
 from kept.training.checkpoint import list_checkpoints
@@ -91,12 +93,17 @@ def run(
             console.print(f"warning: {warning}")
         for name, coverage in assembled.coverage.items():
             console.print(f"{name}: {coverage}")
+        tell_longer(
+            [data.cut for data in (assembled.train, *assembled.evaluation.values())],
+            assembled.train.builder, assembled.model.encoder.host, console,
+        )  # fmt: skip
         for line in assembled.cautions:
             console.print(f"warning: {line}")
         if short := budget_warning(assembled.config, len(assembled.train)):
             console.print(f"warning: {short}")
         tell_memory(assembled.model, config.training, console)
         result = _train(assembled, output, how, console, begun, track)
+        require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output)
         if not place().rank:

@@ -15,8 +15,10 @@ from kept.cli.training.guide import write_environment, write_guide
 from kept.cli.training.run import (
     asked_to_stop,
     read_run,
+    require_opens,
     run_folder,
     tell,
+    tell_longer,
     tell_memory,
     tracking,
 )
@@ -69,6 +71,7 @@ def run(
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
+        require_opens(KnowledgeForPreTraining, output, config.training)
         if not place().rank:
             write_environment(output, config)
             write_guide(output, config.kg, GOES_ON)
@@ -91,6 +94,7 @@ def _train(
     console.print(str(data))
     if isinstance(data, WordGraphData):
         _tell_coverage(data, console)
+        tell_longer([data.cut], data.builder, model.encoder.host, console)
     tell_memory(model, config.training, console)
     with (
         asked_to_stop() as stop,

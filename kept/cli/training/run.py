@@ -11,12 +11,17 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from torch import cuda, nn
+from transformers import PreTrainedModel
 
 from kept.cli.console import TerminalConsole
 from kept.cli.errors import mark_interrupted
 from kept.cli.settings import read_setting
 from kept.cli.terminal import echo
-from kept.errors import ConfigError
+from kept.encoders.base import KnowledgeModel
+from kept.errors import CheckpointError, ConfigError, KeptError
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import Cut, longer_texts
+from kept.hosts import n_positions
 from kept.model_files import EXTENDED
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.costs import free_memory, memory_forecast, require_memory
@@ -141,6 +146,31 @@ def tracking(
 
     with Tracked(reporter, names, output, settings) as tracked:
         yield tracked
+
+
+def require_opens(kind: type[KnowledgeModel], output: Path, config: TrainConfig) -> None:
+    """Open the model in `output` once, whose run is done only then.
+
+    Raises `CheckpointError` for one that was written and cannot be opened. Weights that several
+    processes share out are not gathered in one of them for it.
+    """
+    if place().rank or config.shard:
+        return
+    try:
+        kind.from_pretrained(output)
+    except KeptError as error:
+        raise CheckpointError(
+            f"the model was written to {output} and cannot be opened again: {error}"
+        ) from error
+
+
+def tell_longer(
+    cuts: Sequence[Cut], builder: BuilderConfig, host: PreTrainedModel, console: TerminalConsole
+) -> None:
+    """Print with which settings the host reads more of texts that were cut."""
+    remedy = longer_texts(builder, n_positions(host))
+    if remedy and any(cut.n_cut for cut in cuts):
+        console.print(f"to read texts up to the host's {n_positions(host)} pieces: {remedy}")
 
 
 def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import View, weights_of, words_of
@@ -24,6 +25,8 @@ from kg_loaders import KnowledgeGraph
 
 CONCAT, REPLACE = "concat", "replace"
 SEPARATOR = "/"
+UNLIMITED = 10**6
+"""A tokenizer that states no maximum states a larger one than this."""
 
 
 class EBERTView(View):
@@ -33,6 +36,10 @@ class EBERTView(View):
     file that the encoder's vectors are from, where they are from one: an entity without a vector
     leaves its mention as it is. The "/" is a node of kind `PIECE`, so that no objective or task
     takes it for a word of the text.
+
+    A text that insertions make longer than `max_length` nodes is cut to it, its last node (`[SEP]`)
+    kept, as the original cuts after insertion; by default the tokenizer's own maximum. The words
+    themselves are cut before, at the builder's `max_words`.
 
     With `weigh_links` inserted nodes are weighted by the link's confidence; an entity in the place
     of its words keeps weight 1, since nothing else represents it. Positions run on either way, so a
@@ -51,7 +58,11 @@ class EBERTView(View):
         form: str = CONCAT,
         known: NDArray[np.bool_] | None = None,
         weigh_links: bool = False,
+        max_length: int | None = None,
     ) -> None:
+        if max_length is not None and max_length < 3:
+            raise ConfigError(f"max_length is {max_length}; give 3 or more, or none")
+        self.max_length = max_length
         if form not in (CONCAT, REPLACE):
             raise ConfigError(f"form is {form!r}; use {CONCAT!r} or {REPLACE!r}")
         self.separator, self.form, self.known = separator, form, known
@@ -66,6 +77,7 @@ class EBERTView(View):
         form: str = CONCAT,
         vectors_from: str | Path | None = None,
         weigh_links: bool = False,
+        max_length: int | None = None,
     ) -> Self:
         """Raises `CheckpointError` for a file that is not of Wikipedia2Vec."""
         before, whole = (
@@ -76,32 +88,47 @@ class EBERTView(View):
         known = None
         if vectors_from is not None:
             known = Wikipedia2VecFile(Path(vectors_from))(graph).known.numpy()
-        return cls(separator, form=form, known=known, weigh_links=weigh_links)
+        if max_length is None and int(tokenizer.model_max_length) < UNLIMITED:
+            max_length = int(tokenizer.model_max_length)
+        return cls(
+            separator, form=form, known=known, weigh_links=weigh_links, max_length=max_length
+        )
 
     @property
     def fingerprint(self) -> str:
         known = b"" if self.known is None else np.packbits(self.known).tobytes()
         digest = hashlib.sha256(known).hexdigest()
-        return f"{type(self).__name__} {self.separator} {self.form} {self.weigh_links} {digest}"
+        options = f"{self.separator} {self.form} {self.weigh_links} {self.max_length}"
+        return f"{type(self).__name__} {options} {digest}"
 
     def n_nodes(
         self, n_words: NDArray[np.int64], n_links: NDArray[np.int64], n_facts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """With "concat" an entity and the pieces of "/" more for each link, with "replace" none."""
-        return n_words + (1 + len(self.separator)) * n_links if self.form == CONCAT else n_words
+        n_nodes = n_words + (1 + len(self.separator)) * n_links if self.form == CONCAT else n_words
+        return n_nodes if self.max_length is None else np.minimum(n_nodes, self.max_length)
 
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """Raises `BatchError` when anchors took the place of words, or for a graph of more ids."""
         batch = insert(words_of(graph), self._insertions(graph)[1]).batch
+        if self.max_length is not None and batch.node_ids.shape[1] > self.max_length:
+            batch = _cut(batch, self.max_length)
         return batch if self.weigh_links else batch.replace(node_weights=None)
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
-        """Words moved by what stands before them; a word that was replaced is its entity's node."""
+        """Words moved by what stands before them; a word that was replaced is its entity's node.
+
+        -1 for what is cut off.
+        """
         anchors, insertions = self._insertions(graph)
         inserted = insert(words_of(graph), insertions)
         places = np.full(graph.n_nodes, -1, np.int64)
         places[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
         places[anchors] = inserted.of_insertions
+        if self.max_length is not None and (n_nodes := len(inserted.owners)) > self.max_length:
+            last = self.max_length - 1
+            cut = np.where(places == n_nodes - 1, last, -1)
+            places = np.where(places < last, places, cut)
         return places
 
     def _insertions(self, graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[Insertion]]:
@@ -131,3 +158,18 @@ class EBERTView(View):
                 Insertion(start, start, start, (entity, *self.separator), kinds, confidence)
             )
         return anchors[order], insertions
+
+
+def _cut(batch: KnowledgeBatch, length: int) -> KnowledgeBatch:
+    """The first nodes of a batch of one, and its last one as the last of `length`."""
+    kept = torch.tensor([*range(length - 1), batch.node_ids.shape[1] - 1])
+    weights = batch.node_weights
+    return KnowledgeBatch(
+        node_ids=batch.node_ids[:, kept],
+        node_kinds=batch.node_kinds[:, kept],
+        node_mask=batch.node_mask[:, kept],
+        positions=torch.arange(length)[None],
+        segment_ids=batch.segment_ids[:, kept],
+        visibility=Visibility.everyone(1, length),
+        node_weights=None if weights is None else weights[:, kept],
+    )

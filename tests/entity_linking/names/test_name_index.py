@@ -279,7 +279,7 @@ def _damage(folder: Path, how: str) -> None:
     elif how == "torn manifest":
         manifest.write_text(manifest.read_text()[:-9])
     elif how == "other kind":
-        manifest.write_text('{"format_version": 3}')
+        manifest.write_text('{"format_version": 4}')
     elif how == "newer":
         forge(folder, {"format_version": 99})
     elif how == "missing file":

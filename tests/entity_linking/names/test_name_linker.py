@@ -40,7 +40,7 @@ def surfaces(linker: NameLinker, text: str) -> list[str]:
         (["👩"], "👩\u200d💻 👩", ["👩"]),
         (["Café"], "Cafe\u0301s Cafe\u0301", ["Cafe\u0301"]),
         (["Washington"], "in Wash\u00adington.", ["Wash\u00adington"]),
-        (["İstanbul"], "«İstanbul» İSTANBUL istanbul", ["İstanbul", "İSTANBUL"]),
+        (["İstanbul"], "«İstanbul» İSTANBUL istanbul", ["İstanbul", "İSTANBUL", "istanbul"]),
         (["Straße"], "ßİ «STRASSE» ß", ["STRASSE"]),
         (["שלום"], "אמר שלום.", ["שלום"]),
         (["U.S."], "the U. S. in", ["U. S."]),

@@ -148,7 +148,7 @@ def test_columns_in_another_order_are_noticed(kept, tmp_path: Path) -> None:  # 
     assert "W407" in kept("kg check kg")[1]
 
 
-RDF_WITH_ENTITY = """<!DOCTYPE rdf:RDF [<!ENTITY town "http://a/town">]>
+RDF_WITH_ENTITY = """<!DOCTYPE rdf:RDF [<!ENTITY at "http://a/"><!ENTITY town "&at;town">]>
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="http://a/">
 <rdf:Description rdf:about="http://a/Paris"><a:is rdf:resource="&town;"/></rdf:Description>
 </rdf:RDF>
@@ -171,7 +171,7 @@ def test_limits_are_an_option_of_every_command(kept, monkeypatch: pytest.MonkeyP
 def test_what_a_table_is_can_be_said_in_build_and_add(kept, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "x.csv").write_bytes("von;nach;art\nMüller;Weir;besucht\n".encode("latin-1"))
     (tmp_path / "y.tsv").write_text("who\thow\twhom\nMira\tbesucht\tWeir\n")
-    code, out, err = kept("kg build x.csv -o kg --encoding latin-1 --order von,art,nach")
+    code, _, err = kept("kg build x.csv -o kg --encoding latin-1 --order von,art,nach")
     assert (code, err) == (0, "")
     assert KnowledgeGraph.open(tmp_path / "kg").facts("Müller") == [("Müller", "besucht", "Weir")]
     code, _, err = kept("kg add kg y.tsv -o kg2 --header yes")

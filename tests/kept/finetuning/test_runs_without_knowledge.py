@@ -209,6 +209,41 @@ def test_links_that_are_spoilt_on_purpose_are_no_fault(world: Path, tmp_path: Pa
     assert "warning: train" in done.stderr
 
 
+def test_mentions_without_ids_are_linked(world: Path, tmp_path: Path) -> None:
+    rows = [
+        {"token": ["Paris", "is", "Berlin", str(i)], "relation": "ab"[i % 2],
+         "h": {"pos": [0, 1]}, "t": {"pos": [2, 3]}}
+        for i in range(8)
+    ]  # fmt: skip
+    path = tmp_path / "rows.txt"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    files = ("--task", "relation", "--format", "wiki80", "--train", path, "--dev", path,
+             "--set", "keep_repeats=true")  # fmt: skip
+    done = finetune(world, tmp_path / "run", "colake", *files, "--link")
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert found["links_in_kg"] == {"links": 16, "inside": 16}
+
+
+def test_what_case_does_is_foretold(world: Path, tmp_path: Path) -> None:
+    lines = [f"{i % 2}\t{'PARIS' if i < 2 else 'paris'} is old {i}" for i in range(20)]
+    path = tmp_path / "small.tsv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    files = ["--task", "classification", "--format", "tsv", "--train", path]
+    dev = ["--dev", path, "--set", "keep_repeats=true"]
+    done = finetune(world, tmp_path / "a", "kbert", *files, *dev, "--link")
+    assert "20 of 20 training texts link without case, 2 with it" in " ".join(done.output.split())
+    done = finetune(world, tmp_path / "b", "kbert", *files, *dev, "--link", "--case", "insensitive")
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "b/metrics.json").read_text())
+    assert found["coverage"]["train"]["with_link"] == 20
+    path.write_text("\n".join(lines[2:]), encoding="utf-8")
+    error = said(finetune(world, tmp_path / "c", "kbert", *files, *dev, "--link"))
+    assert "18 of 18 texts link without case (--case insensitive" in error
+    error = finetune(world, tmp_path / "d", "kbert", *files, *dev, "--link", "--case", "none")
+    assert error.exit_code != 0
+
+
 # ---- pre-training --------------------------------------------------------------------------------
 def pretrain(world: Path, out: Path, method: str, *flags: object) -> Result:
     options = json.dumps(OPTIONS.get(method, {}))

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from stream_toy import ToyData
 from torch import nn
-from training_run import Watcher
-from training_toy import toy_config, toy_model, weights_hash
 
 from kept.batches import KnowledgeBatch
 from kept.errors import ConfigError
 from kept.outputs import KnowledgeOutput
 from kept.training.log import read_log
 from kept.training.loop import train
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_run import Watcher
+from tests.kept.training.training_toy import toy_config, toy_model, weights_hash
 
 
 def silent_in(monkeypatch: pytest.MonkeyPatch, model: nn.Module, is_silent: Any) -> None:

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from stream_toy import ToyData
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_run import Watcher
-from training_toy import ToyModel, toy_config, toy_model
 
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.layers.means import mean_of
@@ -18,6 +15,9 @@ from kept.outputs import KnowledgeOutput
 from kept.training.loop import train
 from kept.training.processes.together import ALONE
 from kept.training.weighing import PartCount, StepCount
+from tests.kept.training.stream_toy import ToyData
+from tests.kept.training.training_run import Watcher
+from tests.kept.training.training_toy import ToyModel, toy_config, toy_model
 
 
 class MaskedToy(ToyModel):
@@ -42,7 +42,9 @@ class MaskedToy(ToyModel):
 def first_step(folder: Path, n_texts: int, accumulate: int) -> tuple[float, dict[str, float]]:
     model, watcher = MaskedToy(toy_model(dropout=0.0).config), Watcher()
     model.load_state_dict(toy_model(dropout=0.0).state_dict())
-    config = toy_config(batch_size=n_texts, accumulate=accumulate, steps=1, clip_norm=None)
+    config = toy_config(
+        batch_size=n_texts, accumulate=accumulate, steps=1, clip_norm=None, warmup_steps=0
+    )
     train(model, ToyData(), config, folder, reporter=watcher)
     (record,) = watcher.records
     assert record.gradient_norm is not None

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from kg_loaders import DamageError, KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+from kg_loaders import (
+    DamageError,
+    KnowledgeGraph,
+    SourceError,
+    Text,
+    TextKind,
+    Triple,
+    graph_from_records,
+)
+from kg_loaders.errors import UnknownNodeError
 from kg_loaders.growth.duplicates import Pair, merged, propose, read, write
 
 RECORDS = [
@@ -76,10 +86,45 @@ def test_pairs_that_hang_together_become_one() -> None:
     assert {alias for alias, _ in result.aliases(result.entities.id("Q90"))} == {
         "PARIS", "Paris", "hilton", "paris"
     }  # fmt: skip
-    with pytest.raises(DamageError, match="in a circle"):
-        merged(graph, [*chain, Pair(keep="paris", drop="Q90", same=True)])
-    with pytest.raises(DamageError, match="drop each once"):
-        merged(graph, [*chain, Pair(keep="y", drop="paris", same=True)])
+    circle = [*chain, Pair(keep="paris", drop="Q90", same=True)]
+    assert merged(graph, circle).n_merged == 2
+    different = [*chain, Pair(keep="Q90", drop="paris", same=False)]
+    with pytest.raises(DamageError, match=r"'Q90' and 'paris' are decided.*Q90 - hilton - paris"):
+        merged(graph, different)
+    unknown = [Pair(keep="Q90", drop="nowhere", same=False)]
+    with pytest.raises(UnknownNodeError, match="'nowhere'"):
+        merged(graph, unknown)
+
+
+def test_same_is_an_equivalence_whatever_the_order_of_pairs() -> None:
+    """A-B, A-C, B-C and every other way to join three or more."""
+    triples = [Triple(name, "r", "z") for name in "abcdef"] + [Triple("a", "r", "b")]
+    graph = graph_from_records(triples)
+    for seed in range(50):
+        draws = random.Random(seed)
+        joined = [tuple(draws.sample("abcdef", 2)) for _ in range(draws.randint(1, 7))]
+        groups = [set(name) for name in "abcdef"]
+        for one, other in joined:
+            both = [group for group in groups if group & {one, other}]
+            groups = [group for group in groups if group not in both] + [set().union(*both)]
+        result = merged(graph, [Pair(keep=k, drop=d, same=True) for k, d in joined])
+        names = set(result.graph.entities) - {"z"}
+        assert [len(names & group) for group in groups] == [1] * len(groups)
+        assert result.n_merged == 6 - len(groups)
+
+
+def test_self_loops_that_were_there_stay() -> None:
+    loops = [Triple("a", "r", "a"), Triple("b", "s", "b"), Triple("a", "r", "b")]
+    result = merged(graph_from_records(loops), [Pair(keep="a", drop="b", same=True)])
+    assert result.n_loops == 1
+    expected = [Triple("a", "r", "a"), Triple("a", "s", "a"), Text("a", TextKind.ALIAS, "b")]
+    assert result.graph.content_hash == graph_from_records(expected).content_hash
+
+
+def test_an_empty_file_of_decisions_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_text("")
+    with pytest.raises(SourceError, match="holds no pair"):
+        read(tmp_path / "pairs.jsonl", graph_from_records(RECORDS))
 
 
 def test_the_file_of_decisions(tmp_path: Path) -> None:

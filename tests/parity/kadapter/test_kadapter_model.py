@@ -222,7 +222,8 @@ def test_pretraining_gradients(folder: Path, attention: str, name: str, compared
     rules = keys.pretraining_rules(NAMES[name], n_blocks(folder))
     expected = to_ours(part(load(folder, "grads"), f"{name}."), rules)
     ours = {k: v.grad for k, v in model.named_parameters() if v.grad is not None}
-    assert ours.keys() == expected.keys()
+    assert expected
+    assert expected.keys() <= ours.keys()  # they may be stored for a part of the parameters
     for key, value in expected.items():
         compared.close(f"gradient {key}", ours[key], value, atol=ATOL)
     frozen = sizes(folder)["frozen"][f"pretrain_{name}"]

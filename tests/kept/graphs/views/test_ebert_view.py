@@ -160,3 +160,37 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(BatchError, match="reads no nodes of kind 3"):
         colake(batch)
     assert words_of(graphs[0]).node_ids.shape[1] < batch.node_ids.shape[1]
+
+
+@pytest.mark.parametrize("form", ["concat", "replace"])
+def test_what_insertions_make_too_long_is_cut_before_the_last_node(
+    form: str, graphs: list[WordKnowledgeGraph], small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    whole = EBERTView.of(small_graph, tokenizer, form=form)
+    n_cut = 0
+    for graph in graphs:
+        expected = whole(graph).node_ids[0].tolist()
+        for length in (3, len(expected) - 1, len(expected), len(expected) + 1):
+            view = EBERTView.of(small_graph, tokenizer, form=form, max_length=length)
+            batch = view(graph)
+            shown = batch.node_ids[0].tolist()
+            if length >= len(expected):
+                assert shown == expected
+            else:
+                n_cut += 1
+                assert shown == [*expected[: length - 1], expected[-1]]
+                assert shown[-1] == tokenizer.sep_token_id
+            assert batch.positions[0].tolist() == list(range(len(shown)))
+            places = view.places(graph, batch)
+            assert places.max() == len(shown) - 1
+            kept = places >= 0
+            same = whole.places(graph, whole(graph))
+            assert all(shown[p] == expected[q] for p, q in zip(places[kept], same[kept], strict=True))
+            bound = view.n_nodes(*(np.array([n]) for n in (graph.n_nodes, 9, 0)))
+            assert len(shown) <= bound[0] <= length
+    assert n_cut > 5
+
+
+def test_a_maximum_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="max_length is 2; give 3 or more"):
+        EBERTView((1,), max_length=2)

@@ -1,0 +1,120 @@
+"""Ways to spell one name: letters without diacritics, Greek letters by name, plurals.
+
+They are forms of a name that a text may hold; `entity_linking.spellings` has what is the same
+character by character. Rules of English and of scientific names, fitted to no data.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+LETTERS = str.maketrans(
+    {
+        "ß": "ss", "ẞ": "SS", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D",
+        "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ı": "i", "þ": "th", "Þ": "Th", "ð": "d",
+        "Ð": "D", "ħ": "h", "Ħ": "H",
+    }
+)  # fmt: skip
+GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta",
+    "η": "eta", "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu",
+    "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "χ": "chi",
+    "ψ": "psi", "ω": "omega", "Δ": "Delta", "Γ": "Gamma", "Ω": "Omega", "Σ": "Sigma",
+    "Λ": "Lambda", "Φ": "Phi", "Ψ": "Psi", "Θ": "Theta", "Π": "Pi",
+}  # fmt: skip
+"""Greek letters that stand in names for themselves, as those of genes and stars do."""
+LATIN = {"α": "a", "β": "b", "γ": "g", "δ": "d", "κ": "k"}
+"""What is typed in their place: NF-kB, TNF-a."""
+NAMED_LETTERS = {name: letter for letter, name in GREEK.items()}
+SHORTEST_GREEK = 4
+"""Characters that a form needs in which a Latin letter stands for a Greek one."""
+_GREEK = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?![\u0370-\u03ff])")
+_GREEK_NAME = re.compile(
+    rf"(?<=-)(?:{'|'.join(NAMED_LETTERS)})(?![^\W_])|\b(?:{'|'.join(NAMED_LETTERS)})(?=-)"
+)
+_AT_HYPHEN = re.compile(r"-(?=[\u0370-\u03ff](?![^\W_]))")
+_POSSESSIVE = re.compile(r"^([^\W\d_]\w+)['’]s(?= [a-z])")
+_NOUN = re.compile(r"(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+[a-rt-z]$")
+_SIBILANT = ("ch", "sh", "x", "z")
+_VOWELS = "aeiou"
+_LETTER_FIRST = re.compile(r"^([A-Za-z]) (?=[A-Za-z]{2,}(?:$| ))")
+LOWERED = {"İ": "i", "Ё": "е"}
+"""First letters that are often typed as another letter, and then small."""
+
+
+def unmarked(form: str) -> str:
+    """The form with plain letters in the place of those with diacritics; punctuation stays.
+
+    Marks are dropped only where they are diacritics (U+0300 to U+036F), never the vowel signs of
+    other scripts.
+
+    >>> unmarked("Côte d'Ivoire"), unmarked("Straße des 17. Juni")
+    ("Cote d'Ivoire", 'Strasse des 17. Juni')
+    """
+    if form.isascii():
+        return form
+    loose = unicodedata.normalize("NFD", form).translate(LETTERS)
+    loose = "".join(c for c in loose if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", loose)
+
+
+def spellings(name: str) -> Iterator[str]:
+    """Other spellings of a name, the likeliest first; some may come twice.
+
+    >>> list(spellings("TNF-α"))
+    ['TNF-alpha', 'TNF-a', 'TNFα', 'TNFalpha']
+    >>> list(spellings("T cell")), list(spellings("Alzheimer's disease"))
+    (['T-cell', 'T cells', 'T-cells'], ['Alzheimer disease'])
+    """
+    if not name.isascii():
+        plain = unmarked(name)
+        yield from _if_other(name, plain)
+        if name[0] in LOWERED:
+            yield LOWERED[name[0]] + plain[1:]
+        yield from _greek(name)
+    elif "-" in name:
+        letters = _GREEK_NAME.sub(lambda match: NAMED_LETTERS[match[0]], name)
+        yield from _if_other(name, letters)
+    yield from _if_other(name, _POSSESSIVE.sub(r"\1", name))
+    hyphened = _LETTER_FIRST.sub(r"\1-", name)
+    yield from _if_other(name, hyphened)
+    if plural := plural_of(name):
+        yield plural
+        if hyphened != name:
+            yield plural_of(name, hyphened)
+
+
+def _greek(name: str) -> Iterator[str]:
+    """A name with Greek letters that stand alone: by name, in Latin, without its hyphen."""
+    if not _GREEK.search(name) or len(name) < SHORTEST_GREEK:
+        return
+    by_name = _GREEK.sub(lambda match: GREEK.get(match[0], match[0]), name)
+    yield from _if_other(name, by_name)
+    yield from _if_other(name, _GREEK.sub(lambda match: LATIN.get(match[0], match[0]), name))
+    joined = _AT_HYPHEN.sub("", name)
+    yield from _if_other(name, joined)
+    if joined != name:
+        yield from _if_other(joined, _GREEK.sub(lambda m: GREEK.get(m[0], m[0]), joined))
+
+
+def _if_other(name: str, form: str) -> Iterator[str]:
+    if form != name and form.strip():
+        yield form
+
+
+def plural_of(name: str, form: str | None = None) -> str:
+    """The English plural of a name that ends with a common noun after capitals, else "".
+
+    Other common nouns have none: it would link words of the language rather than names.
+
+    >>> plural_of("T cell"), plural_of("DNA library"), plural_of("Paris"), plural_of("killer whale")
+    ('T cells', 'DNA libraries', '', '')
+    """
+    if not _NOUN.search(name):
+        return ""
+    form = form or name
+    if form.endswith("y") and form[-2] not in _VOWELS:
+        return form[:-1] + "ies"
+    return form + ("es" if form.endswith(_SIBILANT) else "s")

@@ -1,0 +1,112 @@
+"""What is lost where texts are cut to a number of word pieces: pieces, and mentions behind the cut.
+
+Axis legend: text, link (of all texts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entity_linking.alignment import pieces_of_all
+from entity_linking.mentions import LinkedText
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.words import Words, encode_words
+
+WHOLE = 1 << 24
+"""A number of word pieces that cuts no text."""
+TEXTS_PER_CALL = 1024
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How many of `n_texts` were cut at `max_words` word pieces, and what that lost.
+
+    Pieces are those of the texts, without special ones; of `n_links_lost` of `n_links` no piece is
+    left.
+    """
+
+    max_words: int
+    n_texts: int
+    n_cut: int
+    n_pieces: int
+    n_pieces_lost: int
+    n_links: int
+    n_links_lost: int
+
+    def as_json(self) -> dict[str, int]:
+        """The counts, as metrics files hold them."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        share = self.n_pieces_lost / max(self.n_pieces, 1)
+        return (
+            f"{self.n_cut} of {self.n_texts} texts cut at {self.max_words} word pieces "
+            f"({share:.0%} of the pieces, {self.n_links_lost} of {self.n_links} links lost)"
+        )
+
+
+def cut_of(
+    texts: Sequence[LinkedText],
+    words: Words,
+    offsets: NDArray[np.int64],
+    tokenizer: Any,
+    max_words: int,
+) -> tuple[Cut, NDArray[np.bool_]]:
+    """Return what the pieces of `texts`, cut to `max_words`, have lost, and which links: `[link]`.
+
+    `words` are flat, text `i` has those from `offsets[i]` to `offsets[i + 1]`. Only texts that fill
+    `max_words` are encoded once more, whole.
+    """
+    full = np.flatnonzero(np.diff(offsets) >= max_words).tolist()
+    n_kept = int((words.spans[:, 0] >= 0).sum())
+    n_lost = n_cut = 0
+    first_links = np.cumsum([0, *(len(text.links) for text in texts)])
+    lost_links = np.zeros(first_links[-1], np.bool_)
+    for start in range(0, len(full), TEXTS_PER_CALL):
+        chosen = full[start : start + TEXTS_PER_CALL]
+        wholes = encode_words(
+            [texts[i].text for i in chosen],
+            tokenizer,
+            max_words=WHOLE,
+            pair_starts=[texts[i].pair_start for i in chosen],
+        )
+        for i, whole in zip(chosen, wholes, strict=True):
+            kept = words.spans[offsets[i] : offsets[i + 1]]
+            lost = int((whole.spans[:, 0] >= 0).sum() - (kept[:, 0] >= 0).sum())
+            n_lost, n_cut = n_lost + lost, n_cut + (lost > 0)
+            if lost:
+                lost_links[first_links[i] : first_links[i + 1]] = _without_pieces(texts[i], kept)
+    cut = Cut(
+        max_words=max_words,
+        n_texts=len(texts),
+        n_cut=n_cut,
+        n_pieces=n_kept + n_lost,
+        n_pieces_lost=n_lost,
+        n_links=len(lost_links),
+        n_links_lost=int(lost_links.sum()),
+    )
+    return cut, lost_links
+
+
+def _without_pieces(text: LinkedText, spans: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which links of a text have no piece among `spans [word 2]`: `[link]`."""
+    mentions = [(link.mention.start, link.mention.end) for link in text.links]
+    pieces = pieces_of_all(spans, np.array(mentions, np.int64).reshape(-1, 2))
+    return pieces[:, 0] >= pieces[:, 1]
+
+
+def longer_texts(builder: BuilderConfig, n_positions: int) -> str:
+    """Return the settings with which a host of `n_positions` reads texts of that length; "" where
+    they are read already."""
+    if n_positions <= builder.max_words:
+        return ""
+    n_nodes = n_positions if builder.replace_mentions else 2 * n_positions
+    settings = f"--set graph.max_words={n_positions}"
+    if n_nodes > builder.max_nodes:
+        settings += f" --set graph.max_nodes={n_nodes}"
+    return settings
