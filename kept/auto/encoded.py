@@ -17,6 +17,7 @@ from torch import Tensor
 
 from entity_linking.mentions import Link, LinkedText
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.graphs.cuts import Cut
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
 from kept.linking.knowbert import Choice
@@ -67,10 +68,14 @@ class EncodedText:
 
 @dataclass(frozen=True, eq=False)
 class Encoded(Sequence[EncodedText]):
-    """The encoded texts in their order; `sentences` holds all their sentence vectors."""
+    """The encoded texts in their order; `sentences` holds all their sentence vectors.
+
+    `cut` counts the texts, pieces and links that are not read because texts are too long.
+    """
 
     texts: tuple[EncodedText, ...]
     sentences: Float[Tensor, "text width"]
+    cut: Cut | None = None
 
     def __getitem__(self, index: Any) -> Any:
         return self.texts[index]
@@ -79,7 +84,8 @@ class Encoded(Sequence[EncodedText]):
         return len(self.texts)
 
     def __repr__(self) -> str:
-        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)})"
+        cut = f"; {self.cut}" if self.cut is not None and self.cut.n_cut else ""
+        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)}{cut})"
 
 
 def encoded_text(

@@ -36,8 +36,9 @@ from kept.encoders.knowbert import KnowBERT
 from kept.encoders.plain import Plain
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, join_all
+from kept.graphs.cuts import cut_of_each, report_cut
 from kept.graphs.views import KnowBERTView, View
-from kept.graphs.words import encode_words
+from kept.graphs.words import Words, encode_words
 from kept.host_facts import report_sentence_modules
 from kept.linking.knowbert import choices
 from kept.methods import BASELINE, method, method_of
@@ -205,7 +206,8 @@ class AutoEncoder:
         Plain texts are linked by `linker`, without one by the labels and aliases of `kg`; a
         `LinkedText` keeps its links. A text's neighbours depend on the text alone. `kg` may be
         left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
-        the tokens' states after every layer. Raises
+        the tokens' states after every layer. What is cut of long texts is counted (`Encoded.cut`)
+        and logged. Raises
         `ConfigError` where it may not, `GraphMismatchError` for a graph of other ids.
         """
         batch_texts = [texts] if isinstance(texts, str) else list(texts)
@@ -214,14 +216,41 @@ class AutoEncoder:
         linked = _linked(batch_texts, linker or own_linker)
         order = sorted(range(len(linked)), key=lambda i: (len(linked[i].text), i))
         encoded: dict[int, EncodedText] = {}
+        words: dict[int, Words] = {}
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            parts = self._encode([linked[i] for i in chosen], graph, view, layers=layers)
+            batch = [linked[i] for i in chosen]
+            pieces = self._words(batch)
+            words.update(zip(chosen, pieces, strict=True))
+            parts = self._encode(batch, pieces, graph, view, layers=layers)
             encoded.update(zip(chosen, parts, strict=True))
+        by_text = [words[i] for i in range(len(linked))]
+        cut = cut_of_each(linked, by_text, self.tokenizer, self.builder.max_words)
+        report_cut(cut, self._remedy_for_cuts())
         ordered = tuple(encoded[i] for i in range(len(linked)))
         width = self.encoder.host.config.hidden_size
         sentences = [text.sentence for text in ordered] or [torch.zeros(0, width)]
-        return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0])
+        return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0], cut)
+
+    def _words(self, texts: Sequence[LinkedText]) -> list[Words]:
+        """The pieces of each text, cut to the builder's `max_words`."""
+        return encode_words(
+            [text.text for text in texts],
+            self.tokenizer,
+            max_words=self.builder.max_words,
+            pair_starts=[text.pair_start for text in texts],
+        )
+
+    def _remedy_for_cuts(self) -> str:
+        """What to do about texts that are longer than `max_words`."""
+        n_positions = hosts.n_positions(self.encoder.host)
+        longest, _ = self.method.view.within_positions(n_positions, self.view)
+        if longest <= self.builder.max_words:
+            return "the host reads no longer ones: give parts of the texts"
+        return (
+            f"the host reads {longest}: give builder=BuilderConfig(max_words={longest}, "
+            f"max_nodes={2 * longest}), or parts of the texts"
+        )
 
     def _graph(self, kg: KnowledgeGraph | str | Path | None) -> KnowledgeGraph:
         if kg is not None:
@@ -250,16 +279,17 @@ class AutoEncoder:
 
     @torch.no_grad()
     def _encode(
-        self, texts: Sequence[LinkedText], graph: KnowledgeGraph, view: View, *, layers: bool
+        self,
+        texts: Sequence[LinkedText],
+        words: Sequence[Words],
+        graph: KnowledgeGraph,
+        view: View,
+        *,
+        layers: bool,
     ) -> Iterator[EncodedText]:
         built = join_all(
             texts,
-            encode_words(
-                [text.text for text in texts],
-                self.tokenizer,
-                max_words=self.builder.max_words,
-                pair_starts=[text.pair_start for text in texts],
-            ),
+            words,
             graph,
             generators=[generator(0, "encode", text.text) for text in texts],
             config=self.builder,
