@@ -44,7 +44,8 @@ class EncodedText:
     A token is a word piece, or, with methods that put an entity in the place of its mention's words
     (CoLAKE), that entity. `links[i]` is the link behind `mentions[i]`, the mean of its tokens;
     links cut off with the text are not among them. `entities` is None where the method has none in
-    this text. `sentence` is the mean of all tokens. `linking` holds what a method that links by
+    this text. `sentence` is the mean of all tokens, or what the modules of a
+    model of sentence-transformers make of them. `linking` holds what a method that links by
     itself (KnowBERT) chose for the mentions of each of its graphs, None with other methods.
     `layers` holds the tokens' states in the embedding and after every layer, where asked for.
     """

@@ -30,6 +30,13 @@ from kept.auto.saved import (
     saved_tokenizer,
     saved_view,
 )
+from kept.auto.sentence_modules import (
+    MODULES,
+    SentenceModules,
+    longest_text,
+    read_sentence_modules,
+    write_sentence_modules,
+)
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.knowbert import KnowBERT
@@ -39,7 +46,6 @@ from kept.graphs.builder import BuilderConfig, join_all
 from kept.graphs.cuts import cut_of_each, report_cut
 from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import Words, encode_words
-from kept.host_facts import report_sentence_modules
 from kept.linking.knowbert import choices
 from kept.methods import BASELINE, method, method_of
 from kept.model_files import MODEL, seal_model
@@ -69,6 +75,7 @@ class AutoEncoder:
         settings = builder_for(self.method, builder or BuilderConfig(), self.view)
         self.builder = dataclasses.replace(settings, drop_probability=0.0)
         self._seen: tuple[str, View, DictionaryLinker | None] | None = None
+        self.sentence_modules: SentenceModules | None = None
         self._folder: Path | None = None
         self._settings: dict[str, Any] = {}
 
@@ -87,9 +94,9 @@ class AutoEncoder:
     ) -> AutoEncoder:
         """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
-        A host (`minilm`, a folder or a hub name) reads words alone. Of a folder of
-        sentence-transformers the host alone is read: its pooling and other modules are not, as the
-        log says. `revision` is the branch, tag
+        A host (`minilm`, a folder or a hub name) reads words alone. A model of
+        sentence-transformers gives its own vectors of sentences, by its pooling and normalisation;
+        what else `modules.json` names is not read, as the log says. `revision` is the branch, tag
         or commit of a hub's. Tokenizer, builder settings and the view's options are those of the
         folder where none are given. Weights are read from safetensors alone, and no code that came
         with them is run. Raises `CheckpointError` when a folder holds no model, no tokenizer, or
@@ -101,10 +108,15 @@ class AutoEncoder:
         folder = model_folder(name, revision)
         if folder is None:
             host = hosts.load_host(name, revision=revision)
-            report_sentence_modules(name)
             encoder = Plain.from_host(host, graph_from_records([]))
             tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
-            alone = cls(encoder, tokenizer, **_settings(BASELINE, name, builder, view))
+            modules = read_sentence_modules(name, revision)
+            settings = _settings(BASELINE, name, builder, view)
+            n_words = longest_text(modules, tokenizer)
+            if builder is None and n_words is not None:
+                settings["builder"] = _shortened(settings["builder"], n_words)
+            alone = cls(encoder, tokenizer, **settings)
+            alone.sentence_modules = modules
             alone._settings = {"host": str(name)}
             return alone
         opened = cls(
@@ -114,6 +126,7 @@ class AutoEncoder:
             view=saved_view(folder) if view is None else view,
         )
         opened._folder, opened._settings = folder, saved_settings(folder)
+        opened.sentence_modules = SentenceModules.of_settings(opened._settings)
         return opened
 
     def save_pretrained(
@@ -147,11 +160,39 @@ class AutoEncoder:
             self._write(folder, repo_id, about or About(), force=False)
             return push_folder(folder, repo_id, private=private, token=token, message=message)
 
+    def export_host(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the host alone, as it was trained, for transformers and sentence-transformers.
+
+        Both open the folder by its path: the vectors of sentences are the mean of all tokens, or
+        what `sentence_modules` says. What the method adds to its host, and the graph, are left out.
+        Raises `ConfigError` for a host with adapters inside, whose weights have other names,
+        `ExistsError` and `WriteError`.
+        """
+        if self.encoder.config.inside:
+            raise ConfigError(
+                f"the host has {', '.join(self.encoder.config.inside)} inside, which no other "
+                "library opens; use save_pretrained, or train without"
+            )
+        modules = self.sentence_modules or SentenceModules("mean")
+        host = self.encoder.host
+        with whole_folder(
+            folder, kind="an exported host", is_kind=lambda path: (path / MODULES).is_file(),
+            force=force,
+        ) as part:  # fmt: skip
+            host.save_pretrained(part)
+            self.tokenizer.save_pretrained(part)
+            longest = min(self.builder.max_words, hosts.n_positions(host))
+            write_sentence_modules(
+                part, modules, width=int(host.config.hidden_size), max_words=longest
+            )
+
     def _write(self, folder: Path, name: str, about: About, *, force: bool) -> None:
         told = self._settings
         card = model_card(self.encoder, name, about, run=self._folder, settings=told)
         own = {key: told[key] for key in TOLD if key in told}
         own |= {"graph": dataclasses.asdict(self.builder), "view": self.view}
+        if self.sentence_modules is not None:
+            own["sentences"] = self.sentence_modules.as_json()
         with whole_folder(
             folder, kind=MODEL.what, is_kind=lambda path: is_of(path, MODEL), force=force
         ) as part:
@@ -305,6 +346,9 @@ class AutoEncoder:
             places = view.places(word_graph, sample)
             aligned = None if entity_states is None else entity_states[i].float().cpu()
             encoded = encoded_text(text, word_graph, sample, places, states[i], aligned, graph)
+            if self.sentence_modules is not None:
+                whole = states[i, -1][batch.node_mask[i].cpu()]
+                encoded = dataclasses.replace(encoded, sentence=self.sentence_modules.vector(whole))
             scores = output.linking_scores
             if isinstance(self.encoder, KnowBERT) and scores is not None:
                 assert isinstance(view, KnowBERTView)
@@ -321,6 +365,11 @@ def _settings(
         return {"builder": builder, "view": view}
     builder, options = builder_on(host, name, view or {})
     return {"builder": builder, "view": options}
+
+
+def _shortened(builder: BuilderConfig, n_words: int) -> BuilderConfig:
+    n_words = max(3, min(builder.max_words, n_words))
+    return dataclasses.replace(builder, max_words=n_words, max_nodes=2 * n_words)
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
