@@ -23,6 +23,7 @@ from kg_loaders.disk.writing import refuse_folder, spilling, whole_file
 from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.growth.stored import blocks_of
+from kg_loaders.literal_entities import literal_notes
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
@@ -377,6 +378,7 @@ def load(
         graph = KnowledgeGraph(**fields)
         _count(report, columns.n_records - n_before, graph, onto)
         _note_load(graph, report, onto)
+        report.notes += literal_notes(graph)
         if out is not None:
             graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside

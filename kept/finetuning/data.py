@@ -29,7 +29,7 @@ from kept.finetuning.markers import MARKERS, mark_targets
 from kept.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
 from kept.graphs.builder import BuilderConfig, Exclusion, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
-from kept.graphs.cuts import cut_of, longer_texts
+from kept.graphs.cuts import cut_of, cut_of_rows, longer_texts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
@@ -134,6 +134,10 @@ class TaskData:
                 choice_rows(whole, context_of(e), e.targets, max_words=builder.max_words)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
+        if problem_type in (SPAN, CHOICE):
+            self.cut, self._lost_links = cut_of_rows(
+                self._texts, self._words, self._windows, builder.max_words
+            )
         self._hidden = [exclusion(example, graph) for example in self.examples]
         self._teacher: Tensor | None = None
         self._bounds = self._node_bounds()
