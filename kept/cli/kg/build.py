@@ -121,7 +121,8 @@ def build(
 ) -> None:
     """Read files into a graph folder; when something is wrong, nothing is written.
 
-    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .zst).
+    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .xz,
+    .zst, and of the file in a .zip; of several X.zip::MEMBER).
 
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
