@@ -1,4 +1,4 @@
-"""`unpacked`: the bytes of a plain file, a compressed one (gzip, bzip2, xz, Zstandard), one in a zip.
+"""`unpacked`: the bytes of a file, as it is, compressed (gzip, bzip2, xz, Zstandard) or in a zip.
 
 `x.zip` is the one file in it, `x.zip::a/b.tsv` (or `x.zip/a/b.tsv`) one of several. Members are
 read where they are: no file is written, so their names lead nowhere.
