@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isclose
 from typing import Protocol
 
 import msgspec
 
 from entity_linking.errors import LinkingError
 from kg_loaders.notebook import marked, table
+
+SAME_SCORE = 1e-9
+"""Scores that differ by less are equal: sums of the same numbers may differ in their last bit."""
 
 
 class Mention(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -77,6 +81,35 @@ class Link:
     def end(self) -> int:
         """Where it ends, exclusive."""
         return self.mention.end
+
+    @property
+    def equals(self) -> tuple[str, ...]:
+        """Return the other candidates whose score is that of the chosen entity, in order.
+
+        None for NIL, for a choice that is certain (confidence 1, such as a person's), and where the
+        chosen entity is no candidate.
+
+        >>> homonyms = (Candidate("Q90", 0.5, 0.0), Candidate("Q830149", 0.5, 0.0))
+        >>> Link(Mention(0, 5), homonyms, "Q90", 0.5).equals
+        ('Q830149',)
+        """
+        if self.entity is None or self.confidence == 1.0 or len(self.candidates) < 2:
+            return ()
+        own = next((c.score for c in self.candidates if c.entity == self.entity), None)
+        if own is None:
+            return ()
+        others = [c for c in self.candidates if c.entity != self.entity]
+        return tuple(c.entity for c in others if isclose(c.score, own, abs_tol=SAME_SCORE))
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether another candidate has the score of the chosen one: the tie rule alone chose.
+
+        >>> homonyms = (Candidate("Q90", 0.5, 0.0), Candidate("Q830149", 0.5, 0.0))
+        >>> Link(Mention(0, 5), homonyms, "Q90", 0.5).is_ambiguous
+        True
+        """
+        return bool(self.equals)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:

@@ -5,8 +5,9 @@ Our own format is one JSON object per line:
     {"id": "7", "text": "In Paris.", "mentions": [{"start": 3, "end": 8, "entity": "Q90"}]}
 
 `entity` null means NIL. `confidence` defaults to 1, `candidates` (objects with `entity`, `prior`,
-`score`, perhaps `reason`, best first) to the entity alone with prior 1. A pair of texts carries
-`pair_start`, the character where the second one begins.
+`score`, perhaps `reason`, best first) to the entity alone with prior 1. `ambiguous` is written
+where another candidate has the score of the entity, and worked out when read. A pair of texts
+carries `pair_start`, the character where the second one begins.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class _Mention(msgspec.Struct, omit_defaults=True):
     entity: str | None
     confidence: float = 1.0
     candidates: list[_Candidate] | None = None
+    ambiguous: bool = False
 
 
 class _Text(msgspec.Struct):
@@ -180,6 +182,7 @@ def to_json(linked: LinkedText) -> bytes:
             None
             if link.candidates == gold_link(0, 1, link.entity).candidates
             else [_Candidate(c.entity, c.prior, c.score, c.reason) for c in link.candidates],
+            link.is_ambiguous,
         )
         for link in linked.links
     ]

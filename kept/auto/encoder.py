@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText, Linker
+from entity_linking.names.rules.case import Case
 from kept import hosts
 from kept.auto.card import About, model_card
 from kept.auto.encoded import Encoded, EncodedText, encoded_text
@@ -25,6 +26,7 @@ from kept.auto.saved import (
     ENCODER_FILE,
     TOLD,
     saved_builder,
+    saved_case,
     saved_encoder,
     saved_settings,
     saved_tokenizer,
@@ -40,10 +42,11 @@ from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import encode_words
 from kept.host_facts import report_sentence_modules
 from kept.linking.knowbert import choices
-from kept.methods import method, method_of
+from kept.methods import BASELINE, method, method_of
 from kept.model_files import MODEL, seal_model
 from kept.outputs import KnowledgeOutput
 from kept.pretraining.assembly import builder_for, view_for
+from kept.pretraining.lengths import builder_on
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.seals import is_of
@@ -60,8 +63,10 @@ class AutoEncoder:
         *,
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
+        case: Case = "smart",
     ) -> None:
         self.encoder, self.tokenizer = encoder.eval(), tokenizer
+        self.case: Case = case
         self.method = method_of(encoder)
         self.view = dict(view or {})
         settings = builder_for(self.method, builder or BuilderConfig(), self.view)
@@ -82,16 +87,18 @@ class AutoEncoder:
         tokenizer: PreTrainedTokenizerBase | None = None,
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
+        case: Case | None = None,
     ) -> AutoEncoder:
         """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
         A host (`minilm`, a folder or a hub name) reads words alone. Of a folder of
         sentence-transformers the host alone is read: its pooling and other modules are not, as the
         log says. `revision` is the branch, tag
-        or commit of a hub's. Tokenizer, builder settings and the view's options are those of the
-        folder where none are given. Weights are read from safetensors alone, and no code that came
-        with them is run. Raises `CheckpointError` when a folder holds no model, no tokenizer, or
-        not what was saved, `HostError` for a host that cannot be opened.
+        or commit of a hub's. Tokenizer, builder settings, the view's options and the
+        `case` of links by names are those of the folder where none are given. Weights are read from
+        safetensors alone, and no code that came with them is run. Raises `CheckpointError` when a
+        folder holds no model, no tokenizer, or not what was saved, `HostError` for a host that
+        cannot be opened.
 
         >>> AutoEncoder.from_pretrained("minilm").encode("A text.").sentences.shape
         torch.Size([1, 384])
@@ -102,7 +109,8 @@ class AutoEncoder:
             report_sentence_modules(name)
             encoder = Plain.from_host(host, graph_from_records([]))
             tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
-            alone = cls(encoder, tokenizer, builder=builder, view=view)
+            settings = _settings(BASELINE, name, builder, view)
+            alone = cls(encoder, tokenizer, case=case or "smart", **settings)
             alone._settings = {"host": str(name)}
             return alone
         opened = cls(
@@ -110,9 +118,15 @@ class AutoEncoder:
             tokenizer or saved_tokenizer(folder),
             builder=builder or saved_builder(folder),
             view=saved_view(folder) if view is None else view,
+            case=case or saved_case(folder),
         )
         opened._folder, opened._settings = folder, saved_settings(folder)
         return opened
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it was opened from a folder of a run, which has settings of its own."""
+        return self._folder is not None
 
     def save_pretrained(
         self, folder: str | Path, *, about: About | None = None, force: bool = False
@@ -149,7 +163,7 @@ class AutoEncoder:
         told = self._settings
         card = model_card(self.encoder, name, about, run=self._folder, settings=told)
         own = {key: told[key] for key in TOLD if key in told}
-        own |= {"graph": dataclasses.asdict(self.builder), "view": self.view}
+        own |= {"graph": dataclasses.asdict(self.builder), "view": self.view, "case": self.case}
         with whole_folder(
             folder, kind=MODEL.what, is_kind=lambda path: is_of(path, MODEL), force=force
         ) as part:
@@ -186,7 +200,7 @@ class AutoEncoder:
         tokenizer = hosts.load_tokenizer(host)
         with torch_draws(seed, "initial weights"):
             encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
-        made = cls(encoder, tokenizer, builder=builder, view=view)
+        made = cls(encoder, tokenizer, **_settings(method_name, host, builder, view))
         made._settings = {"method": method_name, "host": str(host)}
         return made
 
@@ -201,7 +215,8 @@ class AutoEncoder:
     ) -> Encoded:
         """Vectors of every text, on the CPU; the same call gives the same vectors.
 
-        Plain texts are linked by `linker`, without one by the labels and aliases of `kg`; a
+        Plain texts are linked by `linker`, without one by the labels and aliases of `kg`
+        in the `case` of the training; a
         `LinkedText` keeps its links. A text's neighbours depend on the text alone. `kg` may be
         left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
         the tokens' states after every layer. Raises
@@ -243,7 +258,7 @@ class AutoEncoder:
             view = view_for(self.method, graph, self.tokenizer, self.view)
             seen = (graph.content_hash, view, None)
         if needs_linker and seen[2] is None:
-            seen = (*seen[:2], DictionaryLinker(graph))
+            seen = (*seen[:2], DictionaryLinker(graph, case=self.case))
         self._seen = seen
         return seen[1], seen[2]
 
@@ -280,6 +295,16 @@ class AutoEncoder:
                 chosen = choices(self.encoder, view, word_graph, sample, scores[i].float().cpu())
                 encoded = dataclasses.replace(encoded, linking=chosen)
             yield encoded
+
+
+def _settings(
+    name: str, host: str | Path, builder: BuilderConfig | None, view: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Settings of a new encoder: where there is no builder, texts as long as its host reads."""
+    if builder is not None:
+        return {"builder": builder, "view": view}
+    builder, options = builder_on(host, name, view or {})
+    return {"builder": builder, "view": options}
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

@@ -211,6 +211,8 @@ class Explorer:
             "entity": link.entity,
             "label": None if link.entity is None else self._entity(link.entity)["label"],
             "confidence": link.confidence,
+            "ambiguous": link.is_ambiguous,
+            "equals": [self._entity(name)["label"] for name in link.equals[:N_CANDIDATES]],
             "candidates": candidates,
             "n_more": max(len(reasons) - N_CANDIDATES, 0),
         }

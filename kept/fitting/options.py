@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
+from entity_linking.names.rules.case import Case
 from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_SEED, MAX_THREADS
 from kept.training.config import RunConfig
 
@@ -46,6 +47,7 @@ class FitOptions(RunConfig):
     linker: LINKERS = Field(
         "auto", description="How names are linked; auto: mix where a name is that of several."
     )
+    case: Case = Field("smart", description="How case counts where texts are linked by names.")
     budget: float = Field(
         3.0, gt=0, le=MAX_MINUTES, description="Minutes for choosing and training, about."
     )
@@ -54,8 +56,10 @@ class FitOptions(RunConfig):
     )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="Of splits, weights and order.")
     host: str = Field("minilm", description="minilm, a folder or a hub name.")
-    max_words: PositiveInt = Field(
-        128, le=MAX_COUNT, description="Word pieces of a text; what is longer is cut."
+    max_words: PositiveInt | None = Field(
+        None,
+        le=MAX_COUNT,
+        description="Word pieces of a text (default: the host's positions); the rest is cut.",
     )
     threads: int | None = Field(None, ge=1, le=MAX_THREADS, description="Threads of torch.")
 

@@ -20,7 +20,7 @@ from kept.cli.link.index import index as index_command
 from kept.cli.link.score import score
 from kept.cli.link.tagger import train_tagger
 from kept.cli.link.train import train
-from kept.cli.options import KeptCommand
+from kept.cli.options import KeptCommand, LinkCase
 
 DEFAULT = "text"
 
@@ -127,12 +127,7 @@ def link(
     misspelt: Annotated[
         bool, typer.Option("--misspelt", help="Find names with a slip in a word too (slower).")
     ] = False,
-    case: Annotated[
-        str | None,
-        typer.Option(
-            help="{entity_linking.names.rules.case:Case}; else that of the index, or smart."
-        ),
-    ] = None,
+    case: LinkCase = None,
     min_prior: Annotated[
         float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")
     ] = 0.0,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kept.bounds import MAX_SEED
+from kept.cli.options import LinkCase
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
+    from entity_linking.names.rules.case import Case
 
 
 def train(
@@ -29,6 +31,7 @@ def train(
     index: Annotated[
         Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
     ] = None,
+    case: LinkCase = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the split and the training.")
     ] = 0,
@@ -104,7 +107,9 @@ def train(
         absent="skip" if absent == "skip" else "nil",
         networks=networks,
     )
-    where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
+    where = LinkerSettings(
+        kg=str(kg), case=cast("Case | None", case), index=None if index is None else str(index)
+    )
     graph = open_graph(where)
     split = {path.name: texts_of(path, held_out, seed) for path in files}
     unknown = drawn_entities(graph, bare, seed) if bare else None

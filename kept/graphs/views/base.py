@@ -61,6 +61,16 @@ class View(ABC):
         """
         return {}
 
+    @classmethod
+    def within_positions(
+        cls, n_positions: int, options: Mapping[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the longest text for a host of `n_positions`, and options that keep to them.
+
+        By default what the view adds takes no position behind the text.
+        """
+        return n_positions, {}
+
     @abstractmethod
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A batch of one, without padding."""

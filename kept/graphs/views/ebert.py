@@ -6,8 +6,9 @@ Axis legend: node, word, anchor, entity.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -93,6 +94,13 @@ class EBERTView(View):
         return cls(
             separator, form=form, known=known, weigh_links=weigh_links, max_length=max_length
         )
+
+    @classmethod
+    def within_positions(
+        cls, n_positions: int, options: Mapping[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Vectors stand between the words: text and vectors are cut together."""
+        return n_positions, {"max_length": n_positions}
 
     @property
     def fingerprint(self) -> str:

@@ -185,7 +185,9 @@ def test_what_insertions_make_too_long_is_cut_before_the_last_node(
             assert places.max() == len(shown) - 1
             kept = places >= 0
             same = whole.places(graph, whole(graph))
-            assert all(shown[p] == expected[q] for p, q in zip(places[kept], same[kept]))
+            assert all(
+                shown[p] == expected[q] for p, q in zip(places[kept], same[kept], strict=True)
+            )
             bound = view.n_nodes(*(np.array([n]) for n in (graph.n_nodes, 9, 0)))
             assert len(shown) <= bound[0] <= length
     assert n_cut > 5
