@@ -27,7 +27,7 @@ from kg_loaders.literal_entities import literal_notes
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
-from kg_loaders.reading.unpacking import COMPRESSED, Progress
+from kg_loaders.reading.unpacking import Progress, archive_member, data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
@@ -229,7 +229,7 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     The first bytes win where they are clear. Of names, compression aside, the longest suffix wins.
     Raises `SourceError` for what no reader here reads, with the next step.
     """
-    if not path.exists():
+    if not path.exists() and archive_member(path) is None:
         raise SourceError(f"{path} does not exist")
     if path.is_dir():
         if (path / "data.noun").exists():
@@ -260,9 +260,7 @@ def _unknown(path: Path) -> str:
 
 
 def _format_of_name(path: Path) -> str | None:
-    name = path.name.lower()
-    for suffix in sorted(COMPRESSED):
-        name = name.removesuffix(suffix)
+    name = data_name(path).lower()
     fitting = [
         (len(suffix), format_name)
         for format_name, format in FORMATS.items()

@@ -55,11 +55,11 @@ _BINARY: tuple[tuple[bytes, FileKind], ...] = (
     (b"\x1f\x8b", _none("gzip data", _UNPACK.format(suffix=".gz"))),
     (b"BZh", _none("bzip2 data", _UNPACK.format(suffix=".bz2"))),
     (b"\x28\xb5\x2f\xfd", _none("Zstandard data", _UNPACK.format(suffix=".zst"))),
-    (b"\xfd7zXZ\0", _none("xz data", "unpack it (xz -dk {path}) and read what is in it")),
+    (b"\xfd7zXZ\0", _none("xz data", _UNPACK.format(suffix=".xz"))),
     (b"7z\xbc\xaf\x27\x1c", _none("a 7-Zip archive", "unpack it (7z x {path}) and read a file")),
     (b"Rar!", _none("a RAR archive", "unpack it (unrar x {path}) and read a file of it")),
-    (b"PK\x03\x04", _none("a zip archive", "unpack it (unzip {path}) and read a file of it; a "
-                          "workbook of Excel is one, too: save it as CSV UTF-8")),
+    (b"PK\x03\x04", _none("a zip archive", _UNPACK.format(suffix=".zip") + "; a workbook of "
+                          "Excel is one, too: save it as CSV UTF-8")),
     (b"SQLite format 3\0", _none("an SQLite database", "write its triples as CSV (sqlite3 -header "
                                  "-csv {path} 'SELECT ...' > {stem}.csv) and read that")),
     (b"Obj\x01", _none("Avro", "convert it to Parquet or CSV and read that")),

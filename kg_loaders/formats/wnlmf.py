@@ -93,7 +93,7 @@ class _Member(NamedTuple):
     sense: str
     entry: str
     lemma: str
-    count: int
+    n_counted: int
     language: str
 
 
@@ -224,7 +224,7 @@ class _Wordnet:
                     continue
                 kind = TextKind.ALIAS if member.language in labelled else TextKind.LABEL
                 labelled.add(member.language)
-                yield Text(synset, kind, member.lemma, member.language, member.count)
+                yield Text(synset, kind, member.lemma, member.language, member.n_counted)
         senses: dict[str, None] = {}
         for relation in self.relations:
             yield from self._lexical(relation, senses)

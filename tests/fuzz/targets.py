@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -155,6 +156,7 @@ def _packed_seeds() -> list[Files]:
         packed.writestr("x.tsv", text)
     made = {
         "x.tsv.gz": gzip.compress(text), "x.tsv.zst": zstandard.compress(text),
+        "x.tsv.xz": lzma.compress(text),
         "x.zip": archive.getvalue(),
     }  # fmt: skip
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_STORED):
@@ -172,7 +174,9 @@ def _packed(folder: Path, random: Random) -> None:
     from kg_loaders.reading.lines import read_lines
 
     path = next(folder.iterdir())
-    _spend(read_lines(path / "x.tsv" if path.suffix == ".zip" else path, _report(random)))
+    if path.suffix == ".zip":
+        path = random.choice((path, path / "x.tsv", path.with_name(f"{path.name}::x.tsv")))
+    _spend(read_lines(path, _report(random)))
 
 
 # ---- texts, tasks, probes ------------------------------------------------------------------------
