@@ -372,9 +372,8 @@ def test_a_real_graph_of_another_name(tmp_path: Path, data_root: Path) -> None:
     """The first questions of another data set, by our own scores, in a file of its own name."""
     (tmp_path / "ultra").mkdir()
     parts = inference_triples(data_root / GRAIL, "WN18RR_v1_ind")
-    entities = [
-        *dict.fromkeys(end for rows in parts.values() for h, _, t in rows for end in (h, t))
-    ]
+    triples = [triple for part in parts.values() for triple in part]
+    entities = [*dict.fromkeys(end for head, _, tail in triples for end in (head, tail))]
     relations = [*dict.fromkeys(relation for _, relation, _ in triples)]
     told = {
         "dataset": "WN18RR_v1_ind", "checkpoint": "ultra_4g", "entity_order": entities,
