@@ -348,6 +348,25 @@ def test_links_in_order_of_acceptance(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("length", [8, 11])
+def test_texts_longer_than_the_maximum(tmp_path: Path, length: int) -> None:
+    """Entities are inserted first; then a text is cut to the maximum, [SEP] its last piece."""
+    copy(tmp_path, "ebert")
+    told = read(tmp_path / "ebert", "relation_classification")
+    n_cut = 0
+    for case in told["cases"]:
+        for i, (tokens, mask) in enumerate(zip(case["tokens"], case["input_mask"], strict=True)):
+            if sum(mask) > length:
+                case["tokens"][i] = [*tokens[: length - 1], "[SEP]"]
+                n_cut += 1
+            case["tokens"][i] = case["tokens"][i][:length]
+            case["input_mask"][i] = mask[:length]
+    assert n_cut
+    write(told | {"max_seq_length": length}, tmp_path / "ebert", "relation_classification")
+    passes(tmp_path, ["test_ebert.py"], only="relation_inputs")
+
+
+@pytest.mark.slow
 def test_redirects_of_wikipedia2vec(tmp_path: Path) -> None:
     """Links to another title of a page count for it; those to a part of a page do not count."""
     copy(tmp_path, "wikipedia2vec")

@@ -6,8 +6,9 @@ Axis legend: node, word, anchor, entity.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import WHOLE
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import View, weights_of, words_of
 from kept.graphs.views.colake import is_anchor
@@ -38,8 +41,9 @@ class EBERTView(View):
     takes it for a word of the text.
 
     A text that insertions make longer than `max_length` nodes is cut to it, its last node (`[SEP]`)
-    kept, as the original cuts after insertion; by default the tokenizer's own maximum. The words
-    themselves are cut before, at the builder's `max_words`.
+    kept, as the original cuts after insertion. By default that is the tokenizer's own maximum, and
+    the words are cut before, at the builder's `max_words`; with a `max_length` of your own the
+    builder keeps all words (`builder_fields`), and this is the only cut.
 
     With `weigh_links` inserted nodes are weighted by the link's confidence; an entity in the place
     of its words keeps weight 1, since nothing else represents it. Positions run on either way, so a
@@ -60,8 +64,8 @@ class EBERTView(View):
         weigh_links: bool = False,
         max_length: int | None = None,
     ) -> None:
-        if max_length is not None and max_length < 3:
-            raise ConfigError(f"max_length is {max_length}; give 3 or more, or none")
+        if max_length is not None and not (isinstance(max_length, int) and max_length >= 3):
+            raise ConfigError(f"max_length is {max_length!r}; give 3 or more, or none")
         self.max_length = max_length
         if form not in (CONCAT, REPLACE):
             raise ConfigError(f"form is {form!r}; use {CONCAT!r} or {REPLACE!r}")
@@ -93,6 +97,21 @@ class EBERTView(View):
         return cls(
             separator, form=form, known=known, weigh_links=weigh_links, max_length=max_length
         )
+
+    @classmethod
+    def builder_fields(cls, config: BuilderConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+        """All words of a text where `max_length` is given, which cuts after insertion.
+
+        Cut before, a mention that crosses the border would not be linked, and "replace" would leave
+        room that more words fill.
+        """
+        if options.get("max_length") is None:
+            return {}
+        return {"max_words": WHOLE, "max_nodes": 2 * WHOLE}
+
+    def most_words(self, config: BuilderConfig) -> int:
+        """At most `max_length`; with "concat" what is inserted takes of it."""
+        return min(config.max_words, self.max_length or config.max_words)
 
     @property
     def fingerprint(self) -> str:
