@@ -19,6 +19,7 @@ from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import EBERTView, words_of
+from kept.graphs.words import join_texts, longest_first
 from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph
@@ -221,6 +222,31 @@ def test_with_a_maximum_entities_are_inserted_before_anything_is_cut(
             cut = [*nodes[: length - 1], nodes[-1]] if is_cut else nodes
             assert view(graph).node_ids[0].tolist() == cut
     assert n_cut > 20
+
+
+def test_of_a_pair_the_longer_text_is_cut(
+    linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    texts = sorted((text for text in linked if text.links), key=lambda text: len(text.text))
+    for first, second in ((texts[0], texts[-1]), (texts[-1], texts[0])):
+        options = {"max_length": 20}
+        config = builder_for(METHODS["ebert"], PLAIN, options)
+        pair = [join_texts(first, second)]
+        (graph,) = build_many(pair, tokenizer, small_graph, seed=0, config=config)
+        view = EBERTView.of(small_graph, tokenizer, **options)
+        batch, whole = view(graph), EBERTView.of(small_graph, tokenizer)(graph)
+        assert batch.node_ids.shape[1] == 20 < whole.node_ids.shape[1]
+        shown, segments = batch.node_ids[0], batch.segment_ids[0]
+        n_parts = [int((segments == part).sum()) for part in (0, 1)]
+        n_whole = [int((whole.segment_ids[0] == part).sum()) for part in (0, 1)]
+        assert tuple(n_parts) == longest_first(*n_whole, 20)
+        for part in (0, 1):
+            own, all_ = shown[segments == part], whole.node_ids[0][whole.segment_ids[0] == part]
+            assert own.tolist() == [*all_[: len(own) - 1].tolist(), tokenizer.sep_token_id]
+        places = view.places(graph, batch)
+        seen = places >= 0
+        is_word = (graph.kinds == NodeKind.WORD) & seen
+        assert shown[places[is_word]].tolist() == graph.ids[is_word].tolist()
 
 
 def test_a_builder_without_a_maximum_keeps_its_words() -> None:
