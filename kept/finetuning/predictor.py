@@ -388,7 +388,7 @@ class Predictor:
         if data.cut_off and is_whole:
             raise ConfigError(
                 f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
-                f"{self.builder.max_words} word pieces; {WINDOWS}"
+                f"{data.view.most_words(self.builder)} word pieces; {WINDOWS}"
             )
         return data
 
