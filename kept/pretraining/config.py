@@ -109,8 +109,8 @@ class PretrainConfig(RunConfig):
 def own_vectors(name: str | None) -> frozenset[str]:
     """Return the words that an option `vectors` of this method may be, such as E-BERT's "facts".
 
-    >>> own_vectors("ebert")
-    frozenset({'facts'})
+    >>> sorted(own_vectors("ebert"))
+    ['facts', 'labels']
     """
     own = () if name is None else method(name).encoder.own_vectors
     return frozenset(word for word in own if word is not None)
@@ -131,7 +131,7 @@ def absolute(
     def resolved(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [resolved(each) for each in value]
-        if not isinstance(value, (str, Path)) or value in words or _is_word(value):
+        if not isinstance(value, (str, Path)) or value in words:
             return value
         return str(Path(value).resolve())
 
@@ -143,8 +143,3 @@ def absolute(
     if isinstance(options, (list, tuple)):
         return [absolute(each, PATH_OPTIONS) for each in options]
     return options
-
-
-def _is_word(value: str | Path) -> bool:
-    """Whether a value is a name such as "facts", and no file or folder of that name is there."""
-    return isinstance(value, str) and value.isidentifier() and not Path(value).exists()
