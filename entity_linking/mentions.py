@@ -6,8 +6,8 @@ Offsets are Python string indices (code points), end exclusive. Entities are gra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from math import isclose
 from typing import Protocol
 
@@ -62,7 +62,8 @@ class Link:
     """A mention with its candidates (best first) and the choice; `entity` None means NIL.
 
     `text` is the mention as it is written and `label` the best label of the entity, where the
-    linker gives them, as `kept.link` does; neither decides whether two links are equal.
+    linker gives them, as `kept.link` does; neither decides whether two links are equal. `n_found`
+    is how many candidates the linker had, where some of them were left out (`with_candidates`).
     """
 
     mention: Mention
@@ -71,6 +72,7 @@ class Link:
     confidence: float
     text: str | None = field(default=None, compare=False, repr=False)
     label: str | None = field(default=None, compare=False, repr=False)
+    n_found: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def start(self) -> int:
@@ -81,6 +83,27 @@ class Link:
     def end(self) -> int:
         """Where it ends, exclusive."""
         return self.mention.end
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the linker had more candidates than are here."""
+        return self.n_found is not None and self.n_found > len(self.candidates)
+
+    def with_candidates(self, most: int) -> Link:
+        """Return the link with its best `most` candidates, the chosen one always among them.
+
+        >>> three = tuple(Candidate(name, 0.3, 0.0) for name in "abc")
+        >>> short = Link(Mention(0, 5), three, "a", 0.3).with_candidates(2)
+        >>> [candidate.entity for candidate in short.candidates], short.is_cut
+        (['a', 'b'], True)
+        """
+        if len(self.candidates) <= most:
+            return self
+        best = list(self.candidates[:most])
+        if self.entity is not None and all(c.entity != self.entity for c in best):
+            best[-1:] = [c for c in self.candidates if c.entity == self.entity][:1] or best[-1:]
+        n_found = max(len(self.candidates), self.n_found or 0)
+        return replace(self, candidates=tuple(best), n_found=n_found)
 
     @property
     def equals(self) -> tuple[str, ...]:
@@ -161,6 +184,11 @@ class LinkedText:
         for link in self.links:
             if link.mention.start < start < link.mention.end:
                 raise LinkingError(f"{link.mention} reaches into the second text, from {start} on")
+
+
+def n_cut_links(texts: Iterable[LinkedText]) -> int:
+    """Return how many links of `texts` have fewer candidates than their linker had."""
+    return sum(link.is_cut for text in texts for link in text.links)
 
 
 def require_texts(texts: Sequence[str]) -> None:

@@ -83,9 +83,7 @@ class Entity:
     @property
     def types(self) -> list[str]:
         """Labels of the types; a type that is no entity of the graph goes by what the file says."""
-        entities, graph = self.graph.entities, self.graph
-        ids = [(name, entities.find(name)) for name in graph.types(self.index)]
-        return [name if index is None else graph.label(index) for name, index in ids]
+        return self.graph.type_labels(self.index)
 
     @property
     def facts(self) -> list[tuple[str, str, str]]:

@@ -222,7 +222,7 @@ class Explorer:
         if row is None:
             return {"entity": name, "label": cut(name), "description": "", "n_facts": 0}
         n_facts = len(self.graph.outgoing(row)) + len(self.graph.incoming(row))
-        description = self.graph.description(row) or ", ".join(self.graph.types(row)[:3])
+        description = self.graph.description(row) or ", ".join(self.graph.type_labels(row)[:3])
         label = cut(self.graph.label(row))
         return {
             "entity": name, "label": label, "description": cut(description), "n_facts": n_facts

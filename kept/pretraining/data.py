@@ -23,7 +23,14 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
-from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
+from kept.graphs.coverage import (
+    LOW_SHARE,
+    Coverage,
+    candidate_warnings,
+    caution,
+    coverage_of,
+    require_read,
+)
 from kept.graphs.cuts import cut_of
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
@@ -158,6 +165,7 @@ class WordGraphData:
                 if share < LOW_SHARE
             ]
             + [line for preparation in self.preparations.values() for line in preparation.cautions]
+            + candidate_warnings(self._texts, self.view, "the texts")
         )
 
     def require_read(self, *, needs_facts: bool) -> None:

@@ -13,6 +13,7 @@ from kept.cli.kg.inputs import (
     Header,
     Order,
     TextFiles,
+    TypesOfFacts,
     counting,
     progress_bar,
     show_damage,
@@ -71,8 +72,13 @@ def build(
         list[str] | None, typer.Option(help="Preferred languages; of dumps, the only ones read.")
     ] = None,
     rdf_types: Annotated[
-        RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
-    ] = "triple",
+        RdfTypes | None,
+        typer.Option(
+            help="RDF: rdf:type makes triples, types of entities, or both (default: triples, and "
+            "types as --types-of-facts says)."
+        ),
+    ] = None,
+    types_of_facts: TypesOfFacts = True,
     base: Base = None,
     names: PredicateKinds = None,
     context: ContextFiles = None,
@@ -173,6 +179,7 @@ def build(
             progress=progress,
             beyond_memory=None if beyond_memory is None else bytes_of(beyond_memory),
             n_workers=workers,
+            types_of_facts=types_of_facts and rdf_types is None,
         )
     if work is not None:
         remove_parts(work)

@@ -24,7 +24,7 @@ from kept.cli.console import TerminalConsole
 from kept.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
 from kept.cli.link.table import ambiguity, print_links
 from kept.cli.terminal import echo
-from kept.linking.linkers import LinkerSettings, linker_key, open_graph
+from kept.linking.linkers import LinkerSettings, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
@@ -62,7 +62,7 @@ class LinkRun:
         force: bool,
         inputs: Sequence[str | Path],
     ) -> None:
-        key = linker_key(self.work.settings, self.graph)
+        key = self.work.key(self.graph)
         with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
             n_done, rest = part.rest(items)
             steps = line_stream(rest, self.work, self.graph, self.n_workers, self.cluster)
