@@ -86,14 +86,13 @@ def _tables() -> dict[str, str]:
         "staff.tsv": private_triples(),
         "new.tsv": "Q90\tP17\tQ9999\n", "my.tsv": "Q90\tP17\tQ142\n",
         "labels.tsv": "".join(f"{name}\t{name}\n" for name, *_ in people()),
-        "dev.txt": "".join(map(_wiki80, range(8, 12))),
         "templates.tsv": "P17\t[X] lies in [Y] .\nP36\t[Y] is the capital of [X] .\n",
         "questions-words.txt": ": capitals\nParis France Rome Italy\n" * 3,
     }  # fmt: skip
-    for name in ("train", "test"):
+    for name in ("train", "dev", "test"):
         files[f"{name}.tsv"] = "Q90\tP17\tQ142\n"
         files[f"{name}.conllu"] = (LAYERS + "\n") * 12
-        files[f"{name}.txt"] = "".join(map(_wiki80, range(8)))
+        files[f"{name}.txt"] = "".join(map(_wiki80, range(8, 12) if name == "dev" else range(8)))
     for name in ("train", "dev"):
         files[f"{name}.json"] = json.dumps([_typing(i) for i in range(12)])
     return files

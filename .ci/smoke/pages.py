@@ -126,6 +126,7 @@ class Command(NamedTuple):
         """The first file or folder that it reads and that is not here."""
         words, own = self.words, ("-o", "--output")
         for before, word in pairwise(["", *words]):
+            word = word.rpartition("=")[2]  # of test=test.tsv, the file
             is_path = word.endswith("/") or re.search(r"\.[a-z]{2,7}$", word) or "runs/" in word
             if is_path and before not in own and " " not in word and not Path(word).exists():
                 return word
