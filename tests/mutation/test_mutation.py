@@ -72,12 +72,12 @@ FREEZES = "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n"
 """As the suite's own: what is set aside must be found and changed all the same."""
 
 
-def _run(root: Path) -> tuple[dict[str, str], str]:
+def _run(root: Path, program: str = RUN) -> tuple[dict[str, str], str]:
     """What was tried, with its result, and the table."""
     said = root / "said.txt"
     environment = with_tests(PYTHONPATH=os.pathsep.join([str(IMPORTABLE), str(root)]))
     ran = subprocess.run(
-        [sys.executable, "-c", RUN, str(said)],
+        [sys.executable, "-c", program, str(said)],
         cwd=root, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
@@ -132,6 +132,15 @@ def test_modules_that_no_test_reaches_are_an_error(tmp_path: Path) -> None:
         _run(tmp_path)
     log = (tmp_path / ".mutation/pytest.log").read_text(encoding="utf-8")
     assert "no test of the group reaches a line of toy.py" in log
+
+
+def test_where_the_nearest_tests_do_not_reach_all_survive(tmp_path: Path) -> None:
+    (tmp_path / "toy.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "test_toy.py").write_text("def test_nothing():\n    pass\n", encoding="utf-8")
+    results, table = _run(tmp_path, RUN.replace('("test_toy.py",))', '("test_toy.py",), False)'))
+    assert len(results) == 7
+    assert {*results.values()} == {"survived"}
+    assert "| 0 % |" in table
 
 
 def test_the_sample_is_the_same_whatever_stands_before_it() -> None:
