@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kg_loaders import KnowledgeGraph
 
@@ -19,6 +19,7 @@ def ask(
     begin: str = ...,
     most_words: int = ...,
     least_confidence: float | None = ...,
+    case: str | None = ...,
     threads: int | None = ...,
 ) -> Any: ...
 def compare(
@@ -29,9 +30,11 @@ def compare(
     controls: str | Sequence[str] = ...,
     seeds: int | None = ...,
     kg: KnowledgeGraph | str | Path | None = ...,
+    case: str | None = ...,
     data: str | Path | None = ...,
     tasks: str | Path | None = ...,
     limit: int | None = ...,
+    as_published: bool = ...,
     budget: float | None = ...,
     threads: int | None = ...,
 ) -> Any: ...
@@ -107,6 +110,7 @@ def fit(
     test_share: float | None = ...,
     methods: str | Sequence[str] | None = ...,
     linker: str | None = ...,
+    case: str | None = ...,
     budget: float | None = ...,
     seeds: int | None = ...,
     seed: int | None = ...,
@@ -122,6 +126,7 @@ def predict(
     target: str | Sequence[str] | Mapping[str, Any] | None = ...,
     context: str | None = ...,
     choice: str | Sequence[str] | Mapping[str, Any] | None = ...,
+    case: str | None = ...,
     about: str | None = ...,
     explain: bool = ...,
 ) -> Any: ...

@@ -76,7 +76,7 @@ def test_every_system_says_what_could_not_be_checked() -> None:
     systems = [row[0].strip("`") for row in rows]
     generators = {"guan", "kblam", "kglm", "lrlm"}
     others = {*generators, "bertmk", "dkrl", "simkgc", "ultra"}
-    assert sorted(systems) == sorted({*METHODS, *MODELS, *others} - {"none"})
+    assert sorted(systems) == sorted({*METHODS, *MODELS, *others} - {"none", "words"})
     for system, original, *_, unchecked in rows:
         (test,) = re.findall(r"\(\.\./(tests/[^)]+)\)", original)
         text = (ROOT / test).read_text(encoding="utf-8")

@@ -268,7 +268,9 @@ GRAPH_SUFFIXES = {
     "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
-LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
+LINK_FORMATS = (
+    "text", "jsonl", "json", "table", "tagme", "elevant", "fewrel", "wiki80", "trex",
+)  # fmt: skip
 TASK_FORMATS = (
     "atlas", "semeval", "tacred", "docred", "ultrafine", "tsv", "cola", "wic", "conll", "stsb",
     "scores", "squad", "squad2", "copa", "lettered",
