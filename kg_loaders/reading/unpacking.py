@@ -170,13 +170,17 @@ def is_packed(path: Path) -> bool:
 def data_name(path: Path) -> str:
     """Return the name of the data at a path: that of the file or the member, compression aside.
 
-    Raises `SourceError` as `archive_member` does, for a damaged archive too.
+    Raises `SourceError` as `archive_member` does, for a damaged archive and for a member that is
+    not in it too.
 
     >>> data_name(Path("a/facts.nt.gz"))
     'facts.nt'
     """
     try:
         member = archive_member(path)
+        if member is not None:
+            with _damage_named(*member), zipfile.ZipFile(member[0]) as container:
+                container.getinfo(member[1])
     except StreamDamageError as error:
         raise SourceError(f"{path}: {error}; fetch the file again") from error
     name = path.name if member is None else PurePosixPath(member[1]).name

@@ -101,7 +101,9 @@ def build(
         _sparql("File with SELECT ?s ?p ?o ... ORDER BY ..., asked page by page", metavar="FILE"),
     ] = None,
     page_rows: Annotated[int, _sparql("Rows asked for at once", min=1, max=1_000_000)] = 5_000,
-    most_rows: Annotated[int, _sparql("Rows taken in all at most", min=1)] = 100_000_000,
+    most_rows: Annotated[
+        int, _sparql("Rows taken in all at most", min=1, max=10**12)
+    ] = 100_000_000,
     pause: Annotated[float, _sparql("Seconds between two pages", min=0, max=3_600)] = 1.0,
     contact: Annotated[
         str, _sparql("Where the endpoint's owner can write to; sent along", metavar="MAIL")

@@ -97,6 +97,21 @@ def test_what_is_refused(
         load([tmp_path / place])
 
 
+def test_the_command_takes_a_member(tmp_path: Path) -> None:
+    archive(tmp_path / "x.zip", {"d/x.tsv": TEXT, "b.txt": "no"})
+    for place, code, words in (
+        ("x.zip::d/x.tsv", 0, "2 triples"),
+        ("x.zip::no.tsv", 1, "x.zip has no member 'no.tsv'"),
+        ("x.zip::no", 1, "x.zip has no member 'no'"),
+        ("y.zip::d/x.tsv", 1, "y.zip does not exist; did you mean"),
+        ("x.zip", 1, "holds 2 files ('d/x.tsv', 'b.txt')"),
+    ):
+        command = ["kg", "build", str(tmp_path / place), "--force", "-o", str(tmp_path / "kg")]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == code, done.output or done.exception
+        assert words in (done.output + str(done.exception)).replace("\n", " ")
+
+
 HOSTILE_NAMES = (
     "../../../../etc/evil.tsv", "/etc/evil.tsv", "C:\\evil.tsv", "..\\evil.tsv", "a\n\x1b[31m.tsv",
     "x" * 5000 + ".tsv", "\u202egpj.tsv", "con.tsv", "~/evil.tsv", "a::b.tsv", " .tsv", "-rf.tsv",
