@@ -50,6 +50,7 @@ NOT_RUN = {
     "tagger/": "it follows a command that is not run: tests/kept/linking/tagging",
     "--scorer ultra": "it trains a graph network for minutes: tests/kept/cli/kgc",
     "other/": "it follows a command that is not run: tests/kept/cli/kgc",
+    "check layers": "it trains probes of every layer of two models: tests/kept/probing",
     "check analogies": "its questions need vectors of all their words",
     "--model wikipedia2vec": "it needs more text than these files have",
     "predict NEW P17": "its model is another than the page's last: make journeys",
