@@ -35,7 +35,8 @@ class PretrainConfig(RunConfig):
     encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
     earlier run, for the initial weights of the encoder and of a head over words; `train_only` names
     the encoder's parts to train (all, if empty), so that schedules of several stages are several
-    runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that stay, such as "words", the host's word table.
+    runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that
+    stay, such as "words", the host's word table.
     """
 
     host: str = "minilm"

@@ -71,8 +71,8 @@ def train_command(
     """
     flags: dict[str, Any] = {
         "kg": kg, "text": text, "redirects": redirects, "model": model, "width": width,
-        "epochs": epochs, "learning_rate": learning_rate, "min_word_count": min_count, "holdout": holdout,
-        "seed": seed,
+        "epochs": epochs, "learning_rate": learning_rate, "min_word_count": min_count,
+        "holdout": holdout, "seed": seed,
     }  # fmt: skip
     from kept.cli.training import vectors_run
 
