@@ -179,26 +179,6 @@ def _merged(base: Any, folder: Path) -> Any:
     return wrapped.merge_and_unload(safe_merge=True)
 
 
-# ---- modules around a host -----------------------------------------------------------------------
-def report_sentence_modules(folder: str | Path) -> None:
-    """Log, once per folder, which modules of sentence-transformers are not read."""
-    path = Path(folder) / "modules.json"
-    if not path.is_file():
-        return
-    try:
-        modules = json.loads(path.read_bytes())
-        names = [str(each["type"]).rpartition(".")[2] for each in modules]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise HostError(f"{path} names no modules ({error}); fetch the model again") from error
-    others = [name for name in names if name != "Transformer"]
-    if others:
-        _log_once(
-            f"{path} names {', '.join(others)}, which are not read: a sentence's vector is the "
-            "mean of its tokens without special ones; for the model's own vectors use "
-            "sentence_transformers.SentenceTransformer"
-        )
-
-
 # ---- tokenizer and word table --------------------------------------------------------------------
 def require_rows(tokenizer: Any, n_rows: int, name: str | Path = "the host") -> None:
     """Raise `HostError` where a token of `tokenizer` has no row in a word table of `n_rows`."""

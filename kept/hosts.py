@@ -22,11 +22,18 @@ import torch
 from huggingface_hub import constants
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import cached_file, logging
 
 from kept.batches import KnowledgeBatch, Visibility
-from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
+from kept.errors import BatchError, CheckpointError, HostError, KeptError, MissingExtraError
 from kept.graphs.graph import NodeKind
 from kept.host_facts import (
     TOKENIZER_FILES,
@@ -332,10 +339,45 @@ def n_positions(host: PreTrainedModel) -> int:
     return int(host.config.max_position_embeddings) - own_position_offset(host)
 
 
+def positions_by_config(name_or_path: str | Path, *, revision: str | None = None) -> int | None:
+    """Return `n_positions` of the host with this name by its configuration alone.
+
+    None where there is none to read, or of no host: what opens the host says why.
+    """
+    try:
+        folder = _configured_folder(_first_layers(name_or_path)[0], revision)
+        if folder is None:
+            return None
+        with only_errors():
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        if config.model_type not in FAMILIES:
+            return None
+        return int(config.max_position_embeddings) - _position_offset(config)
+    except (KeptError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None
+
+
+def _configured_folder(name: str | Path, revision: str | None) -> Path | None:
+    """The folder with the configuration of a host; None where there is none."""
+    if str(name) == "minilm":
+        return minilm_folder()
+    if is_adapter(name):
+        return _configured_folder(base_of_adapter(Path(name)), None)
+    if is_there(name):
+        return Path(name)
+    require_local(str(name))
+    path = _config_of_hub(str(name), not has_network(), revision)
+    return None if path is None else path.parent
+
+
 def own_position_offset(host: PreTrainedModel) -> int:
     """Row of the host's position table that its first token uses."""
-    roberta_like = host.config.model_type in ("roberta", "xlm-roberta")
-    return int(host.config.pad_token_id) + 1 if roberta_like else 0
+    return _position_offset(host.config)
+
+
+def _position_offset(config: PretrainedConfig) -> int:
+    roberta_like = config.model_type in ("roberta", "xlm-roberta")
+    return int(config.pad_token_id) + 1 if roberta_like else 0
 
 
 def embed(

@@ -24,10 +24,11 @@ from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.growth.stored import blocks_of
+from kg_loaders.literal_entities import literal_notes
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
-from kg_loaders.reading.unpacking import COMPRESSED, Progress
+from kg_loaders.reading.unpacking import Progress, archive_member, data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
@@ -116,6 +117,13 @@ FORMATS: dict[str, Format] = {
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
     "json": Format("kg_loaders.formats.json_objects"),
+    "obo": Format("kg_loaders.formats.obo", (".obo",)),
+    "umls": Format(
+        "kg_loaders.formats.umls",
+        tuple(f"{table}.rrf" for table in ("mrconso", "mrrel", "mrdef", "mrsty")),
+        takes_languages=True,
+    ),
+    "wnlmf": Format("kg_loaders.formats.wnlmf", takes_languages=True),
 }
 
 
@@ -222,11 +230,13 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     The first bytes win where they are clear. Of names, compression aside, the longest suffix wins.
     Raises `SourceError` for what no reader here reads, with the next step.
     """
-    if not path.exists():
+    if not path.exists() and archive_member(path) is None:
         raise SourceError(f"{path} does not exist")
     if path.is_dir():
         if (path / "data.noun").exists():
             return "wordnet", {}
+        if any(path.glob("MR*.RRF*")):
+            return "umls", {}
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
     kind = recognise(path) if by_name not in _NAMED_SURELY else None
@@ -243,7 +253,7 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     return kind.format, dict(kind.options)
 
 
-_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet")
+_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet", "umls")
 
 
 def _unknown(path: Path) -> str:
@@ -251,9 +261,7 @@ def _unknown(path: Path) -> str:
 
 
 def _format_of_name(path: Path) -> str | None:
-    name = path.name.lower()
-    for suffix in sorted(COMPRESSED):
-        name = name.removesuffix(suffix)
+    name = data_name(path).lower()
     fitting = [
         (len(suffix), format_name)
         for format_name, format in FORMATS.items()
@@ -374,6 +382,7 @@ def load(
         if types_of_facts:
             graph = _with_fact_types(graph, report, onto, beyond_memory, n_workers)
         _note_load(graph, report, onto)
+        report.notes += literal_notes(graph)
         if out is not None:
             graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from entity_linking.mentions import Link, LinkedText
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.graphs.cuts import Cut
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
 from kept.linking.knowbert import Choice
@@ -43,7 +44,8 @@ class EncodedText:
     A token is a word piece, or, with methods that put an entity in the place of its mention's words
     (CoLAKE), that entity. `links[i]` is the link behind `mentions[i]`, the mean of its tokens;
     links cut off with the text are not among them. `entities` is None where the method has none in
-    this text. `sentence` is the mean of all tokens. `linking` holds what a method that links by
+    this text. `sentence` is the mean of all tokens, or what the modules of a
+    model of sentence-transformers make of them. `linking` holds what a method that links by
     itself (KnowBERT) chose for the mentions of each of its graphs, None with other methods.
     `layers` holds the tokens' states in the embedding and after every layer, where asked for.
     """
@@ -67,10 +69,14 @@ class EncodedText:
 
 @dataclass(frozen=True, eq=False)
 class Encoded(Sequence[EncodedText]):
-    """The encoded texts in their order; `sentences` holds all their sentence vectors."""
+    """The encoded texts in their order; `sentences` holds all their sentence vectors.
+
+    `cut` counts the texts, pieces and links that are not read because texts are too long.
+    """
 
     texts: tuple[EncodedText, ...]
     sentences: Float[Tensor, "text width"]
+    cut: Cut | None = None
 
     def __getitem__(self, index: Any) -> Any:
         return self.texts[index]
@@ -79,7 +85,8 @@ class Encoded(Sequence[EncodedText]):
         return len(self.texts)
 
     def __repr__(self) -> str:
-        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)})"
+        cut = f"; {self.cut}" if self.cut is not None and self.cut.n_cut else ""
+        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)}{cut})"
 
 
 def encoded_text(

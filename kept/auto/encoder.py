@@ -32,20 +32,28 @@ from kept.auto.saved import (
     saved_tokenizer,
     saved_view,
 )
+from kept.auto.sentence_modules import (
+    MODULES,
+    SentenceModules,
+    longest_text,
+    read_sentence_modules,
+    write_sentence_modules,
+)
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.knowbert import KnowBERT
 from kept.encoders.plain import Plain
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, join_all
+from kept.graphs.cuts import cut_of_each, report_cut
 from kept.graphs.views import KnowBERTView, View
-from kept.graphs.words import encode_words
-from kept.host_facts import report_sentence_modules
+from kept.graphs.words import Words, encode_words
 from kept.linking.knowbert import choices
-from kept.methods import method, method_of
+from kept.methods import BASELINE, method, method_of
 from kept.model_files import MODEL, seal_model
 from kept.outputs import KnowledgeOutput
 from kept.pretraining.assembly import builder_for, view_for
+from kept.pretraining.lengths import builder_on
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.seals import is_of
@@ -71,6 +79,7 @@ class AutoEncoder:
         settings = builder_for(self.method, builder or BuilderConfig(), self.view)
         self.builder = dataclasses.replace(settings, drop_probability=0.0)
         self._seen: tuple[str, View, DictionaryLinker | None] | None = None
+        self.sentence_modules: SentenceModules | None = None
         self._folder: Path | None = None
         self._settings: dict[str, Any] = {}
 
@@ -90,11 +99,11 @@ class AutoEncoder:
     ) -> AutoEncoder:
         """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
-        A host (`minilm`, a folder or a hub name) reads words alone. Of a folder of
-        sentence-transformers the host alone is read: its pooling and other modules are not, as the
-        log says. `revision` is the branch, tag
-        or commit of a hub's. Tokenizer, builder settings, the view's options and the
-        `case` of links by names are those of the folder where none are given. Weights are read from
+        A host (`minilm`, a folder or a hub name) reads words alone. A model of
+        sentence-transformers gives its own vectors of sentences, by its pooling and normalisation;
+        what else `modules.json` names is not read, as the log says. `revision` is the branch, tag
+        or commit of a hub's. Tokenizer, builder settings, the view's options and the `case` of
+        links by names are those of the folder where none are given. Weights are read from
         safetensors alone, and no code that came with them is run. Raises `CheckpointError` when a
         folder holds no model, no tokenizer, or not what was saved, `HostError` for a host that
         cannot be opened.
@@ -105,10 +114,15 @@ class AutoEncoder:
         folder = model_folder(name, revision)
         if folder is None:
             host = hosts.load_host(name, revision=revision)
-            report_sentence_modules(name)
             encoder = Plain.from_host(host, graph_from_records([]))
             tokenizer = tokenizer or hosts.load_tokenizer(name, revision=revision)
-            alone = cls(encoder, tokenizer, builder=builder, view=view, case=case or "smart")
+            modules = read_sentence_modules(name, revision)
+            settings = _settings(BASELINE, name, builder, view)
+            n_words = longest_text(modules, tokenizer)
+            if builder is None and n_words is not None:
+                settings["builder"] = _shortened(settings["builder"], n_words)
+            alone = cls(encoder, tokenizer, case=case or "smart", **settings)
+            alone.sentence_modules = modules
             alone._settings = {"host": str(name)}
             return alone
         opened = cls(
@@ -119,6 +133,7 @@ class AutoEncoder:
             case=case or saved_case(folder),
         )
         opened._folder, opened._settings = folder, saved_settings(folder)
+        opened.sentence_modules = SentenceModules.of_settings(opened._settings)
         return opened
 
     @property
@@ -157,11 +172,39 @@ class AutoEncoder:
             self._write(folder, repo_id, about or About(), force=False)
             return push_folder(folder, repo_id, private=private, token=token, message=message)
 
+    def export_host(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the host alone, as it was trained, for transformers and sentence-transformers.
+
+        Both open the folder by its path: the vectors of sentences are the mean of all tokens, or
+        what `sentence_modules` says. What the method adds to its host, and the graph, are left out.
+        Raises `ConfigError` for a host with adapters inside, whose weights have other names,
+        `ExistsError` and `WriteError`.
+        """
+        if self.encoder.config.inside:
+            raise ConfigError(
+                f"the host has {', '.join(self.encoder.config.inside)} inside, which no other "
+                "library opens; use save_pretrained, or train without"
+            )
+        modules = self.sentence_modules or SentenceModules("mean")
+        host = self.encoder.host
+        with whole_folder(
+            folder, kind="an exported host", is_kind=lambda path: (path / MODULES).is_file(),
+            force=force,
+        ) as part:  # fmt: skip
+            host.save_pretrained(part)
+            self.tokenizer.save_pretrained(part)
+            longest = min(self.builder.max_words, hosts.n_positions(host))
+            write_sentence_modules(
+                part, modules, width=int(host.config.hidden_size), max_words=longest
+            )
+
     def _write(self, folder: Path, name: str, about: About, *, force: bool) -> None:
         told = self._settings
         card = model_card(self.encoder, name, about, run=self._folder, settings=told)
         own = {key: told[key] for key in TOLD if key in told}
         own |= {"graph": dataclasses.asdict(self.builder), "view": self.view, "case": self.case}
+        if self.sentence_modules is not None:
+            own["sentences"] = self.sentence_modules.as_json()
         with whole_folder(
             folder, kind=MODEL.what, is_kind=lambda path: is_of(path, MODEL), force=force
         ) as part:
@@ -198,7 +241,7 @@ class AutoEncoder:
         tokenizer = hosts.load_tokenizer(host)
         with torch_draws(seed, "initial weights"):
             encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
-        made = cls(encoder, tokenizer, builder=builder, view=view)
+        made = cls(encoder, tokenizer, **_settings(method_name, host, builder, view))
         made._settings = {"method": method_name, "host": str(host)}
         return made
 
@@ -217,7 +260,8 @@ class AutoEncoder:
         in the `case` of the training; a
         `LinkedText` keeps its links. A text's neighbours depend on the text alone. `kg` may be
         left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
-        the tokens' states after every layer. Raises
+        the tokens' states after every layer. What is cut of long texts is counted (`Encoded.cut`)
+        and logged. Raises
         `ConfigError` where it may not, `GraphMismatchError` for a graph of other ids.
         """
         batch_texts = [texts] if isinstance(texts, str) else list(texts)
@@ -226,14 +270,41 @@ class AutoEncoder:
         linked = _linked(batch_texts, linker or own_linker)
         order = sorted(range(len(linked)), key=lambda i: (len(linked[i].text), i))
         encoded: dict[int, EncodedText] = {}
+        words: dict[int, Words] = {}
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
-            parts = self._encode([linked[i] for i in chosen], graph, view, layers=layers)
+            batch = [linked[i] for i in chosen]
+            pieces = self._words(batch)
+            words.update(zip(chosen, pieces, strict=True))
+            parts = self._encode(batch, pieces, graph, view, layers=layers)
             encoded.update(zip(chosen, parts, strict=True))
+        by_text = [words[i] for i in range(len(linked))]
+        cut = cut_of_each(linked, by_text, self.tokenizer, self.builder.max_words)
+        report_cut(cut, self._remedy_for_cuts())
         ordered = tuple(encoded[i] for i in range(len(linked)))
         width = self.encoder.host.config.hidden_size
         sentences = [text.sentence for text in ordered] or [torch.zeros(0, width)]
-        return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0])
+        return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0], cut)
+
+    def _words(self, texts: Sequence[LinkedText]) -> list[Words]:
+        """The pieces of each text, cut to the builder's `max_words`."""
+        return encode_words(
+            [text.text for text in texts],
+            self.tokenizer,
+            max_words=self.builder.max_words,
+            pair_starts=[text.pair_start for text in texts],
+        )
+
+    def _remedy_for_cuts(self) -> str:
+        """What to do about texts that are longer than `max_words`."""
+        n_positions = hosts.n_positions(self.encoder.host)
+        longest, _ = self.method.view.within_positions(n_positions, self.view)
+        if longest <= self.builder.max_words:
+            return "the host reads no longer ones: give parts of the texts"
+        return (
+            f"the host reads {longest}: give builder=BuilderConfig(max_words={longest}, "
+            f"max_nodes={2 * longest}), or parts of the texts"
+        )
 
     def _graph(self, kg: KnowledgeGraph | str | Path | None) -> KnowledgeGraph:
         if kg is not None:
@@ -262,16 +333,17 @@ class AutoEncoder:
 
     @torch.no_grad()
     def _encode(
-        self, texts: Sequence[LinkedText], graph: KnowledgeGraph, view: View, *, layers: bool
+        self,
+        texts: Sequence[LinkedText],
+        words: Sequence[Words],
+        graph: KnowledgeGraph,
+        view: View,
+        *,
+        layers: bool,
     ) -> Iterator[EncodedText]:
         built = join_all(
             texts,
-            encode_words(
-                [text.text for text in texts],
-                self.tokenizer,
-                max_words=self.builder.max_words,
-                pair_starts=[text.pair_start for text in texts],
-            ),
+            words,
             graph,
             generators=[generator(0, "encode", text.text) for text in texts],
             config=self.builder,
@@ -287,12 +359,30 @@ class AutoEncoder:
             places = view.places(word_graph, sample)
             aligned = None if entity_states is None else entity_states[i].float().cpu()
             encoded = encoded_text(text, word_graph, sample, places, states[i], aligned, graph)
+            if self.sentence_modules is not None:
+                whole = states[i, -1][batch.node_mask[i].cpu()]
+                encoded = dataclasses.replace(encoded, sentence=self.sentence_modules.vector(whole))
             scores = output.linking_scores
             if isinstance(self.encoder, KnowBERT) and scores is not None:
                 assert isinstance(view, KnowBERTView)
                 chosen = choices(self.encoder, view, word_graph, sample, scores[i].float().cpu())
                 encoded = dataclasses.replace(encoded, linking=chosen)
             yield encoded
+
+
+def _settings(
+    name: str, host: str | Path, builder: BuilderConfig | None, view: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Settings of a new encoder: where there is no builder, texts as long as its host reads."""
+    if builder is not None:
+        return {"builder": builder, "view": view}
+    builder, options = builder_on(host, name, view or {})
+    return {"builder": builder, "view": options}
+
+
+def _shortened(builder: BuilderConfig, n_words: int) -> BuilderConfig:
+    n_words = max(3, min(builder.max_words, n_words))
+    return dataclasses.replace(builder, max_words=n_words, max_nodes=2 * n_words)
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

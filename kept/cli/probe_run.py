@@ -23,6 +23,7 @@ from kept.evaluation.leakage import (
     pairs_in_graph,
     triples_in_graph,
 )
+from kept.graphs.cuts import Cut
 from kept.probing.candidates import whole_words
 from kept.probing.edits import FactEdit, draw_edits, edit_table, probe_edits, summarise
 from kept.probing.engine import probe
@@ -57,6 +58,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import refuse_file, write_json
 from kg_loaders.reading.lines import read_lines
 
+SHORTER = "ask about shorter texts, or about parts of them around the hole"
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),
 }  # fmt: skip
@@ -290,6 +292,8 @@ def _tell(
         f"{what.get(result.asked_facts, share_shown)}"
     )
     printed["n_asked_shown"] = n_shown
+    if result.cut is not None and result.cut["n_cut"]:
+        console.print(f"{Cut(**result.cut)}; a hole behind the cut is skipped: {SHORTER}")
     for ranking in RANKINGS:
         by_truth = ranking == "objects" and result.likelihood == "truth"
         meaning = BY_TRUTH if by_truth else MEANING[ranking]

@@ -153,7 +153,7 @@ def assemble(
         evaluation_data=maker.evaluation_data,
     )
     for name, data in {"train": train, **run.evaluation}.items():
-        data.require_some(name, hosts.n_positions(model.encoder.host))
+        data.require_some(name, run.longest_text)
     if trained is None:
         for name, data in {"train": train, **run.evaluation}.items():
             maker.require_read(name, clean[name], data)

@@ -35,6 +35,7 @@ from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.markers import MARKERS
 from kept.finetuning.run import class_logits, predict
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import report_cut
 from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
@@ -128,6 +129,9 @@ class Reading(NamedTuple):
     view: View
 
 
+WINDOWS = "give shorter texts, or windows of them, each predicted on its own"
+
+
 class Predictor:
     """A fine-tuned model with its tokenizer and the settings it was trained with.
 
@@ -201,13 +205,13 @@ class Predictor:
         Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
         choices (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
-        Texts without links are linked by `linker`, without one by the names of `kg`
-        in the `case` of the training. Raises
-        `ConfigError` where a target is missing, or cut off with the text, and `GraphMismatchError`
-        for a graph whose rows are not the model's.
+        Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
+        of the training. What is cut of long texts is counted in the log. Raises `ConfigError` where
+        a target is missing, or cut off with the text, and `GraphMismatchError` for a graph whose
+        rows are not the model's.
         """
         graph = self._graph(kg)
-        data = self._data(self._examples(questions, graph, linker), graph)
+        data = self._reported(self._examples(questions, graph, linker), graph)
         return list(predict(self.model, data, threshold=self.threshold))
 
     def classes_for(self, task: str, labels: Sequence[str]) -> list[str]:
@@ -252,7 +256,7 @@ class Predictor:
         """
         graph, problem = self._graph(kg), self._one_class()
         (example,) = self._examples([question], graph, linker)
-        data = self._data([example], graph)
+        data = self._reported([example], graph)
         word_graph = data.drawn(0, epoch=0, seed=0)
         relations = [
             node
@@ -327,7 +331,7 @@ class Predictor:
     ) -> Reading:
         """Return the answer to one text and what was read for it; raises as `explain` does."""
         graph, problem = self._graph(kg), self._one_class()
-        data = self._data(self._examples([question], graph, linker), graph)
+        data = self._reported(self._examples([question], graph, linker), graph)
         word_graph, batch = data.drawn(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
         scores = self._scores([batch], problem)[0]
         named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
@@ -384,9 +388,25 @@ class Predictor:
         if data.cut_off and is_whole:
             raise ConfigError(
                 f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
-                f"{self.builder.max_words} word pieces; give a shorter text"
+                f"{data.view.most_words(self.builder)} word pieces; {WINDOWS}"
             )
         return data
+
+    def _reported(self, examples: Sequence[TaskExample], graph: KnowledgeGraph) -> TaskData:
+        """The data of `examples`; what is cut of them is counted in the log."""
+        data = self._data(examples, graph)
+        report_cut(data.cut, self._remedy_for_cuts())
+        return data
+
+    def _remedy_for_cuts(self) -> str:
+        """What to do about texts of which not all is read."""
+        kind = self.model.question().problem_type
+        if kind == SPAN:
+            return (
+                "the context is read in windows, whole; of the question the head's max_question "
+                "pieces, a setting of kept finetune"
+            )
+        return "give a shorter question" if kind == CHOICE else WINDOWS
 
     def _span_options(self) -> SpanOptions | None:
         head = self.model.config.head

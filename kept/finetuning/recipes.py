@@ -8,12 +8,15 @@ become fields of `FinetuneConfig`, below everything that a user gives.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kept.adapters.inside import PLACES
+from kept.auto.saved import saved_builder
 from kept.datasets.formats import TASKS
 from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.methods import BASELINE, method, title
+from kept.pretraining.lengths import LENGTHS, with_lengths
 from kept.training.config import TrainConfig, merged
 
 RECIPE_HOST = "minilm"
@@ -48,6 +51,20 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
     under["training"] = _training(fields, recipe.rates)
     given = {name: value for name, value in fields.items() if value is not None}
     return merged(under, given)
+
+
+def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a new run with its method's recipe and the length of its texts.
+
+    A `model` brings the length with which it was trained, where `graph` has other settings alone.
+    """
+    completed = with_lengths(with_recipe(fields))
+    model, graph = completed.get("model"), completed.get("graph")
+    if isinstance(model, str | Path) and isinstance(graph, Mapping) and "max_words" not in graph:
+        saved = saved_builder(model)
+        lengths = {name: getattr(saved, name) for name in LENGTHS}
+        completed["graph"] = {**lengths, **graph}
+    return completed
 
 
 def _reading(fields: Mapping[str, Any], task: str) -> dict[str, Any]:

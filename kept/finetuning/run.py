@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.corruption import CorruptionReport
+from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.controls.link_errors import LinkErrors
 from kept.datasets.formats import OUTSIDE, TaskExample
@@ -69,6 +70,12 @@ class FinetuneRun:
         weights_given = [weight for weight in weights if weight is not None]
         mixing = 1.0 if config.mixing is None else config.mixing
         return TaskMixture(parts, weights=weights_given or None, mixing=mixing)
+
+    @property
+    def longest_text(self) -> int:
+        """The word pieces that the host reads of a text, less what the view puts behind it."""
+        n_positions = hosts.n_positions(self.model.encoder.host)
+        return self.train.view.within_positions(n_positions, self.config.view or {})[0]
 
     @property
     def coverage(self) -> dict[str, Coverage]:

@@ -56,8 +56,10 @@ class FitOptions(RunConfig):
     )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="Of splits, weights and order.")
     host: str = Field("minilm", description="minilm, a folder or a hub name.")
-    max_words: PositiveInt = Field(
-        128, le=MAX_COUNT, description="Word pieces of a text; what is longer is cut."
+    max_words: PositiveInt | None = Field(
+        None,
+        le=MAX_COUNT,
+        description="Word pieces of a text (default: the host's positions); the rest is cut.",
     )
     threads: int | None = Field(None, ge=1, le=MAX_THREADS, description="Threads of torch.")
 

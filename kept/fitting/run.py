@@ -20,7 +20,7 @@ from typing import Any
 from kept.errors import ConfigError, KeptError
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.recipes import with_recipe
+from kept.finetuning.recipes import with_defaults
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.fitting.data import as_fields, audit, coverage, read_data
@@ -178,7 +178,6 @@ class _Fit:
             "method": candidate.method,
             "keep_repeats": True,
             "freeze": ("words",),
-            "graph": {"max_words": options.max_words, "max_nodes": 2 * options.max_words},
             "training": {
                 "steps": steps,
                 "batch_size": BATCH_SIZE,
@@ -190,7 +189,9 @@ class _Fit:
             },
             **more,
         }
-        fields = with_recipe(fields)
+        if options.max_words is not None:
+            fields["graph"] = {"max_words": options.max_words, "max_nodes": 2 * options.max_words}
+        fields = with_defaults(fields)
         for name in ("learning_rate", "host_learning_rate"):
             if name in fields["training"]:
                 fields["training"][name] *= candidate.factor

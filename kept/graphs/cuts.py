@@ -5,6 +5,7 @@ Axis legend: text, link (of all texts).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from kept.graphs.words import Words, encode_words
 WHOLE = 1 << 24
 """A number of word pieces that cuts no text."""
 TEXTS_PER_CALL = 1024
+
+
+_log = logging.getLogger("kept")
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,40 @@ def cut_of(
     return cut, lost_links
 
 
+def cut_of_each(
+    texts: Sequence[LinkedText], words: Sequence[Words], tokenizer: Any, max_words: int
+) -> Cut:
+    """Return `cut_of` of texts whose pieces are apart, `words` of each."""
+    offsets = np.cumsum([0, *(len(each.ids) for each in words)], dtype=np.int64)
+    spans = [np.zeros((0, 2), np.int32), *(each.spans for each in words)]
+    flat = Words(np.zeros(int(offsets[-1]), np.int32), np.concatenate(spans))
+    return cut_of(texts, flat, offsets, tokenizer, max_words)[0]
+
+
+def cut_of_rows(
+    texts: Sequence[LinkedText],
+    words: Sequence[Words],
+    rows: Sequence[Sequence[Words]],
+    max_words: int,
+) -> tuple[Cut, NDArray[np.bool_]]:
+    """Return what is in no row of texts that are read in several: windows, or a row a choice.
+
+    `words` are all the pieces of each text, `rows` its rows of at most `max_words` pieces.
+    """
+    n_pieces = n_lost = n_cut = 0
+    lost_links = []
+    for text, whole, of_text in zip(texts, words, rows, strict=True):
+        shown = np.unique(np.concatenate([row.spans for row in of_text]), axis=0)
+        in_text = np.unique(whole.spans[whole.spans[:, 0] >= 0], axis=0)
+        n_own = len(in_text) - int((shown[:, 0] >= 0).sum())
+        n_pieces, n_lost, n_cut = n_pieces + len(in_text), n_lost + n_own, n_cut + (n_own > 0)
+        is_lost = _without_pieces(text, shown) if n_own else np.zeros(len(text.links), np.bool_)
+        lost_links.append(is_lost)
+    lost = np.concatenate([np.zeros(0, np.bool_), *lost_links])
+    cut = Cut(max_words, len(texts), n_cut, n_pieces, n_lost, len(lost), int(lost.sum()))
+    return cut, lost
+
+
 def _without_pieces(text: LinkedText, spans: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Which links of a text have no piece among `spans [word 2]`: `[link]`."""
     mentions = [(link.mention.start, link.mention.end) for link in text.links]
@@ -110,3 +148,9 @@ def longer_texts(builder: BuilderConfig, n_positions: int) -> str:
     if n_nodes > builder.max_nodes:
         settings += f" --set graph.max_nodes={n_nodes}"
     return settings
+
+
+def report_cut(cut: Cut, remedy: str) -> None:
+    """Log what was cut, and what helps; nothing where nothing was."""
+    if cut.n_cut:
+        _log.warning("%s; %s", cut, remedy)

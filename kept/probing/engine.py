@@ -85,6 +85,7 @@ def probe(
             model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size,
             first_word=first_word,
         )  # fmt: skip
+    cut = asker.cut(items) if isinstance(asker, Runner) else None
     pieces = _pieces(items, model)
     answers: list[ProbeAnswer] = []
     for start in range(0, len(items), chunk_size):
@@ -107,6 +108,7 @@ def probe(
         likelihood=likelihood,
         answers=tuple(answers),
         left_out=left_out,
+        cut=None if cut is None else cut.as_json(),
     )
 
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from kept.graphs.cuts import Cut, cut_of_each
+from kept.graphs.words import encode_words
 from kept.probing.candidates import Candidates
 from kept.probing.items.holes import filled
 from kept.probing.items.item import ClozeItem
@@ -130,6 +132,19 @@ class Runner:
             for start in range(0, len(pairs), self.batch_size):
                 self._read(pairs[start : start + self.batch_size], n)
         rank_objects(chunk, self.n_top)
+
+    def cut(self, items: Sequence[ClozeItem]) -> Cut | None:
+        """Return what is cut of the questions with one mask; None where nothing ever is."""
+        if self.model.max_words is None:
+            return None
+        texts = [self._question(item, 1).linked for item in items]
+        words = encode_words(
+            [text.text for text in texts],
+            self.model.tokenizer,
+            max_words=self.model.max_words,
+            pair_starts=[text.pair_start for text in texts],
+        )
+        return cut_of_each(texts, words, self.model.tokenizer, self.model.max_words)
 
     def _question(self, item: ClozeItem, n_masks: int) -> Question:
         masks = " ".join([self.model.tokenizer.mask_token] * n_masks)

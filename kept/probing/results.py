@@ -79,6 +79,7 @@ class ProbeResult:
     or "decoder". `asked_facts`: whether facts between the ends of an item's own were "hidden" or
     "shown"; "none" where only the weights answer. `likelihood`: how answers of several pieces are
     scored (see `kept.probing.engine`). `left_out`: candidates that could not be ranked, by reason.
+    `cut`: `kept.graphs.cuts.Cut.as_json` of the questions with one mask; None where none is cut.
     """
 
     model: str
@@ -89,6 +90,7 @@ class ProbeResult:
     answers: tuple[ProbeAnswer, ...]
     left_out: dict[str, int] = field(default_factory=dict)
     ties: str = TIES
+    cut: dict[str, int] | None = None
 
     def scored(self, ranking: RankingName) -> list[tuple[ProbeAnswer, Ranking]]:
         """Answers that have a rank in `ranking`, with it."""

@@ -174,29 +174,3 @@ def test_fewer_tokens_than_rows_are_as_usual(tmp_path: Path) -> None:
     require_rows(tokenizer(10), 40)
     with pytest.raises(HostError, match="1 tokens without a row"):
         require_rows(tokenizer(11), 40)
-
-
-# ---- modules around a host -----------------------------------------------------------------------
-def test_modules_of_sentence_transformers_that_are_not_read_are_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = save(tmp_path / "host")
-    kinds = ["Transformer", "Pooling", "Normalize"]
-    modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    with caplog.at_level(logging.WARNING, "kept"):
-        AutoEncoder.from_pretrained(folder)
-    assert "names Pooling, Normalize, which are not read" in caplog.text
-    (folder / "modules.json").write_text("[1]")
-    with pytest.raises(HostError, match="names no modules"):
-        AutoEncoder.from_pretrained(folder)
-
-
-def test_a_saved_host_opens_in_sentence_transformers(tmp_path: Path) -> None:
-    library = pytest.importorskip(
-        "sentence_transformers", reason="sentence-transformers is not installed"
-    )
-    folder = tmp_path / "export"
-    hosts.load_host(save(tmp_path / "host")).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    assert library.SentenceTransformer(str(folder)).encode(["w1 w2"]).shape == (1, 16)

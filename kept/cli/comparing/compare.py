@@ -48,6 +48,14 @@ def compare(
     data: Data = None,
     tasks: Tasks = None,
     limit: Limit = None,
+    as_published: Annotated[
+        bool,
+        typer.Option(
+            "--as-published",
+            help="Rows have their papers' settings, as those of tasks that come with kept, not the "
+            "recipes with which methods read facts.",
+        ),
+    ] = False,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -82,4 +90,7 @@ def compare(
     from kept.cli.comparing.compare_run import run
     from kept.comparison.find import read_experiment
 
-    return run(read_experiment(task, kg, folder=tasks, limit=limit, case=case), **settings)
+    experiment = read_experiment(
+        task, kg, folder=tasks, limit=limit, case=case, as_published=as_published
+    )
+    return run(experiment, **settings)

@@ -20,6 +20,7 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, Ties
 from kept.kge.splits import Seen, Splits, read_splits
 from kept.kge.trained import load_scorer, read_description
+from kg_loaders.literal_entities import literal_notes
 
 if TYPE_CHECKING:
     from kept.kge.ultra.released import ReleasedWeights
@@ -91,6 +92,8 @@ def tell_shared(splits: Splits) -> None:
     """What a reader should know; a tested triple that was trained on is no question."""
     for note in splits.notes:
         echo(note)
+    for note in literal_notes(splits.graph):
+        echo(f"note: {note}")
     for pair, n in splits.shared().items():
         of, other = pair.split(" in ")
         echo(f"{n} of the {len(splits.as_mapping()[of])} triples of {of} are in {other} too")

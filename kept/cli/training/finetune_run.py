@@ -27,7 +27,7 @@ from kept.cli.training.run import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.recipes import budget_warning, with_recipe
+from kept.finetuning.recipes import budget_warning, with_defaults
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.finetuning.shortfall import shortfall
@@ -60,7 +60,8 @@ def run(
     track: Sequence[str] = (),
 ) -> Result:
     """Train, score the model of the last step on dev and test, return and print the outcome."""
-    if config_file is None and not resume and _is_dev_wanted(flags, settings):
+    has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
+    if not has_file and _is_dev_wanted(flags, settings):
         beside = dev_beside(flags["train"])
         if beside is not None:
             echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
@@ -76,7 +77,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=dict if resume else with_recipe,
+        complete=with_defaults,
     )
     require_several(config.training.shard)
     disable_progress_bar()
@@ -95,7 +96,7 @@ def run(
             console.print(f"{name}: {coverage}")
         tell_longer(
             [data.cut for data in (assembled.train, *assembled.evaluation.values())],
-            assembled.train.builder, assembled.model.encoder.host, console,
+            assembled.train.builder, assembled.longest_text, console,
         )  # fmt: skip
         for line in assembled.cautions:
             console.print(f"warning: {line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from kept.cli.training.run import (
     tell_memory,
     tracking,
 )
-from kept.hosts import load_tokenizer
+from kept.hosts import load_tokenizer, n_positions
 from kept.integrations.trackers import require_trackers
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
+from kept.pretraining.lengths import with_lengths
 from kept.results import Result
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
@@ -66,6 +68,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
+        complete=partial(with_lengths, default=PretrainConfig.model_fields["method"].default),
     )
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
@@ -94,7 +97,8 @@ def _train(
     console.print(str(data))
     if isinstance(data, WordGraphData):
         _tell_coverage(data, console)
-        tell_longer([data.cut], data.builder, model.encoder.host, console)
+        longest, _ = data.view.within_positions(n_positions(model.encoder.host), config.view)
+        tell_longer([data.cut], data.builder, longest, console)
     tell_memory(model, config.training, console)
     with (
         asked_to_stop() as stop,

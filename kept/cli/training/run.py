@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from torch import cuda, nn
-from transformers import PreTrainedModel
 
 from kept.cli.console import TerminalConsole
 from kept.cli.errors import mark_interrupted
@@ -21,7 +20,6 @@ from kept.encoders.base import KnowledgeModel
 from kept.errors import CheckpointError, ConfigError, KeptError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import Cut, longer_texts
-from kept.hosts import n_positions
 from kept.model_files import EXTENDED
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.costs import free_memory, memory_forecast, require_memory
@@ -165,12 +163,12 @@ def require_opens(kind: type[KnowledgeModel], output: Path, config: TrainConfig)
 
 
 def tell_longer(
-    cuts: Sequence[Cut], builder: BuilderConfig, host: PreTrainedModel, console: TerminalConsole
+    cuts: Sequence[Cut], builder: BuilderConfig, n_words: int, console: TerminalConsole
 ) -> None:
-    """Print with which settings the host reads more of texts that were cut."""
-    remedy = longer_texts(builder, n_positions(host))
+    """Print with which settings the host reads more of texts that were cut: up to `n_words`."""
+    remedy = longer_texts(builder, n_words)
     if remedy and any(cut.n_cut for cut in cuts):
-        console.print(f"to read texts up to the host's {n_positions(host)} pieces: {remedy}")
+        console.print(f"to read texts up to the host's {n_words} pieces: {remedy}")
 
 
 def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:

@@ -61,6 +61,24 @@ class View(ABC):
         """
         return {}
 
+    @classmethod
+    def within_positions(
+        cls, n_positions: int, options: Mapping[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the longest text for a host of `n_positions`, and options that keep to them.
+
+        By default what the view adds takes no position behind the text.
+        """
+        return n_positions, {}
+
+    def most_words(self, config: BuilderConfig) -> int:
+        """Return how many word pieces of a text that `config` builds are sure to have room.
+
+        A view that cuts what it shows says so here: targets behind are cut off, and windows over
+        longer texts have this length.
+        """
+        return config.max_words
+
     @abstractmethod
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A batch of one, without padding."""

@@ -5,7 +5,7 @@ Axis legend: node, text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,13 @@ class CoLAKEView(WeighingView):
             raise ConfigError(f"CoLAKEView: reach {reach}: 1 or more")
         super().__init__(weigh_links=weigh_links)
         self.reach = reach
+
+    @classmethod
+    def within_positions(
+        cls, n_positions: int, options: Mapping[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """A relation and the other end of its fact take the two positions behind an anchor."""
+        return n_positions - 2, {}
 
     @property
     def fingerprint(self) -> str:

@@ -38,6 +38,8 @@ from kept.graphs.views.insertion import Insertion, insert
 from kg_loaders import KnowledgeGraph
 
 Pieces = tuple[int, ...]
+ROOM_FOR_BRANCHES = 128
+"""Pieces of branches beside the longest text that a new run reads."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,21 @@ class KBERTView(View):
         if options.get("max_branches", 0) > config.max_neighbours:
             fields["max_neighbours"] = options["max_branches"]
         return fields
+
+    @classmethod
+    def within_positions(
+        cls, n_positions: int, options: Mapping[str, Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """A branch counts on from its mention, which may be the last; without soft positions every
+        piece of a branch has a position of its own, and long texts have room for fewer branches."""
+        defaults = cls.__init__.__kwdefaults__ or {}
+        if not options.get("soft_positions", defaults["soft_positions"]):
+            return n_positions, {"max_nodes": n_positions}
+        max_pieces = options.get("max_pieces")
+        if not isinstance(max_pieces, int):
+            max_pieces = defaults["max_pieces"]
+        n_words = n_positions - max_pieces
+        return n_words, {"max_nodes": n_words + ROOM_FOR_BRANCHES}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_labels": {}}

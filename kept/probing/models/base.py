@@ -65,8 +65,11 @@ class Sample:
 class ClozeModel(ABC):
     """Abstract: questions to samples, samples to states, and the output embedding.
 
-    `mode`: "weights" without any graph or link, "graph" with both.
+    `mode`: "weights" without any graph or link, "graph" with both. `max_words`: how many pieces
+    are read of a text, None for all.
     """
+
+    max_words: int | None = None
 
     name: str
     method: str

@@ -72,6 +72,7 @@ class KeptMaskedLM(ClozeModel):
         self._graph = self._world(chosen.view.reads_graph, graph)
         settings = builder_for(chosen, builder or BuilderConfig(), view or {})
         self._builder = dataclasses.replace(settings, drop_probability=0.0)
+        self.max_words = self._builder.max_words
         self._view = view_for(chosen, self._graph, tokenizer, view or {})
 
     @classmethod

@@ -43,7 +43,7 @@ class PlainMaskedLM(ClozeModel):
         self._model = model.eval()
         n_positions = getattr(model.config, "max_position_embeddings", MAX_WORDS)
         n_positions -= hosts.own_position_offset(model)
-        self._max_words = min(MAX_WORDS, n_positions, int(tokenizer.model_max_length))
+        self.max_words = min(MAX_WORDS, n_positions, int(tokenizer.model_max_length))
         self._masks: Tensor | None = None
         expected = self._own_logits()
         self._decoder = self._take_decoder()
@@ -75,7 +75,7 @@ class PlainMaskedLM(ClozeModel):
         encoded = encode_words(
             [linked.text for linked in texts],
             self.tokenizer,
-            max_words=self._max_words,
+            max_words=self.max_words or MAX_WORDS,
             pair_starts=[linked.pair_start for linked in texts],
         )
         samples = []

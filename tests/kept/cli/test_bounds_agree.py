@@ -27,7 +27,7 @@ def options() -> list[Any]:
         pytest.param(option, id=f"{name}-{option.name}")
         for name in ("finetune", "pretrain")
         for option in commands[name].params
-        if option.name in FIELDS and getattr(option.type, "min", None) is not None
+        if option.name in FIELDS and getattr(option, "min", None) is not None
     ]
 
 
@@ -40,10 +40,10 @@ def configuration(field: str, value: float) -> TrainConfig:
 @pytest.mark.parametrize("option", options())
 def test_help_and_configuration_have_the_same_bounds(option: Any) -> None:
     field = FIELDS[option.name]
-    configuration(field, option.type.min)
+    configuration(field, option.min)
     if field != "warmup_steps":  # which is bounded by the length of the run
-        configuration(field, option.type.max)
-    below = -1 if option.type.min == 0 else 0
+        configuration(field, option.max)
+    below = -1 if option.min == 0 else 0
     with pytest.raises(ValidationError):
         configuration(field, below)
 

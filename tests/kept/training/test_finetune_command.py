@@ -179,6 +179,7 @@ def test_a_run_leaves_a_model_scores_and_answers(
     assert [list(row) for row in scored] == [["accuracy", "micro_f1"]] * 3
     written = json.loads((tmp_path / "finetune.json").read_text())
     assert written["graph"]["max_neighbours"] == 15
+    assert (written["graph"]["max_words"], written["graph"]["max_nodes"]) == (62, 124)
 
 
 @pytest.mark.parametrize("task", ["typing", "classification", "tagging"])
@@ -186,8 +187,6 @@ def test_a_run_leaves_a_model_scores_and_answers(
 def test_every_task_and_method(task: str, method: str, world: Path, tmp_path: Path) -> None:
     knowledge = "true" if METHODS[method].reads == "links" else "off"  # it comes in pre-training
     flags = ["--link", "--steps", 3, "--knowledge", knowledge, "-o", tmp_path]
-    if method == "words":  # its facts have positions of their own, and this host has 64
-        flags += ["--set", "view.max_nodes=60"]
     result = finetune(world, *flags, task=task, method=method)
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "metrics.json").read_text())

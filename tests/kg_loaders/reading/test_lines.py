@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 import time
 import tracemalloc
 import zipfile
@@ -26,6 +27,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
     ".bz2": lambda data: bz2.compress(data, 1),
+    ".xz": lzma.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
 
