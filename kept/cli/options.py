@@ -110,6 +110,14 @@ LinkCase = Annotated[
         "index that is given, else smart.",
     ),
 ]
+RedirectFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--redirects",
+        metavar="FILE",
+        help="Redirects, TSV from<TAB>to: links of the texts that lead to one lead to its target.",
+    ),
+]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 
 

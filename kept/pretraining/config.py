@@ -35,12 +35,14 @@ class PretrainConfig(RunConfig):
     encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
     earlier run, for the initial weights of the encoder and of a head over words; `train_only` names
     the encoder's parts to train (all, if empty), so that schedules of several stages are several
-    runs; `freeze` names parts that stay, such as "words", the host's word table.
+    runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that
+    stay, such as "words", the host's word table.
     """
 
     host: str = "minilm"
     method: str = "colake"
     text: tuple[Path, ...] = ()
+    redirects: Path | None = None
     treebank: tuple[Path, ...] = Field((), validate_default=True)
     kg: Path | None = Field(None, validate_default=True)
     graph: BuilderConfig = BuilderConfig()
@@ -98,7 +100,7 @@ class PretrainConfig(RunConfig):
             "options": absolute(self.options, words=own_vectors(self.method)),
             "view": absolute(self.view),
         }
-        for name in ("kg", "start_from"):
+        for name in ("kg", "start_from", "redirects"):
             if getattr(self, name) is not None:
                 paths[name] = getattr(self, name).resolve()
         if Path(self.host).is_dir():

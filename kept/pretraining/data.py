@@ -77,6 +77,7 @@ class WordGraphData:
         require_read: bool = True,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
+        self.notes: list[str] = []  # what was done to the texts, for the screen
         self._word_pad_id = hosts.padding_id(tokenizer)
         self._texts = list(texts)
         if not view.reads_candidates:
