@@ -157,7 +157,7 @@ def _pooling(config: Any) -> tuple[Pooling | None, str]:
     else:
         names = [named] if isinstance(named, str) else [str(each) for each in named]
     if len(names) == 1 and names[0] in POOLINGS:
-        return names[0], ""  # type: ignore[return-value]
+        return names[0], ""
     return None, " and ".join(names) or "without a mode"
 
 

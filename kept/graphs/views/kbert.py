@@ -137,7 +137,7 @@ class KBERTView(View):
     ) -> tuple[int, dict[str, Any]]:
         """A branch counts on from its mention, which may be the last; without soft positions every
         piece of a branch has a position of its own, and long texts have room for fewer branches."""
-        defaults = cls.__init__.__kwdefaults__
+        defaults = cls.__init__.__kwdefaults__ or {}
         if not options.get("soft_positions", defaults["soft_positions"]):
             return n_positions, {"max_nodes": n_positions}
         max_pieces = options.get("max_pieces")
