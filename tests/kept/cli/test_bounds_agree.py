@@ -59,9 +59,9 @@ def options() -> list[Any]:
 
 
 def least(option: Any) -> float:
-    """The least value that is taken; 1 for a number above 0."""
+    """The least value that is taken; a small one for a number above 0."""
     value: float | None = info(option).parameter_info.min
-    return 1 if value is None else value
+    return 0.01 if value is None else value
 
 
 def configuration(field: str, value: float) -> TrainConfig:
