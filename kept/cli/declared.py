@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from kept.training.config import RunConfig
 
 
+_CLOSED = (("ge", "min"), ("le", "max"))
+
+
 class Declared:
     """A command whose options are the fields of a model: `MODULE:NAME`, imported when it is used.
 
@@ -64,7 +67,8 @@ def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[in
     for name, field in model.model_fields.items():
         kind, choices = _plain(field.annotation)
         text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
-        bounds = {} if kind in (str, Path) else _bounds(field)
+        bounds = {} if kind in (str, Path) else _bounds(field, kind)
+        text += _open_bounds(field, kind)
         annotation = kind if field.is_required() else kind | None
         if name in arguments:
             info: Any = typer.Argument(help=text, **bounds)
@@ -92,11 +96,29 @@ def _plain(annotation: Any) -> tuple[Any, tuple[str, ...]]:
     return annotation, ()
 
 
-def _bounds(field: FieldInfo) -> dict[str, Any]:
-    """Bounds that typer knows: those that belong to the range."""
-    found: dict[str, Any] = {}
-    for each in field.metadata:
-        for name, option in (("ge", "min"), ("le", "max")):
+def _bounds(field: FieldInfo, kind: Any) -> dict[str, Any]:
+    """Bounds that typer knows: those that belong to the range, of whole numbers also the others."""
+    limits = dict(_limits(field))
+    bounds = {option: limits[name] for name, option in _CLOSED if name in limits}
+    if kind is int:
+        for name, option, step in (("gt", "min", 1), ("lt", "max", -1)):
+            if name in limits:
+                bounds.setdefault(option, limits[name] + step)
+    return bounds
+
+
+def _open_bounds(field: FieldInfo, kind: Any) -> str:
+    """A sentence about bounds of a fraction that do not belong to its range, which typer lacks."""
+    limits = dict(_limits(field))
+    words = (("gt", "more than"), ("lt", "less than"))
+    parts = [f"{word} {limits[name]:g}" for name, word in words if name in limits]
+    return f" {' and '.join(parts).capitalize()}." if parts and kind is float else ""
+
+
+def _limits(field: FieldInfo) -> Iterator[tuple[str, Any]]:
+    """Every bound of a field by pydantic's name, those inside `PositiveInt | None` too."""
+    inner = [each for arm in get_args(field.annotation) for each in get_args(arm)[1:]]
+    for each in [*inner, *field.metadata]:
+        for name in ("ge", "le", "gt", "lt"):
             if getattr(each, name, None) is not None:
-                found[option] = getattr(each, name)
-    return found
+                yield name, getattr(each, name)

@@ -122,9 +122,9 @@ def cut_of_rows(
     for text, whole, of_text in zip(texts, words, rows, strict=True):
         shown = np.unique(np.concatenate([row.spans for row in of_text]), axis=0)
         in_text = np.unique(whole.spans[whole.spans[:, 0] >= 0], axis=0)
-        n_own = len(in_text) - int((shown[:, 0] >= 0).sum())
-        n_pieces, n_lost, n_cut = n_pieces + len(in_text), n_lost + n_own, n_cut + (n_own > 0)
-        is_lost = _without_pieces(text, shown) if n_own else np.zeros(len(text.links), np.bool_)
+        n = len(in_text) - int((shown[:, 0] >= 0).sum())
+        n_pieces, n_lost, n_cut = n_pieces + len(in_text), n_lost + n, n_cut + (n > 0)
+        is_lost = _without_pieces(text, shown) if n else np.zeros(len(text.links), np.bool_)
         lost_links.append(is_lost)
     lost = np.concatenate([np.zeros(0, np.bool_), *lost_links])
     cut = Cut(max_words, len(texts), n_cut, n_pieces, n_lost, len(lost), int(lost.sum()))

@@ -35,6 +35,7 @@ class PlainMaskedLM(ClozeModel):
     method = "masked-lm"
     mode: Mode = "weights"
     asked_facts = "none"
+    max_words: int
 
     def __init__(self, model: PreTrainedModel, tokenizer: Any, *, name: str = "") -> None:
         if tokenizer.mask_token_id is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModel
 
 from entity_linking.mentions import LinkedText, Mention
 from kept import hosts
@@ -172,6 +173,28 @@ def test_heads_that_cannot_answer_are_refused(
         open_model(tmp_path / "host", "graph", small_graph)
     with pytest.raises(ConfigError, match="show_asked belongs to mode graph"):
         open_model(tmp_path / "host", show_asked=True)
+
+
+@pytest.mark.parametrize("family", ["gemma", "gemma2", "t5"])
+def test_a_model_that_cannot_be_probed_is_named_by_its_type(
+    family: str, tmp_path: Path, tokenizer: Any
+) -> None:
+    """Nothing is said of pickles or of files that are not whole: the kind of the model is wrong."""
+    sizes = {
+        "gemma": ("hidden_size", "intermediate_size", "head_dim"),
+        "t5": ("d_model", "d_ff", "d_kv"),
+    }
+    names = sizes.get(family, sizes["gemma"])
+    options: dict[str, Any] = dict(zip(names, (16, 32, 8), strict=True))
+    options |= {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": len(tokenizer)}
+    config = AutoConfig.for_model(family, num_hidden_layers=1, num_layers=1, **options)
+    AutoModel.from_config(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    with pytest.raises(HostError) as refused:
+        open_model(tmp_path / "model")
+    assert f"has model type {family!r}, which is no masked LM" in str(refused.value)
+    assert "llama" in str(refused.value)
+    assert "pickle" not in str(refused.value)
 
 
 def test_links_move_with_the_hole(small_graph: KnowledgeGraph) -> None:
