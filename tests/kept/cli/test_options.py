@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +94,16 @@ def test_no_number_is_nonsense(value: str) -> None:
     for words, parameter in NUMBERS:
         with pytest.raises(REFUSALS):
             parse(line_with(words, parameter, value))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _folder_with_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Work in a folder that holds a folder `tests`, and nothing else."""
+    before, folder = Path.cwd(), tmp_path_factory.mktemp("options")
+    (folder / "tests").mkdir()
+    os.chdir(folder)
+    yield
+    os.chdir(before)
 
 
 def test_every_file_that_is_read_must_be_there() -> None:
