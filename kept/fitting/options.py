@@ -39,8 +39,8 @@ class FitOptions(RunConfig):
     split: str | None = Field(None, description="Column that says train, dev or test.")
     dev: Path | None = Field(None, description="File of dev (default: a share is split off).")
     test: Path | None = Field(None, description="File of test (default: a share is split off).")
-    dev_share: float = Field(0.15, ge=0.01, le=0.49, description="Share of dev, whole groups.")
-    test_share: float = Field(0.25, ge=0.01, le=0.49, description="Share of test, whole groups.")
+    dev_share: float = Field(0.15, gt=0, lt=0.5, description="Share of dev, whole groups.")
+    test_share: float = Field(0.25, gt=0, lt=0.5, description="Share of test, whole groups.")
     methods: str = Field(
         "all", description="Methods to choose among beside none, comma-separated, or all."
     )
@@ -49,7 +49,7 @@ class FitOptions(RunConfig):
     )
     case: Case = Field("smart", description="How case counts where texts are linked by names.")
     budget: float = Field(
-        3.0, ge=0.01, le=MAX_MINUTES, description="Minutes for choosing and training, about."
+        3.0, gt=0, le=MAX_MINUTES, description="Minutes for choosing and training, about."
     )
     seeds: PositiveInt = Field(
         1, le=MAX_COUNT, description="Trainings of the chosen settings, and of the host alone."
