@@ -54,10 +54,13 @@ SECONDS ?= 60
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
-# Small faults in the modules that judge and read, N a module, or in MODULES; goes on where it ended.
+# Small faults, N a module, in SAMPLE modules of the three packages drawn by SEED, or in MODULES; goes
+# on where it ended.
 N ?= 12
+SAMPLE ?= 60
+SEED ?= 0
 mutate: venv
-	$(BIN)/python -m tests.mutation -n $(N) $(MODULES)
+	$(BIN)/python -m tests.mutation -n $(N) --sample $(SAMPLE) --seed $(SEED) $(MODULES)
 
 check: venv
 	$(BIN)/ruff check .

@@ -6,14 +6,18 @@ Offsets are Python string indices (code points), end exclusive. Entities are gra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import isclose
 from typing import Protocol
 
 import msgspec
 
 from entity_linking.errors import LinkingError
 from kg_loaders.notebook import marked, table
+
+SAME_SCORE = 1e-9
+"""Scores that differ by less are equal: sums of the same numbers may differ in their last bit."""
 
 
 class Mention(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -58,7 +62,8 @@ class Link:
     """A mention with its candidates (best first) and the choice; `entity` None means NIL.
 
     `text` is the mention as it is written and `label` the best label of the entity, where the
-    linker gives them, as `kept.link` does; neither decides whether two links are equal.
+    linker gives them, as `kept.link` does; neither decides whether two links are equal. `n_found`
+    is how many candidates the linker had, where some of them were left out (`with_candidates`).
     """
 
     mention: Mention
@@ -67,6 +72,7 @@ class Link:
     confidence: float
     text: str | None = field(default=None, compare=False, repr=False)
     label: str | None = field(default=None, compare=False, repr=False)
+    n_found: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def start(self) -> int:
@@ -77,6 +83,56 @@ class Link:
     def end(self) -> int:
         """Where it ends, exclusive."""
         return self.mention.end
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the linker had more candidates than are here."""
+        return self.n_found is not None and self.n_found > len(self.candidates)
+
+    def with_candidates(self, most: int) -> Link:
+        """Return the link with its best `most` candidates, the chosen one always among them.
+
+        >>> three = tuple(Candidate(name, 0.3, 0.0) for name in "abc")
+        >>> short = Link(Mention(0, 5), three, "a", 0.3).with_candidates(2)
+        >>> [candidate.entity for candidate in short.candidates], short.is_cut
+        (['a', 'b'], True)
+        """
+        if len(self.candidates) <= most:
+            return self
+        best = list(self.candidates[:most])
+        if self.entity is not None and all(c.entity != self.entity for c in best):
+            best[-1:] = [c for c in self.candidates if c.entity == self.entity][:1] or best[-1:]
+        n_found = max(len(self.candidates), self.n_found or 0)
+        return replace(self, candidates=tuple(best), n_found=n_found)
+
+    @property
+    def equals(self) -> tuple[str, ...]:
+        """Return the other candidates whose score is that of the chosen entity, in order.
+
+        None for NIL, for a choice that is certain (confidence 1, such as a person's), and where the
+        chosen entity is no candidate.
+
+        >>> homonyms = (Candidate("Q90", 0.5, 0.0), Candidate("Q830149", 0.5, 0.0))
+        >>> Link(Mention(0, 5), homonyms, "Q90", 0.5).equals
+        ('Q830149',)
+        """
+        if self.entity is None or self.confidence == 1.0 or len(self.candidates) < 2:
+            return ()
+        own = next((c.score for c in self.candidates if c.entity == self.entity), None)
+        if own is None:
+            return ()
+        others = [c for c in self.candidates if c.entity != self.entity]
+        return tuple(c.entity for c in others if isclose(c.score, own, abs_tol=SAME_SCORE))
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether another candidate has the score of the chosen one: the tie rule alone chose.
+
+        >>> homonyms = (Candidate("Q90", 0.5, 0.0), Candidate("Q830149", 0.5, 0.0))
+        >>> Link(Mention(0, 5), homonyms, "Q90", 0.5).is_ambiguous
+        True
+        """
+        return bool(self.equals)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
@@ -128,6 +184,11 @@ class LinkedText:
         for link in self.links:
             if link.mention.start < start < link.mention.end:
                 raise LinkingError(f"{link.mention} reaches into the second text, from {start} on")
+
+
+def n_cut_links(texts: Iterable[LinkedText]) -> int:
+    """Return how many links of `texts` have fewer candidates than their linker had."""
+    return sum(link.is_cut for text in texts for link in text.links)
 
 
 def require_texts(texts: Sequence[str]) -> None:

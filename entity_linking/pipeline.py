@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, overload
 
@@ -22,11 +22,15 @@ class _Decided(NamedTuple):
     link: Link
 
 
+Likeness = Callable[[Sequence[LinkedText]], Sequence[Sequence[float]]]
+
+
 class Pipeline:
     """Finds mentions by `mentions`, their entities by `source`, chooses by `scorer` and `decision`.
 
     `link` takes plain texts; `disambiguate` takes mentions from anywhere (gold spans, spaCy, the
-    caller) and ignores what they are linked to.
+    caller) and ignores what they are linked to. `likeness` gives for each link of each text how
+    like its words are to the name that was read there; confidences are multiplied by it.
     """
 
     def __init__(
@@ -35,7 +39,10 @@ class Pipeline:
         source: CandidateSource,
         scorer: Scorer,
         decision: Decision = Decision(),  # noqa: B008 - frozen
+        *,
+        likeness: Likeness | None = None,
     ) -> None:
+        self._likeness = likeness
         self._mentions, self._source = mentions, source
         self._scorer, self._decision = scorer, decision
         self._decided: dict[int, _Decided] = {}
@@ -108,6 +115,12 @@ class Pipeline:
         `spans` are the probabilities that the links of each text are mentions; None: all are.
         """
         sure = [[1.0] * len(text.links) for text in texts] if spans is None else spans
+        if self._likeness is not None:
+            likeness = self._likeness(texts)
+            sure = [
+                [span * share for span, share in zip(*both, strict=True)]
+                for both in zip(sure, likeness, strict=True)
+            ]
         return [
             LinkedText(
                 text.text, tuple(map(self._decide, text.links, scores, own)), text.id,

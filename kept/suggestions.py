@@ -10,6 +10,7 @@ from pathlib import Path
 from kept.errors import ConfigError, HostError
 from kg_loaders.spelling import did_you_mean, near
 
+_MEMBER = re.compile(r"(.*?\.zip)::.+", re.IGNORECASE | re.DOTALL)
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -52,7 +53,12 @@ def not_there(path: str | Path) -> str:
 
 
 def require_there(path: Path, remedy: str = "") -> None:
-    """Raise `ConfigError` that names near ones, and the remedy, unless `path` exists."""
+    """Raise `ConfigError` that names near ones, and the remedy, unless `path` exists.
+
+    Of a member of an archive, `x.zip::MEMBER`, the archive has to exist.
+    """
+    if not is_there(path) and (member := _MEMBER.fullmatch(str(path))):
+        path = Path(member[1])
     if not is_there(path):
         raise ConfigError("; ".join(filter(None, [not_there(path), remedy])))
 

@@ -21,13 +21,14 @@ from kg_loaders.disk.folder import GRAPH
 from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.disk.writing import refuse_folder, spilling, whole_file
 from kg_loaders.errors import BudgetError, DamageError, SourceError
+from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.literal_entities import literal_notes
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
-from kg_loaders.reading.unpacking import COMPRESSED, Progress
+from kg_loaders.reading.unpacking import Progress, archive_member, data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
@@ -116,6 +117,13 @@ FORMATS: dict[str, Format] = {
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
     "json": Format("kg_loaders.formats.json_objects"),
+    "obo": Format("kg_loaders.formats.obo", (".obo",)),
+    "umls": Format(
+        "kg_loaders.formats.umls",
+        tuple(f"{table}.rrf" for table in ("mrconso", "mrrel", "mrdef", "mrsty")),
+        takes_languages=True,
+    ),
+    "wnlmf": Format("kg_loaders.formats.wnlmf", takes_languages=True),
 }
 
 
@@ -222,11 +230,13 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     The first bytes win where they are clear. Of names, compression aside, the longest suffix wins.
     Raises `SourceError` for what no reader here reads, with the next step.
     """
-    if not path.exists():
+    if not path.exists() and archive_member(path) is None:
         raise SourceError(f"{path} does not exist")
     if path.is_dir():
         if (path / "data.noun").exists():
             return "wordnet", {}
+        if any(path.glob("MR*.RRF*")):
+            return "umls", {}
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
     kind = recognise(path) if by_name not in _NAMED_SURELY else None
@@ -243,7 +253,7 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     return kind.format, dict(kind.options)
 
 
-_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet")
+_NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet", "umls")
 
 
 def _unknown(path: Path) -> str:
@@ -251,9 +261,7 @@ def _unknown(path: Path) -> str:
 
 
 def _format_of_name(path: Path) -> str | None:
-    name = path.name.lower()
-    for suffix in sorted(COMPRESSED):
-        name = name.removesuffix(suffix)
+    name = data_name(path).lower()
     fitting = [
         (len(suffix), format_name)
         for format_name, format in FORMATS.items()
@@ -324,6 +332,7 @@ def load(
     order: str | None = None,
     header: str | None = None,
     encoding: str | None = None,
+    types_of_facts: bool = False,
 ) -> tuple[KnowledgeGraph, DamageReport]:
     """Read `sources` into one graph, and save it to `out` when named; all or nothing.
 
@@ -336,7 +345,9 @@ def load(
     N-Triples, N-Quads and TSV, sort, hash and write, to the same bytes; the report notes what one
     read alone. Of tables `order` says what the columns are ("htr", "hrt--" or names of columns as
     "from,kind,to"), `header` whether the first row names them ("yes", "no", "auto"), and `encoding`
-    that they are no UTF-8 ("latin-1").
+    that they are no UTF-8 ("latin-1"). With `types_of_facts` entities have the types that facts say
+    (`kg_loaders.fact_types`: "instance of"), unless the sources give types of their own; a note in
+    the report says how many.
 
     Raises `DamageError`, `SourceError` (as `BudgetError`), `StoreError`, `WriteError`,
     `MissingPackageError`.
@@ -368,6 +379,8 @@ def load(
         )
         graph = KnowledgeGraph(**fields)
         _count(report, columns.n_records - n_before, graph, onto)
+        if types_of_facts:
+            graph = _with_fact_types(graph, report, onto, beyond_memory, n_workers)
         _note_load(graph, report, onto)
         report.notes += literal_notes(graph)
         if out is not None:
@@ -432,6 +445,37 @@ def _preferred(languages: Sequence[str] | None, onto: KnowledgeGraph | None) -> 
     if languages is not None:
         return languages
     return DEFAULT_LANGUAGES if onto is None else onto.manifest.preferred or onto.manifest.languages
+
+
+def _with_fact_types(
+    graph: KnowledgeGraph,
+    report: DamageReport,
+    onto: KnowledgeGraph | None,
+    beyond_memory: int | None,
+    n_threads: int,
+) -> KnowledgeGraph:
+    """The graph with the types of its facts, unless its texts give others; noted in the report.
+
+    A graph that was built without them stays so when something is added to it.
+    """
+    facts = fact_types(graph)
+    if not len(facts.pairs) or has_other_types(graph, facts):
+        return graph
+    if onto is not None:
+        before = fact_types(onto)
+        if len(before.pairs) and not any(map(len, map(onto.types, before.pairs[:1, 0].tolist()))):
+            return graph
+    relations = ", ".join(facts.relations)
+    if beyond_memory is not None:
+        report.notes.append(
+            f"{len(facts.pairs):,} facts of {relations} give no types beyond memory; give --types"
+        )
+        return graph
+    report.notes.append(
+        f"{len(facts.pairs):,} types of {facts.n_entities:,} entities are taken from facts of "
+        f"{relations}, since no file gives types; --no-types-of-facts leaves them out"
+    )
+    return with_fact_types(graph, facts, n_threads=n_threads)
 
 
 def _note_load(graph: KnowledgeGraph, report: DamageReport, onto: KnowledgeGraph | None) -> None:

@@ -274,6 +274,16 @@ class KnowledgeGraph:
         """Types in stored order."""
         return [value for value, _ in self.entity_texts.of(entity, TextKind.TYPE)]
 
+    def type_labels(self, entity: int) -> list[str]:
+        """Types in stored order, each by its label where it is an entity of the graph.
+
+        >>> graph = KnowledgeGraph.from_triples([("Q90", "P17", "Q142")], {"Q90": "Paris"})
+        >>> graph.type_labels(0)
+        []
+        """
+        found = [(name, self.entities.find(name)) for name in self.types(entity)]
+        return [name if row is None else self.label(row) for name, row in found]
+
     # ---- triples -----------------------------------------------------------
     def outgoing(self, entity: int) -> NDArray[np.int32]:
         """Triples `[n 3]` whose head is `entity`."""

@@ -91,7 +91,8 @@ def test_options_exist(option: str) -> None:
 
 
 def test_every_method_has_its_quirks() -> None:
-    assert re.findall(r"^## (.*)$", QUIRKS, re.MULTILINE) == list(PAPERS)
+    published = [title(name) for name, line in METHODS.items() if line.is_published]
+    assert re.findall(r"^## (.*)$", QUIRKS, re.MULTILINE) == published
     assert set(PAPERS.values()) | {"none"} == set(METHODS)
     assert all(len(row) == 3 and all(row) for row in rows(QUIRKS))
     assert len(rows(QUIRKS)) > 60

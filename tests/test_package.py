@@ -51,6 +51,7 @@ FLOORS = (
     ("questions",),
     ("serve",),
     ("cli",),
+    ("twins",),
     ("commands",),
     ("__main__",),
 )

@@ -1,14 +1,20 @@
-"""`PYTHON -P .ci/smoke CHECKOUT FOLDER`: kept as PYTHON has it installed, in an empty folder.
+"""`PYTHON -P .ci/smoke CHECKOUT FOLDER [--all]`: kept as PYTHON has it, in an empty folder.
 
-Runs every command of the README and the pages that runs without a network, at a tiny budget, reads
-one file per reader and imports every module with nothing but the declared dependencies. Each runs
-in a process forked from this one, which has imported kept. Ends with 1 if something fails.
+Runs the commands and Python blocks of the README and the tutorials (with --all the commands of
+every page) that run without a network, at a tiny budget, reads a file per reader and imports every
+module with nothing but the declared dependencies. Each command runs in a process forked from this
+one, which has imported kept. Ends with 1 if something fails.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import io
+import itertools
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +22,14 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pages
 
 HERE = Path(__file__).resolve().parent
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != HERE]  # of this script
-SECONDS = 120
+SECONDS = 300
 
 
 def forked(work: Callable[[], None], log: Path) -> tuple[int, float]:
@@ -61,39 +71,109 @@ def run_command(words: list[str]) -> None:
     main()
 
 
-def run_pages(checkout: Path) -> list[str]:
-    """Every command in the current folder; those that fail."""
-    import shutil
+def run_pages(checkout: Path, *, all_pages: bool) -> int:
+    """Run every command of the pages, and the Python of the README and tutorials; how many fail.
 
+    The README and each tutorial have a folder of their own, the other pages one together.
+    """
     import files
     import pages
 
-    files.write(Path())
-    failed, n_run, left = [], 0, []
-    for command in pages.commands(checkout):
-        reason = command.reason or (command.missing and f"{command.missing} is not here")
-        if reason is not None:
-            left.append((command, reason))
-            continue
-        words = command.words
-        for option, value in pairwise(words):
-            if option in ("-o", "--output") and Path(value).exists() and value not in KEPT:
-                shutil.rmtree(value) if Path(value).is_dir() else Path(value).unlink()
-        log = Path("log.txt")
-        code, seconds = forked(lambda words=words: run_command(words), log)
-        if code == 1 and command.line.removeprefix("kept ").startswith(pages.MAY_FIND):
-            code = 0
-        n_run += 1
-        print(
-            f"  {'ok  ' if code == 0 else 'FAIL'} {seconds:5.1f} s  {command.page}: {command.line}"
-        )
-        if code:
-            failed.append(command.line)
-            print("       " + "\n       ".join(log.read_text().strip().splitlines()[-4:]))
-    print(f"commands: {n_run} run, {len(failed)} failed, {len(left)} not run:")
-    for command, reason in left:
-        print(f"  -    {command.page}: {command.line}: {reason}")
-    return failed
+    seen: set[str] = set()
+    done: set[str | None] = set()  # what takes long, and was run
+    home, counts, left = Path.cwd(), {"commands": [0, 0], "programs": [0, 0]}, []
+    for page in pages.pages(checkout, all_pages=all_pages):
+        is_whole = page.name == "README.md" or page.name.startswith("tutorial")
+        is_apart = is_whole or page.is_private
+        folder = home / (page.name.removesuffix(".md") if is_apart else "pages")
+        if not folder.exists():
+            folder.mkdir()
+            files.write(folder, page.files, private=page.is_private)
+        os.chdir(folder)
+        for command in pages.commands(page, seen):
+            reason = command.reason or (command.missing and f"{command.missing} is not here")
+            if reason is None and not is_whole and command.kind in done:
+                reason = f"kept {command.kind} was run above"
+            if reason is not None:
+                left.append(f"{page.name}: {command.line}: {reason}")
+                continue
+            code = run_one(command)
+            done |= {command.kind} - {None}
+            counts["commands"][0] += 1
+            counts["commands"][1] += code != 0
+        if page.programs and not is_whole:
+            left.append(f"{page.name}: {len(page.programs)} Python blocks: pieces with gaps")
+        elif page.programs:
+            code, seconds = forked(lambda page=page: run_python(page.programs), Path("log.txt"))
+            show(code, seconds, f"{page.name}: {len(page.programs)} Python blocks")
+            counts["programs"][0] += len(page.programs)
+            counts["programs"][1] += code != 0
+    os.chdir(home)
+    for what, (n, n_failed) in counts.items():
+        print(f"{what}: {n} run, {n_failed} failed")
+    print(f"not run: {len(left)}")
+    for line in left:
+        print(f"  -    {line}")
+    return sum(n_failed for _, n_failed in counts.values())
+
+
+def run_one(command: pages.Command) -> int:
+    """The exit code of a command, in the current folder; its output is shown if it fails."""
+    import pages
+
+    words = command.words
+    for option, value in pairwise(words):
+        is_output = option in ("-o", "--output") and Path(value).exists()
+        if is_output and (command.page.is_private or value not in KEPT):
+            shutil.rmtree(value) if Path(value).is_dir() else Path(value).unlink()
+    code, seconds = forked(lambda: run_command(words), Path("log.txt"))
+    if code == 1 and command.line.removeprefix("kept ").startswith(pages.MAY_FIND):
+        code = 0
+    show(code, seconds, f"{command.page.name}: {command.line}")
+    return code
+
+
+def show(code: int, seconds: float, what: str) -> None:
+    """One line of what was run; below it the end of its output if it failed."""
+    print(f"  {'ok  ' if code == 0 else 'FAIL'} {seconds:5.1f} s  {what}")
+    if code:
+        lines = Path("log.txt").read_text(errors="replace").strip().splitlines()
+        print("       " + "\n       ".join(lines[-12:]))
+
+
+def run_python(programs: list[tuple[str, str]]) -> None:
+    """Run the blocks of a page in one namespace; AssertionError: other output than is shown.
+
+    Shown are a block of text below the block, or comments `# → value` behind or below a statement.
+    """
+    names: dict[str, object] = {"__name__": "__main__"}
+    for program, shown in programs:
+        lines, written = program.splitlines(), ""
+        for node in ast.parse(program).body:
+            output, value = io.StringIO(), None
+            with contextlib.redirect_stdout(output):
+                if isinstance(node, ast.Expr):
+                    value = eval(compile(ast.Expression(node.value), "a page", "eval"), names)
+                else:
+                    exec(compile(ast.Module([node], []), "a page", "exec"), names)
+            got = output.getvalue() or ("" if value is None else repr(value))
+            written += output.getvalue()
+            below = itertools.takewhile(ARROW.match, lines[node.end_lineno :])
+            arrows = [line.partition("# →") for line in (lines[node.end_lineno - 1], *below)]
+            if expected := "\n".join(text for _, arrow, text in arrows if arrow):
+                require_same(expected, got)
+        if shown:
+            require_same(shown, written)
+
+
+ARROW = re.compile(r"\s*# →")
+
+
+def require_same(expected: str, got: str) -> None:
+    """AssertionError unless both are the same, white space aside; `…` is for anything."""
+    pieces = [re.escape(" ".join(piece.split())) for piece in expected.split("…")]
+    if not re.fullmatch(r"\s*.*?\s*".join(pieces), " ".join(got.split()), re.DOTALL):
+        raise AssertionError(f"the page shows\n{expected.strip()}\nand it is\n{got.strip()}")
 
 
 KEPT = ("kg", "kg/", "atlas", "atlas/")
@@ -105,12 +185,15 @@ from tests.fuzz.openers import OPENERS
 from tests.fuzz.targets import ALLOWED, CORPUS, READERS
 from tests.fuzz.targets import kept_corpus
 
-failed = []
+failed, refused = [], {}
+SEVERAL = ("graph.any", "graph.rdf")  # of many formats
 for name, target in READERS.items():
     n = 0
     corpus = CORPUS / name.removeprefix("graph.")
     seeds = kept_corpus(corpus.name) if corpus.is_dir() else target.seeds()
-    for number, files in enumerate(seeds):
+    for files in seeds:
+        if n and name not in SEVERAL:
+            break
         with tempfile.TemporaryDirectory() as folder:
             for file, data in files.items():
                 (Path(folder) / file).parent.mkdir(parents=True, exist_ok=True)
@@ -119,9 +202,10 @@ for name, target in READERS.items():
                 target.run(Path(folder), Random(0))
                 n += 1
             except ALLOWED as error:
-                print(f"  refused {name} {sorted(files)}: {str(error)[:160]}")
+                refused[name] = f"{sorted(files)}: {str(error)[:160]}"
     if not n:
         failed.append(name)
+        print(f"  {name} {refused[name]}")
 print(f"readers: {len(READERS)} read, {len(failed)} refused every file of theirs: {failed}")
 sys.exit(bool(failed))
 """
@@ -197,7 +281,7 @@ def main() -> int:
     failed = bool(leads)
     failed |= not run_program(DECLARED, checkout)
     failed |= not run_program(READ, checkout, with_tests=True)
-    return int(bool(run_pages(checkout)) or failed)
+    return int(bool(run_pages(checkout, all_pages="--all" in sys.argv)) or failed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The shell commands of the README and of the pages, and what is known of each.
+"""The shell commands and Python blocks of the README and of the pages, and what is known of each.
 
-A command is a line of a fenced block without a language, or a piece of code in a table's row, that
-begins with `kept`. `changed` makes it small enough to run; `reason` says why one is not run.
+A command is a line that begins with `kept`, of a block without a language or of one of the shell,
+or a piece of code in a row of the README's tables. `Command.words` makes it small enough to run;
+`Command.reason` says why one is not run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-FENCED = re.compile(r"^```(?:bash|console|sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^    (kept .*)$", re.MULTILINE)
+NAMED = re.compile(
+    r"^[^`\n]*`([\w-]+\.[a-z]+)`[^`\n]*:\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+PROGRAM = re.compile(r"^```python\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+SHELL = ("", "bash", "console", "sh", "shell")
 IN_ROW = re.compile(r"`(kept [^`]+)`")
 
 NOT_RUN = {
@@ -24,9 +31,11 @@ NOT_RUN = {
     "kept data check": "it needs downloaded files",
     "--sparql": "it needs the network",
     "bert-base": "it needs a model from the network",
+    "private-questions": "it asks a language model hundreds of questions: tests/kept/questions",
+    "kept predict runs/task": "its run is of another task than the page's last one",
+    "./my-bert": "it reads a model of the user's: tests/kept/probing",
     "--task wiki80": "it needs a data set of 40 MB",
     "smollm2": "it needs 271 MB of weights: tests/kept/test_smollm2.py",
-    "kept ask": "it needs 271 MB of weights: tests/kept/test_smollm2.py",
     "/usr/share/wordnet": "it needs WordNet, a package of the system",
     "--kg wordnet": "it needs WordNet, a package of the system",
     "--collection trex": "it needs a data set of 60 MB",
@@ -41,6 +50,7 @@ NOT_RUN = {
     "tagger/": "it follows a command that is not run: tests/kept/linking/tagging",
     "--scorer ultra": "it trains a graph network for minutes: tests/kept/cli/kgc",
     "other/": "it follows a command that is not run: tests/kept/cli/kgc",
+    "check layers": "it trains probes of every layer of two models: tests/kept/probing",
     "check analogies": "its questions need vectors of all their words",
     "--model wikipedia2vec": "it needs more text than these files have",
     "predict NEW P17": "its model is another than the page's last: make journeys",
@@ -53,19 +63,59 @@ NOT_RUN = {
     "kept extend": "its run is one of a method with rows for entities: tests/kept/extending",
 }
 """Why a command is not run, by a piece of it."""
-BUDGET = {"--steps": "2", "--epochs": "1", "--seeds": "1", "--max-items": "4", "--edits": "2"}
-EXTRA = {"kgc train": "--epochs 1", "vectors train": "--epochs 1"}
+BUDGET = {
+    "--steps": "2", "--epochs": "1", "--seeds": "1", "--max-items": "4", "--edits": "2",
+    "--budget": "0.05",
+}  # fmt: skip
+EXTRA = {
+    "kgc train": "--epochs 1", "vectors train": "--epochs 1", "fit": "--budget 0.05 --methods words"
+}  # fmt: skip
 
 
+LONG = ("fit", "pretrain", "finetune", "kgc train", "explore", "show", "curve", "report")
+"""Commands of which pages beside the README and the tutorials run one each."""
 MAY_FIND = ("audit", "kg check")
 """Commands that end with 1 when they find something."""
+
+
+class Page(NamedTuple):
+    """A page and what it shows."""
+
+    name: str
+    text: str
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Blocks that the name of a file introduces ("`triples.tsv`:"), by that name."""
+        return {
+            name: content
+            for name, language, content in NAMED.findall(self.text)
+            if language != "python" and not content.startswith("kept ")
+        }
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the page builds its graph from its own triples, those of a private world."""
+        builds = re.search(r"kept kg build (triples|staff)\.tsv -o kg/", self.text)
+        return "triples.tsv" in self.files or builds is not None
+
+    @property
+    def programs(self) -> list[tuple[str, str]]:
+        """Python blocks, each with the output that the page shows below it, or ""."""
+        return PROGRAM.findall(self.text)
 
 
 class Command(NamedTuple):
     """A command as a page has it, and the words that are run."""
 
-    page: str
+    page: Page
     line: str
+
+    @property
+    def kind(self) -> str | None:
+        """Its name where it takes long, such as "kgc train"; None for any other."""
+        rest = self.line.removeprefix("kept ")
+        return next((kind for kind in LONG if rest.startswith(f"{kind} ")), None)
 
     @property
     def reason(self) -> str | None:
@@ -77,6 +127,7 @@ class Command(NamedTuple):
         """The first file or folder that it reads and that is not here."""
         words, own = self.words, ("-o", "--output")
         for before, word in pairwise(["", *words]):
+            word = word.rpartition("=")[2]  # of test=test.tsv, the file
             is_path = word.endswith("/") or re.search(r"\.[a-z]{2,7}$", word) or "runs/" in word
             if is_path and before not in own and " " not in word and not Path(word).exists():
                 return word
@@ -91,27 +142,36 @@ class Command(NamedTuple):
         if "--epochs" in words and words[0] in ("pretrain", "finetune"):
             words[words.index("--epochs") : words.index("--epochs") + 2] = ["--steps", "2"]
         for name, more in EXTRA.items():
-            if " ".join(words[:2]) == name and "--epochs" not in words:
+            begins = words[: len(name.split())] == name.split()
+            if begins and more.split()[0] not in words:
                 words += more.split()
         if words[0] == "explore" and "-o" not in words:
             words += ["-o", "page.html"]
-        if words[:2] == ["kg", "build"] and words[-1].startswith("kg"):
+        if words[:2] == ["kg", "build"] and words[-1].startswith("kg") and not self.page.is_private:
             words[-1] = "built/"
         return [word for word in words if word != "--open"]
 
 
-def commands(root: Path) -> Iterator[Command]:
-    """Every command of the README and of the pages under `docs`, each once, in their order."""
-    seen: set[str] = set()
-    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
-    for page in pages:
-        text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
-        lines = [line for block in FENCED.findall(text) for line in block.splitlines()]
-        if page.name == "README.md":
-            rows = [row for row in text.splitlines() if row.startswith("|")]
-            lines += [piece for row in rows for piece in IN_ROW.findall(row)]
-        for line in lines:
-            line = line.strip().removeprefix("$ ").split("  #")[0].strip()
-            if line.startswith("kept ") and line not in seen and len(line.split()) > 2:
-                seen.add(line)
-                yield Command(page.name, line)
+def pages(root: Path, *, all_pages: bool) -> list[Page]:
+    """The README and the tutorials, and if wanted the other pages under `docs`."""
+    tutorials = [*root.glob("docs/tutorial*.md"), *root.glob("docs/tutorial*/*.md")]
+    others = sorted(set(root.glob("docs/*.md")) - set(tutorials)) if all_pages else []
+    places = [root / "README.md", *sorted(tutorials), *others]
+    return [Page(place.name, place.read_text(encoding="utf-8")) for place in places]
+
+
+def commands(page: Page, seen: set[str]) -> Iterator[Command]:
+    """The commands of a page that are not in `seen`, in their order, which are added to it."""
+    text = re.sub(r"\\\n\s*", " ", page.text)
+    blocks = [content for language, content in FENCED.findall(text) if language in SHELL]
+    lines = [line for block in blocks for line in block.splitlines()]
+    lines += INDENTED.findall(FENCED.sub("", text))
+    if page.name == "README.md":
+        rows = [row for row in text.splitlines() if row.startswith("|")]
+        lines += [piece for row in rows for piece in IN_ROW.findall(row)]
+    for line in lines:
+        line = line.strip().removeprefix("$ ").split("  #")[0].strip()
+        is_whole = len(line.split()) > 2 or line == "kept demo"
+        if line.startswith("kept ") and line not in seen and is_whole:
+            seen.add(line)
+            yield Command(page, line)

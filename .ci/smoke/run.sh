@@ -8,7 +8,7 @@ ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 PYTHON=$(realpath -s "$(command -v "$1")")
 rm -rf "$2" && mkdir -p "$2" && OUT=$(realpath "$2")
 echo "as make venv installs it"
-"$PYTHON" -P "$ROOT/.ci/smoke" "$ROOT" "$OUT/editable"
+"$PYTHON" -P "$ROOT/.ci/smoke" "$ROOT" "$OUT/editable" --all
 
 cd "$ROOT" && rm -rf build/lib
 "$PYTHON" -m build --quiet --wheel --no-isolation --outdir "$OUT/dist"

@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from tests.kept.fitting.private_worlds import WORLDS
 
 VERDICTS = {

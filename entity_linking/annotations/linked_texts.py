@@ -5,8 +5,10 @@ Our own format is one JSON object per line:
     {"id": "7", "text": "In Paris.", "mentions": [{"start": 3, "end": 8, "entity": "Q90"}]}
 
 `entity` null means NIL. `confidence` defaults to 1, `candidates` (objects with `entity`, `prior`,
-`score`, perhaps `reason`, best first) to the entity alone with prior 1. A pair of texts carries
-`pair_start`, the character where the second one begins.
+`score`, perhaps `reason`, best first) to the entity alone with prior 1. `ambiguous` is written
+where another candidate has the score of the entity, and worked out when read; `n_candidates` where
+the linker had more candidates than are written. A pair of texts
+carries `pair_start`, the character where the second one begins.
 """
 
 from __future__ import annotations
@@ -113,6 +115,8 @@ class _Mention(msgspec.Struct, omit_defaults=True):
     entity: str | None
     confidence: float = 1.0
     candidates: list[_Candidate] | None = None
+    ambiguous: bool = False
+    n_candidates: int | None = None
 
 
 class _Text(msgspec.Struct):
@@ -169,10 +173,12 @@ def write_jsonl(
     return write_lines(path, lines, force=force, inputs=inputs)
 
 
-def to_json(linked: LinkedText) -> bytes:
-    """One line of our own format, without its end."""
-    mentions = [
-        _Mention(
+def to_json(linked: LinkedText, most: int | None = None) -> bytes:
+    """Return one line of our own format, without its end; at most `most` candidates per link."""
+    mentions = []
+    for whole in linked.links:
+        link = whole if most is None else whole.with_candidates(most)
+        mention = _Mention(
             link.mention.start,
             link.mention.end,
             link.entity,
@@ -180,9 +186,10 @@ def to_json(linked: LinkedText) -> bytes:
             None
             if link.candidates == gold_link(0, 1, link.entity).candidates
             else [_Candidate(c.entity, c.prior, c.score, c.reason) for c in link.candidates],
+            whole.is_ambiguous,
+            link.n_found if link.is_cut else None,
         )
-        for link in linked.links
-    ]
+        mentions.append(mention)
     fields: dict[str, object] = {"id": linked.id, "text": linked.text, "mentions": mentions}
     if linked.pair_start is not None:
         fields["pair_start"] = linked.pair_start
@@ -249,7 +256,7 @@ def _own(row: _Text) -> LinkedText:
             candidates = tuple(
                 Candidate(c.entity, c.prior, c.score, c.reason) for c in m.candidates
             )
-            link = Link(link.mention, candidates, m.entity, m.confidence)
+            link = Link(link.mention, candidates, m.entity, m.confidence, n_found=m.n_candidates)
         links.append(link)
     return LinkedText(row.text, _sorted(links), str(row.id), row.pair_start)
 

@@ -32,6 +32,10 @@ SHORTEST = 4
 """Letters of a word that may be a slip of another."""
 
 
+VERB_ENDINGS = frozenset({"", "s", "d", "r"})
+"""Behind the e of a verb: restore, restores, restored, and who restores, restorer."""
+
+
 class Slip(NamedTuple):
     """`text[start:end]` is read as `word`."""
 
@@ -66,6 +70,14 @@ class Slips:
                     own.append(Slip(start, end, _as_written(meant, text[start:end])))
             slips.append(own)
         return slips
+
+    def likeness(self, texts: Sequence[LinkedText]) -> list[list[float]]:
+        """Return for each link of each text the share of its letters that are no slip."""
+        slips = self.of([text.text for text in texts])
+        return [
+            [_likeness(link.mention, _within(link.mention, own)) for link in text.links]
+            for text, own in zip(texts, slips, strict=True)
+        ]
 
     def _learn(self, words: Iterable[str]) -> None:
         """Look up what is not remembered: the word that each is a slip of, "" for none."""
@@ -137,8 +149,9 @@ class WithMisspelt:
     """A `Linker`: the mentions of `names`, which a slip in a word does not hide.
 
     Words shorter than `min_length` are a letter away from many others: they are mended in names of
-    several words alone, those of three letters and fewer never. Of mentions that overlap the
-    longer one stays.
+    several words alone, those of three letters and fewer never. So are words that are another form
+    of the name's (`is_other_form`): "restores" is no slip of "restorer". Of mentions that overlap
+    the longer one stays.
 
     >>> from kg_loaders import Text, TextKind, graph_from_records
     >>> index = NameIndex.build(graph_from_records([Text("D1", TextKind.LABEL, "lung cancer")]))
@@ -166,15 +179,19 @@ class WithMisspelt:
                 replace(k, mention=Mention(text.back(k.mention.start), text.back(k.mention.end)))
                 for k in other.links
             ]
-            told = [link for link in links if self._is_told(link.mention, slips[i])]
-            linked[i] = replace(linked[i], links=_longer(linked[i].links, told))
+            misspelt = [
+                link for link in links if self._is_misspelt(texts[i], link.mention, slips[i])
+            ]
+            linked[i] = replace(linked[i], links=_longer(linked[i].links, misspelt))
         return linked
 
-    def _is_told(self, mention: Mention, slips: Sequence[Slip]) -> bool:
-        """Whether a mention has a slip, in a short word not alone."""
+    def _is_misspelt(self, text: str, mention: Mention, slips: Sequence[Slip]) -> bool:
+        """Whether a mention has a slip: alone, neither in a short word nor another form of it."""
         own = _within(mention, slips)
-        is_alone = own[:1] and own[0][:2] == (mention.start, mention.end)
-        return bool(own) and not (is_alone and mention.end - mention.start < self._min_length)
+        if not own or own[0][:2] != (mention.start, mention.end):
+            return bool(own)
+        surface = text[mention.start : mention.end]
+        return len(surface) >= self._min_length and not is_other_form(surface, own[0].word)
 
 
 class Mended:
@@ -221,7 +238,7 @@ def _mended(text: LinkedText, slips: Sequence[Slip]) -> LinkedText:
 def _less_sure(candidates: Candidates, mention: Mention, slips: Sequence[Slip]) -> Candidates:
     if not slips:
         return candidates
-    share = 1.0 - min(len(slips) / (mention.end - mention.start), 1.0)
+    share = _likeness(mention, slips)
     words = ", ".join(slip.word for slip in slips)
     return tuple(
         structs.replace(
@@ -229,6 +246,26 @@ def _less_sure(candidates: Candidates, mention: Mention, slips: Sequence[Slip]) 
         )
         for c in candidates
     )
+
+
+def _likeness(mention: Mention, slips: Sequence[Slip]) -> float:
+    return 1.0 - min(len(slips) / (mention.end - mention.start), 1.0)
+
+
+def is_other_form(surface: str, word: str) -> bool:
+    """Return whether one is an inflected form of the other, which is spelt as it should be.
+
+    English endings alone: those of verbs in -e and of persons who do what they say ("restores",
+    "restored", "restore", "restorer"), and -s.
+
+    >>> is_other_form("restores", "restorer"), is_other_form("amoxicilin", "amoxicillin")
+    (True, False)
+    """
+    one, other = surface.casefold(), word.casefold()
+    pairs = zip(one, other, strict=False)
+    n = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    ends = {one[n:], other[n:]}
+    return ends == {"", "s"} or (one[:n].endswith("e") and ends <= VERB_ENDINGS)
 
 
 def _within(mention: Mention, slips: Sequence[Slip]) -> list[Slip]:

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText, Linker
+from entity_linking.names.rules.case import Case
 from kept import hosts
 from kept.auto.card import About, model_card
 from kept.auto.encoded import Encoded, EncodedText, encoded_text
@@ -25,6 +26,7 @@ from kept.auto.saved import (
     ENCODER_FILE,
     TOLD,
     saved_builder,
+    saved_case,
     saved_encoder,
     saved_settings,
     saved_tokenizer,
@@ -68,8 +70,10 @@ class AutoEncoder:
         *,
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
+        case: Case = "smart",
     ) -> None:
         self.encoder, self.tokenizer = encoder.eval(), tokenizer
+        self.case: Case = case
         self.method = method_of(encoder)
         self.view = dict(view or {})
         settings = builder_for(self.method, builder or BuilderConfig(), self.view)
@@ -91,16 +95,18 @@ class AutoEncoder:
         tokenizer: PreTrainedTokenizerBase | None = None,
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
+        case: Case | None = None,
     ) -> AutoEncoder:
         """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
         A host (`minilm`, a folder or a hub name) reads words alone. A model of
         sentence-transformers gives its own vectors of sentences, by its pooling and normalisation;
         what else `modules.json` names is not read, as the log says. `revision` is the branch, tag
-        or commit of a hub's. Tokenizer, builder settings and the view's options are those of the
-        folder where none are given. Weights are read from safetensors alone, and no code that came
-        with them is run. Raises `CheckpointError` when a folder holds no model, no tokenizer, or
-        not what was saved, `HostError` for a host that cannot be opened.
+        or commit of a hub's. Tokenizer, builder settings, the view's options and the `case` of
+        links by names are those of the folder where none are given. Weights are read from
+        safetensors alone, and no code that came with them is run. Raises `CheckpointError` when a
+        folder holds no model, no tokenizer, or not what was saved, `HostError` for a host that
+        cannot be opened.
 
         >>> AutoEncoder.from_pretrained("minilm").encode("A text.").sentences.shape
         torch.Size([1, 384])
@@ -115,7 +121,7 @@ class AutoEncoder:
             n_words = longest_text(modules, tokenizer)
             if builder is None and n_words is not None:
                 settings["builder"] = _shortened(settings["builder"], n_words)
-            alone = cls(encoder, tokenizer, **settings)
+            alone = cls(encoder, tokenizer, case=case or "smart", **settings)
             alone.sentence_modules = modules
             alone._settings = {"host": str(name)}
             return alone
@@ -124,10 +130,16 @@ class AutoEncoder:
             tokenizer or saved_tokenizer(folder),
             builder=builder or saved_builder(folder),
             view=saved_view(folder) if view is None else view,
+            case=case or saved_case(folder),
         )
         opened._folder, opened._settings = folder, saved_settings(folder)
         opened.sentence_modules = SentenceModules.of_settings(opened._settings)
         return opened
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it was opened from a folder of a run, which has settings of its own."""
+        return self._folder is not None
 
     def save_pretrained(
         self, folder: str | Path, *, about: About | None = None, force: bool = False
@@ -190,7 +202,7 @@ class AutoEncoder:
         told = self._settings
         card = model_card(self.encoder, name, about, run=self._folder, settings=told)
         own = {key: told[key] for key in TOLD if key in told}
-        own |= {"graph": dataclasses.asdict(self.builder), "view": self.view}
+        own |= {"graph": dataclasses.asdict(self.builder), "view": self.view, "case": self.case}
         if self.sentence_modules is not None:
             own["sentences"] = self.sentence_modules.as_json()
         with whole_folder(
@@ -244,7 +256,8 @@ class AutoEncoder:
     ) -> Encoded:
         """Vectors of every text, on the CPU; the same call gives the same vectors.
 
-        Plain texts are linked by `linker`, without one by the labels and aliases of `kg`; a
+        Plain texts are linked by `linker`, without one by the labels and aliases of `kg`
+        in the `case` of the training; a
         `LinkedText` keeps its links. A text's neighbours depend on the text alone. `kg` may be
         left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
         the tokens' states after every layer. What is cut of long texts is counted (`Encoded.cut`)
@@ -314,7 +327,7 @@ class AutoEncoder:
             view = view_for(self.method, graph, self.tokenizer, self.view)
             seen = (graph.content_hash, view, None)
         if needs_linker and seen[2] is None:
-            seen = (*seen[:2], DictionaryLinker(graph))
+            seen = (*seen[:2], DictionaryLinker(graph, case=self.case))
         self._seen = seen
         return seen[1], seen[2]
 

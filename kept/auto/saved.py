@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from transformers import PreTrainedTokenizerBase
 
+from entity_linking.names.rules.case import CASES, Case
 from kept import hosts
 from kept.encoders import encoder_class, read_config
 from kept.encoders.base import KnowledgeEncoder
@@ -47,12 +48,23 @@ def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 
 def saved_builder(folder: str | Path) -> BuilderConfig:
     """The builder's settings of the run that made a folder; the defaults for a bare model."""
-    return _saved(folder, "graph", lambda values: BuilderConfig(**values))
+    return _saved(folder, lambda values: BuilderConfig(**(values.get("graph") or {})))
 
 
 def saved_view(folder: str | Path) -> dict[str, Any]:
     """The view's options of the run that made a folder; none for a bare model."""
-    return _saved(folder, "view", lambda values: dict(values.items()))
+    return _saved(folder, lambda values: dict((values.get("view") or {}).items()))
+
+
+def saved_case(folder: str | Path) -> Case:
+    """Return how case counted where the run's texts were linked by names; smart for a bare model.
+
+    Raises `CheckpointError` for what is no case policy.
+    """
+    case = _saved(folder, lambda values: values.get("case", "smart"))
+    if case not in CASES:
+        raise CheckpointError(f"{folder}: case {case!r} is none of {', '.join(CASES)}")
+    return cast(Case, case)
 
 
 def saved_settings(folder: str | Path) -> dict[str, Any]:
@@ -65,13 +77,13 @@ def saved_settings(folder: str | Path) -> dict[str, Any]:
     return {}
 
 
-def _saved(folder: str | Path, field: str, read: Callable[[Any], Saved]) -> Saved:
-    """What `read` makes of a field of the run's configuration; of {} where there is none."""
+def _saved(folder: str | Path, read: Callable[[Any], Saved]) -> Saved:
+    """What `read` makes of the run's configuration; of {} where there is none."""
     for name in RUN_FILES:
         path = Path(folder) / name
         if path.is_file():
             try:
-                return read(json.loads(path.read_text(encoding="utf-8")).get(field) or {})
+                return read(json.loads(path.read_text(encoding="utf-8")))
             except (ValueError, TypeError, AttributeError) as error:
                 raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
     return read({})

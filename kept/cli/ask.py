@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from kept.cli.options import Threads
+from kept.cli.options import LinkCase, Threads
 from kept.cli.terminal import echo
 from kept.suggestions import require_local
 
@@ -68,6 +68,7 @@ def ask(
         float | None,
         typer.Option(min=0, max=1, help="Confidence below which there is no answer (default: .6)."),
     ] = None,
+    case: LinkCase = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     threads: Threads = None,
 ) -> Any:
@@ -83,11 +84,12 @@ def ask(
     """
     import json
 
+    from entity_linking.names.rules.case import Case
     from kept.answering.answer import LEAST_CONFIDENCE, Answerer
     from kept.answering.chat_server import is_server, written_answer
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
-    settings = LinkerSettings(kg=str(kg))
+    settings = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(settings)
     answerer = Answerer(graph, open_linker(settings, graph), _encoder(threads or 2))
     least = LEAST_CONFIDENCE if least_confidence is None else least_confidence

@@ -88,13 +88,34 @@ Going = Annotated[
 Skipping = Annotated[
     bool, typer.Option("--skip-damaged", help="With --resume: skip damaged checkpoints.")
 ]
+
+
+def known_case(value: str | None) -> str | None:
+    """A callback of `LinkCase`: refuses what is no case policy, before anything is loaded."""
+    from entity_linking.names.rules.case import CASES
+
+    if value not in (None, *CASES):
+        raise ConfigError(f"--case is {value!r}; choose one of {', '.join(CASES)}")
+    return value
+
+
 LinkCase = Annotated[
     str | None,
     typer.Option(
         "--case",
+        callback=known_case,
         help="How case counts where texts are linked by names "
         "({entity_linking.names.rules.case:Case}): sensitive matches case, insensitive ignores it, "
-        "smart (default) lets a text raise the case of a name, never lower it.",
+        "smart lets a text raise the case of a name, never lower it. Default: that of the run or "
+        "index that is given, else smart.",
+    ),
+]
+RedirectFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--redirects",
+        metavar="FILE",
+        help="Redirects, TSV from<TAB>to: links of the texts that lead to one lead to its target.",
     ),
 ]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")

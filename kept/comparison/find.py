@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kept.comparison.data import DATA
 from kept.comparison.experiment import Experiment, shipped_experiments
@@ -24,14 +25,31 @@ def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]
 
 
 def read_experiment(
-    task: str, kg: Path | None = None, *, folder: Path | None = None, limit: int | None = None
+    task: str,
+    kg: Path | None = None,
+    *,
+    folder: Path | None = None,
+    limit: int | None = None,
+    case: str | None = None,
+    as_published: bool = False,
 ) -> Experiment:
     """The experiment of a name or a file, over the user's graph if there is one.
 
-    `limit`: see `Experiment.limited`. ConfigError: no such experiment, or a faulty file.
+    `case` is how case counts where the task's texts are linked by names. `limit`: see
+    `Experiment.limited`. `as_published`: even where the file does not say so. ConfigError: no such
+    experiment, a faulty file, or a `case` for a task that links nothing.
     """
-    own = {} if kg is None else {"task.kg": str(kg.resolve())}
+    own: dict[str, Any] = {} if kg is None else {"task.kg": str(kg.resolve())}
+    if case is not None:
+        own["task.case"] = case
+    if as_published:
+        own["as_published"] = True
     experiment = Experiment.read(find_experiment(task, folder), own)
+    if case is not None and not experiment.task.get("link"):
+        raise ConfigError(
+            f"{task} does not link its texts, so that --case would change nothing; write "
+            "`link: true` in its task, or leave --case out"
+        )
     return experiment if limit is None else experiment.limited(limit)
 
 

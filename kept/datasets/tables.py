@@ -30,6 +30,7 @@ from kept.suggestions import require_there
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.reading.lines import read_lines
+from kg_loaders.reading.unpacking import COMPRESSED
 
 Row = Mapping[str, Any]
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -354,6 +355,11 @@ def _rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
     if any(suffix in JSON_LINES for suffix in suffixes):
         return _json_rows(path, report)
     delimiter = next((DELIMITERS[s] for s in reversed(suffixes) if s in DELIMITERS), None)
+    if delimiter is None and {*suffixes} <= COMPRESSED:
+        first = next((raw for _, _, raw in read_lines(path, report)), b"")
+        if first.startswith(b"{"):
+            return _json_rows(path, report)
+        delimiter = "\t" if b"\t" in first else ","
     if delimiter is None:
         raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; name it by what it holds")
     return _cells(path, delimiter, report)

@@ -211,6 +211,8 @@ class Explorer:
             "entity": link.entity,
             "label": None if link.entity is None else self._entity(link.entity)["label"],
             "confidence": link.confidence,
+            "ambiguous": link.is_ambiguous,
+            "equals": [self._entity(name)["label"] for name in link.equals[:N_CANDIDATES]],
             "candidates": candidates,
             "n_more": max(len(reasons) - N_CANDIDATES, 0),
         }
@@ -220,7 +222,7 @@ class Explorer:
         if row is None:
             return {"entity": name, "label": cut(name), "description": "", "n_facts": 0}
         n_facts = len(self.graph.outgoing(row)) + len(self.graph.incoming(row))
-        description = self.graph.description(row) or ", ".join(self.graph.types(row)[:3])
+        description = self.graph.description(row) or ", ".join(self.graph.type_labels(row)[:3])
         label = cut(self.graph.label(row))
         return {
             "entity": name, "label": label, "description": cut(description), "n_facts": n_facts

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from entity_linking.names.rules.case import Case
+from kept.auto import AutoEncoder
 from kept.errors import ConfigError
 from kept.explorer.explorer import Explorer
 from kept.explorer.questions import MAX_TEXT
-from kept.explorer.readers import method_readers, run_reader
+from kept.explorer.readers import Reader, method_readers, run_reader
 from kept.hosts import load_tokenizer
 from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
 
@@ -24,25 +26,47 @@ def open_explorer(
     reranker: Path | None = None,
     index: Path | None = None,
     gold: Path | None = None,
+    case: Case | None = None,
 ) -> Explorer:
     """Return the explorer of a graph's folder; runs come first among its readers.
+
+    `case` is how case counts in links by names; None: that of `index`, else that of the runs.
 
     Raises what opening a graph, a run (`CheckpointError`), an index or a tokenizer raises, and
     `GraphMismatchError` for a run of other ids.
     """
+    runs = [run_reader(folder, number) for number, folder in enumerate(models)]
+    if index is None and case is None:
+        case = case_of(runs)
     settings = LinkerSettings(
         kg=str(kg),
+        case=case,
         index=None if index is None else str(index),
         model=None if reranker is None else str(reranker),
         method="prior" if reranker is None else "trained",
     )
     graph = open_graph(settings)
-    runs = [run_reader(folder, number) for number, folder in enumerate(models)]
     for run in runs:
         if run.predictor is not None:
             run.predictor.model.encoder.require_graph(graph)
     readers = [*runs, *method_readers(load_tokenizer(tokenizer))]
     return Explorer(graph, open_pipeline(settings, graph), readers, gold)
+
+
+def case_of(readers: Sequence[Reader], encoder: AutoEncoder | None = None) -> Case | None:
+    """Return the case with which runs and `encoder` were trained; None where nothing was.
+
+    Raises `ConfigError` where they were trained with several: a text is linked once for all.
+
+    >>> case_of([])
+    """
+    cases = {each.name: each.predictor.case for each in readers if each.predictor is not None}
+    if encoder is not None and encoder.is_trained:
+        cases["the encoder"] = encoder.case
+    if len(set(cases.values())) > 1:
+        pairs = ", ".join(f"{name}: {case}" for name, case in cases.items())
+        raise ConfigError(f"the runs link by different case ({pairs}); say which with --case")
+    return next(iter(cases.values()), None)
 
 
 def read_texts(given: str) -> list[str]:

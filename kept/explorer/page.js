@@ -132,15 +132,19 @@ function chosen(link) {
   return { ...link, entity: choice.entity, label: choice.entity === null ? null : named ? named.label : choice.label || choice.entity };
 }
 
+function isAmbiguous(link) { // until a person has chosen
+  return link.ambiguous && !state.choices.has(link.start + "-" + link.end);
+}
+
 function showText() {
   const letters = Array.from(state.text), parts = [];
   let end = 0;
   state.links.forEach((found, number) => {
     if (found.start < end) return; // within another mention
     const now = chosen(found);
-    const mark = make("button", found.words, { type: "button", class: now.entity ? "" : "nil",
+    const mark = make("button", found.words, { type: "button", class: now.entity ? (isAmbiguous(found) ? "ambiguous" : "") : "nil",
       "aria-pressed": String(state.picked === number), onclick: () => pick(number, true),
-      "aria-label": `${found.words}: ${now.entity ? now.label : "linked to nothing"}` });
+      "aria-label": `${found.words}: ${now.entity ? now.label : "linked to nothing"}${isAmbiguous(found) ? ", ambiguous" : ""}` });
     if (!now.entity || now.label !== found.words) mark.append(make("small", now.entity ? now.label : "nothing"));
     parts.push(visible(letters.slice(end, found.start).join("")), mark);
     end = found.end;
@@ -154,6 +158,7 @@ function pick(number, focus) {
   showText();
   const found = state.links[number], now = chosen(found), card = make("div", null, { class: "card" });
   card.append(make("h3", `“${found.words}” ${now.entity ? "was linked to " + now.label : "was linked to nothing"}${state.choices.has(found.start + "-" + found.end) ? ", by you" : ""}`));
+  if (isAmbiguous(found)) card.append(make("p", `Ambiguous: ${found.equals.join(", ")} is as likely as ${now.label}; the first of them was taken.`, { class: "ambiguity" }));
   const list = make("ul", null, { class: "candidates" });
   for (const each of found.candidates) list.append(candidate(found, now, each));
   const none = make("li");

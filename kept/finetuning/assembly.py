@@ -52,6 +52,7 @@ from kept.finetuning.predictor import Predictor
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.scores import Baseline
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.coverage import candidate_warnings
 from kept.graphs.views import View
 from kept.heads.model import KnowledgeForTask
 from kept.methods import Method, method, method_of, title
@@ -127,6 +128,9 @@ def assemble(
         options = saved_view(config.model) if config.model else {}
     config = config.model_copy(update={"graph": builder, "view": options})
     view = view_for(chosen, graph, tokenizer, options)
+    cut = candidate_warnings([example.linked for example in clean["train"]], view, "train")
+    if cut:
+        facts["warnings"] = [*facts.get("warnings", ()), *cut]
     maker = _Maker(config, builder, whole, graph, tokenizer, chosen, view, others)
 
     train = maker.data(sets["train"], {label: i for i, label in enumerate(labels)})

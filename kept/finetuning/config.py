@@ -32,7 +32,7 @@ from kept.heads.model import CHOICE, SPAN, TAGGING, head_kind
 from kept.heads.span import SpanOptions
 from kept.methods import method, method_key
 from kept.pretraining.assembly import precomputed_options
-from kept.pretraining.config import absolute
+from kept.pretraining.config import absolute, own_vectors
 from kept.training.config import RunConfig, TrainConfig
 
 
@@ -174,7 +174,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
             **paths,
             "adapters": tuple(map(Path.resolve, self.adapters)),
             "teacher": self.teacher and self.teacher.resolve(),
-            "options": absolute(self.options),
+            "options": absolute(self.options, words=own_vectors(self.method)),
             "view": absolute(self.view),
             "also": tuple(map(FurtherTask.with_absolute_paths, self.also)),
         }

@@ -107,13 +107,20 @@ class TaskData:
         self._word_pad_id = hosts.padding_id(tokenizer)
         texts = [example.linked for example in examples]
         self.spans = spans or SpanOptions() if problem_type == SPAN else None
-        n_words = WHOLE if problem_type in (SPAN, CHOICE) else builder.max_words
+        self._most_words = view.most_words(builder)
+        has_windows = problem_type in (SPAN, CHOICE)
+        n_words = WHOLE if has_windows else builder.max_words
         flat, offsets = encode_texts(texts, tokenizer, n_words)
-        self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
+        sure = words
+        if not has_windows and self._most_words < n_words:  # the view cuts after the builder
+            n_words = self._most_words
+            flat, offsets = encode_texts(texts, tokenizer, n_words)
+            sure = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
+        self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
         fits = [
             problem_type in (TAGGING, SPAN) or _are_whole(targets_found, example.targets)
-            for targets_found, example in zip(words, examples, strict=True)
+            for targets_found, example in zip(sure, examples, strict=True)
         ]
         self.indices = np.flatnonzero(fits)
         cut_off = np.flatnonzero(~np.array(fits, np.bool_)).tolist()
@@ -126,12 +133,12 @@ class TaskData:
         self._windows = [[whole] for whole in self._words]
         if self.spans is not None:
             self._windows = [
-                windows(whole, context_of(e), max_words=builder.max_words, options=self.spans)
+                windows(whole, context_of(e), max_words=self._most_words, options=self.spans)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
         elif problem_type == CHOICE:
             self._windows = [
-                choice_rows(whole, context_of(e), e.targets, max_words=builder.max_words)
+                choice_rows(whole, context_of(e), e.targets, max_words=self._most_words)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
         if problem_type in (SPAN, CHOICE):
@@ -200,7 +207,7 @@ class TaskData:
         remedy = longer_texts(self.builder, n_positions)
         remedy = remedy or "cut the texts around their targets before"
         raise ConfigError(
-            f"{of}: 0 of {n} examples can be read: {CUT} after {self.builder.max_words} word "
+            f"{of}: 0 of {n} examples can be read: {CUT} after {self._most_words} word "
             f"pieces; {remedy}"
         )
 

@@ -23,6 +23,7 @@ from transformers import PreTrainedTokenizerBase
 from entity_linking.completing import with_links
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText, Linker
+from entity_linking.names.rules.case import CASES, Case
 from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
@@ -150,8 +151,10 @@ class Predictor:
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
         threshold: float = 0.0,
+        case: Case = "smart",
     ) -> None:
         self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
+        self.case: Case = case
         self.markers, self.threshold = markers or TASKS[task].markers, threshold
         self.method = method_of(model.encoder)
         self.view = dict(view or {})
@@ -162,8 +165,11 @@ class Predictor:
         return f"Predictor({self.task}, {type(self.model.encoder).__name__}, {self.builder})"
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Predictor:
-        """The model of a `kept finetune` run; raises `CheckpointError` for any other folder."""
+    def from_pretrained(cls, folder: str | Path, *, case: Case | None = None) -> Predictor:
+        """Return the model of a `kept finetune` run; raises `CheckpointError` for other folders.
+
+        `case` is how case counts where texts are linked by names; None: as in the training.
+        """
         path = Path(folder) / CONFIG_FILE
         if not path.is_file():
             raise CheckpointError(f"{folder} has no {CONFIG_FILE}: give a folder of kept finetune")
@@ -171,7 +177,8 @@ class Predictor:
             config = json.loads(path.read_text(encoding="utf-8"))
             task, markers = config["task"], config.get("markers")
             threshold = float(config.get("threshold", 0.0))
-            _require_known(task, markers, threshold)
+            own_case = config.get("case", "smart")
+            _require_known(task, markers, threshold, own_case)
         except (
             ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError,
         ) as error:  # fmt: skip
@@ -184,6 +191,7 @@ class Predictor:
             builder=saved_builder(folder),
             view=saved_view(folder),
             threshold=threshold,
+            case=case or own_case,
         )
 
     def predict(
@@ -197,9 +205,10 @@ class Predictor:
         Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
         choices (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
-        Texts without links are linked by `linker`, without one by the names of `kg`. What is cut of
-        long texts is counted in the log. Raises `ConfigError` where a target is missing, or cut off
-        with the text, and `GraphMismatchError` for a graph whose rows are not the model's.
+        Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
+        of the training. What is cut of long texts is counted in the log. Raises `ConfigError` where
+        a target is missing, or cut off with the text, and `GraphMismatchError` for a graph whose
+        rows are not the model's.
         """
         graph = self._graph(kg)
         data = self._reported(self._examples(questions, graph, linker), graph)
@@ -346,7 +355,8 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        texts = with_links([each.linked for each in examples], linker or DictionaryLinker(graph))
+        own = linker or DictionaryLinker(graph, case=self.case)
+        texts = with_links([each.linked for each in examples], own)
         examples = [
             dataclasses.replace(each, linked=text)
             for each, text in zip(examples, texts, strict=True)
@@ -378,7 +388,7 @@ class Predictor:
         if data.cut_off and is_whole:
             raise ConfigError(
                 f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
-                f"{self.builder.max_words} word pieces; {WINDOWS}"
+                f"{data.view.most_words(self.builder)} word pieces; {WINDOWS}"
             )
         return data
 
@@ -457,9 +467,10 @@ def _link_in_words(linked: LinkedText, index: int) -> str:
     return f"“{surface}” → {link.entity or 'its candidates'}"
 
 
-def _require_known(task: Any, markers: Any, threshold: float) -> None:
+def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None:
     """Raise `ValueError` for settings that no run of `kept finetune` writes."""
-    for what, name, known in (("task", task, TASKS), ("markers", markers, MARKERS)):
+    tables = (("task", task, TASKS), ("markers", markers, MARKERS), ("case", case, CASES))
+    for what, name, known in tables:
         if name not in [*known, *([None] if what == "markers" else [])]:
             raise ValueError(f"{what} {name!r} is none of {', '.join(known)}")
     if not math.isfinite(threshold):

@@ -157,7 +157,7 @@ def _links_of(
     texts: list[str], options: FitOptions, graph: KnowledgeGraph
 ) -> tuple[dict[str, LinkedText], str]:
     method = "prior" if options.linker == "auto" else options.linker
-    settings = LinkerSettings(kg=str(options.kg), method=method)
+    settings = LinkerSettings(kg=str(options.kg), method=method, case=options.case)
     linked = open_linker(settings, graph).link(texts)
     if options.linker == "auto" and any(is_ambiguous(k) for t in linked for k in t.links):
         method = "mix"

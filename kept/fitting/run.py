@@ -174,6 +174,7 @@ class _Fit:
             "dev": self.paths["dev"],
             "kg": options.kg,
             "host": options.host,
+            "case": options.case,
             "method": candidate.method,
             "keep_repeats": True,
             "freeze": ("words",),

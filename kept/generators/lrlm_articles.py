@@ -158,11 +158,13 @@ def segments(
     *,
     unknowns: Unknowns | None = None,
     alias_rows: Mapping[str, int] | None = None,
+    as_released: bool = False,
 ) -> Iterator[Segment]:
     """Cut a batch of articles into segments of `n_nodes`, to be read in this order.
 
     A span that crosses the border of segments is left out. The released program computes positions
-    modulo `n_nodes`, by which a span longer than a segment may survive at a wrong place.
+    modulo `n_nodes`, by which a span about as long as a segment may survive at a wrong place, in
+    the segment of its first word: `as_released` keeps it there.
     `alias_rows` are rows of a table of alias vectors. Raises `BatchError` without an article and
     `ConfigError` for an alias without a row.
     """
@@ -178,7 +180,8 @@ def segments(
         if unknowns is not None:
             for b, i in (real & (targets == UNKNOWN)).nonzero().tolist():
                 unknown[b, i] = unknowns(cut[b][i + 1])
-        spans = [_spans_within(article, begin, n_nodes) for article in articles]
+        within = _spans_as_released if as_released else _spans_within
+        spans = [within(article, begin, n_nodes) for article in articles]
         yield Segment(
             ids=ids, targets=targets, lengths=real.sum(dim=1), unknown=unknown, **facts,
             **_span_tensors(spans, ids.shape[1]),
@@ -215,6 +218,13 @@ def _spans_within(article: Article, begin: int, n_nodes: int) -> list[Span]:
     end = begin + n_nodes
     inside = [span for span in article.spans if begin <= span.start and span.end <= end]
     return [replace(s, start=s.start - begin, end=s.end - 1 - begin) for s in inside]
+
+
+def _spans_as_released(article: Article, begin: int, n_nodes: int) -> list[Span]:
+    """Spans that begin in a segment, at positions modulo `n_nodes`, unless that reverses them."""
+    own = [span for span in article.spans if begin <= span.start < begin + n_nodes]
+    moved = [replace(s, start=s.start % n_nodes, end=(s.end - 1) % n_nodes) for s in own]
+    return [span for span in moved if span.start <= span.end]
 
 
 def _span_tensors(spans: Sequence[Sequence[Span]], n_nodes: int) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from entity_linking.completing import has_entity
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.mentions import Link, LinkedText, Mention, n_cut_links
 from kept.errors import NoKnowledgeError
 from kept.graphs.builder import Exclusion
 from kept.graphs.cuts import Cut
@@ -205,6 +205,19 @@ def require_read(
         f"nothing of {graph} is read in {of} ({len(texts)} texts): {why}. Training would go as "
         "with knowledge off"
     )
+
+
+def candidate_warnings(texts: Sequence[LinkedText], view: View, of: str) -> list[str]:
+    """Return what a view that reads candidates misses in `texts`, files that hold only the best."""
+    n_cut = n_cut_links(texts) if view.reads_candidates else 0
+    if not n_cut:
+        return []
+    n_links = sum(len(text.links) for text in texts)
+    warning = (
+        f"{of}: {n_cut} of {n_links} links hold fewer candidates than the linker had, and this "
+        "method chooses among candidates; link again with `kept link --candidates all`"
+    )
+    return [warning]
 
 
 def _n_linked_without_case(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> int:

@@ -22,12 +22,16 @@ N_LABEL, N_REASON = 300, 1200
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One node for a reader: `role` is word, special, anchor, neighbour or relation."""
+    """One node for a reader: `role` is word, special, anchor, neighbour or relation.
+
+    An anchor is ambiguous where another entity was as likely.
+    """
 
     role: str
     label: str
     position: int
     why: tuple[str, ...]
+    is_ambiguous: bool = False
 
 
 def explain(
@@ -53,8 +57,15 @@ def explain(
         else:
             role, label, why = _injected(built, graph, node)
         position = int(built.positions[node])
+        link = built.links[built.origins[node, 0]] if role == "anchor" else None
         explained.append(
-            Explained(role, _cut(label, N_LABEL), position, tuple(_cut(w, N_REASON) for w in why))
+            Explained(
+                role,
+                _cut(label, N_LABEL),
+                position,
+                tuple(_cut(w, N_REASON) for w in why),
+                link is not None and link.is_ambiguous,
+            )
         )
     return tuple(explained)
 
@@ -86,6 +97,9 @@ def _anchor(
     ]
     if described := _described(graph, entity):
         why.append(described)
+    if link.is_ambiguous:
+        equals = ", ".join(_candidate(graph, name) for name in link.equals[:N_CANDIDATES])
+        why.append(f"Ambiguous: {equals} is as likely; the first of them was taken.")
     others = [c for c in link.candidates if c.entity != link.entity][:N_CANDIDATES]
     if others:
         names = [f"{_candidate(graph, c.entity)} (prior {c.prior:.2f})" for c in others]
@@ -167,6 +181,18 @@ def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
     if n_shown < n_facts:
         sentences.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
     return sentences
+
+
+def ambiguous_links(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
+    """Return a sentence about each anchor of whose entity another one is as likely."""
+    numbers = dict.fromkeys(built.origins[is_anchor(built), 0].tolist())
+    links = [built.links[number] for number in numbers if built.links[number].is_ambiguous]
+    return [
+        f"“{built.text[link.start : link.end]}” is ambiguous: "
+        f"{_candidate(graph, link.equals[0])} is as likely as "
+        f"{_candidate(graph, link.entity or '')}."
+        for link in links
+    ]
 
 
 def links_left_out(built: WordKnowledgeGraph) -> list[str]:

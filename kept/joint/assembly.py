@@ -15,6 +15,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 from torch import Tensor
 
 from entity_linking.annotations import read_jsonl
+from entity_linking.annotations.redirects import read_resolved
 from entity_linking.mentions import LinkedText
 from kept.bounds import MAX_COUNT, MAX_SEED
 from kept.errors import ConfigError
@@ -49,13 +50,15 @@ class JointConfig(RunConfig):
 
     `kg` is a graph folder, all of whose triples are trained on; with `holdout` above 0 the share
     that `kept kgc train` would test and validate with that seed is left out. Or it is a benchmark's
-    folder, whose training triples are. `options` are further
+    folder, whose training triples are. `redirects` is a file by which links of `text` are resolved.
+    `options` are further
     hyper-parameters of the model.
     """
 
     model: Model = "wikipedia2vec"
     kg: Path
     text: tuple[Path, ...] = ()
+    redirects: Path | None = None
     width: PositiveInt = Field(100, le=2**16)
     epochs: PositiveInt | None = Field(None, le=MAX_COUNT)
     learning_rate: Rate | None = None
@@ -94,6 +97,8 @@ class Assembled:
         if config.model != "wikipedia2vec" and not len(self.splits.train):
             raise ConfigError(f"{config.kg} has no triple; {config.model} learns from triples")
         texts = [text for path in config.text for text in read_jsonl(path, DamageReport())]
+        entities = self.graph.entities
+        texts, self.note = read_resolved(texts, config.redirects, lambda name: name in entities)
         self.corpus = _corpus(config, self.splits, texts)
         make: Mapping[str, Callable[[], Space]] = {
             "wikipedia2vec": self._wikipedia2vec, "xu2017": self._xu,
@@ -103,7 +108,7 @@ class Assembled:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the corpus, the triples and the configuration."""
-        free = {"checkpoint_seconds", "kg", "text"}
+        free = {"checkpoint_seconds", "kg", "text", "redirects"}
         told = self.config.model_dump(mode="json", exclude=free)
         found = [json.dumps(told, sort_keys=True), self.corpus.fingerprint]
         found += [self.graph.id_space_hash, self.splits.splits_hash]

@@ -154,7 +154,8 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
         from entity_linking.detection.misspelt import WithMisspelt
 
         mentions = WithMisspelt(NameLinker(parts.names, gates), parts.slips)
-    return Pipeline(mentions, parts.source(), scorer, decision)
+    likeness = parts.slips.likeness if settings.misspelt else None
+    return Pipeline(mentions, parts.source(), scorer, decision, likeness=likeness)
 
 
 def open_for_training(

@@ -55,7 +55,7 @@ def make_kept_linker(
 ) -> Annotator:
     """A component for the graph at `kg`; `cache` is a folder that keeps what was linked.
 
-    `typed`: entities have the types that the graph gives them (`KnowledgeGraph.types`).
+    `typed`: entities have the types that the graph gives them (`KnowledgeGraph.type_labels`).
     """
     settings = LinkerSettings(
         kg=kg, index=index, model=model, method=method, case=case, nil_below=nil_below
@@ -70,7 +70,7 @@ def make_kept_linker(
 
     def type_of(entity: str) -> str | None:
         row = graph.entities.find(entity)
-        return None if row is None else next(iter(graph.types(row)), None)
+        return None if row is None else next(iter(graph.type_labels(row)), None)
 
     return Annotator(
         linker, policy, settings=asdict(settings), graph_hash=graph.content_hash, name=name,

@@ -42,10 +42,19 @@ COLLECTED_AFTER = (50_000, 20, 20)
 # ---- linking ---------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a worker needs to know: the settings and the folder of the cache, if there is one."""
+    """What a worker needs to know: the settings and the folder of the cache, if there is one.
+
+    `candidates` is the most that a link is written with; None: all.
+    """
 
     settings: LinkerSettings
     cache: str | None = None
+    candidates: int | None = None
+
+    def key(self, graph: KnowledgeGraph) -> str:
+        """Return what the lines of an output depend on, beside the texts."""
+        key = linker_key(self.settings, graph)
+        return key if self.candidates is None else f"{key} {self.candidates}"
 
     def linker(self, graph: KnowledgeGraph) -> Disambiguator:
         """The linker, behind its cache."""
@@ -62,10 +71,15 @@ def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
     return [replace(next(chosen if item.given else linked), id=item.linked.id) for item in items]
 
 
-def link_lines(linker: Disambiguator, items: list[Item]) -> list[bytes]:
-    """The items linked, each as a line of JSON with its end."""
+def link_lines(
+    linker: Disambiguator, items: list[Item], candidates: int | None = None
+) -> list[bytes]:
+    """Return the items linked, each as a line of JSON with its end.
+
+    `candidates` is the most that a link is written with; None: all.
+    """
     texts = zip(link_items(linker, items), items, strict=True)
-    return [_with_fields(to_json(text), item.more) + b"\n" for text, item in texts]
+    return [_with_fields(to_json(text, candidates), item.more) + b"\n" for text, item in texts]
 
 
 def _with_fields(line: bytes, more: Mapping[str, object]) -> bytes:
@@ -96,7 +110,8 @@ def line_stream(
 ) -> Iterator[list[bytes]]:
     """As `link_stream`, each text as a line of JSON: workers write them, and send them far faster
     than the links themselves."""
-    return _stream(link_lines, items, work, graph, n_workers, cluster)
+    step = partial(link_lines, candidates=work.candidates)
+    return _stream(step, items, work, graph, n_workers, cluster)
 
 
 _Linked = TypeVar("_Linked")

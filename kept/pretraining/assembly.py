@@ -10,6 +10,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.annotations import read_jsonl
+from entity_linking.annotations.redirects import read_resolved
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.datasets.conllu import read_conllu
@@ -69,6 +70,7 @@ def _texts(
     objectives: Objectives,
 ) -> WordGraphData:
     texts, documents = read_texts(config.text)
+    texts, note = read_resolved(texts, config.redirects, lambda name: name in graph.entities)
     data = WordGraphData(
         texts,
         graph,
@@ -78,6 +80,7 @@ def _texts(
         objectives=objectives,
         documents=documents,
     )
+    data.notes = [] if note is None else [note]
     data.require_read(
         needs_facts=config.start_from is None and not precomputed_options(config.options, chosen)
     )

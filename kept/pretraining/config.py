@@ -35,12 +35,14 @@ class PretrainConfig(RunConfig):
     encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
     earlier run, for the initial weights of the encoder and of a head over words; `train_only` names
     the encoder's parts to train (all, if empty), so that schedules of several stages are several
-    runs; `freeze` names parts that stay, such as "words", the host's word table.
+    runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that
+    stay, such as "words", the host's word table.
     """
 
     host: str = "minilm"
     method: str = "colake"
     text: tuple[Path, ...] = ()
+    redirects: Path | None = None
     treebank: tuple[Path, ...] = Field((), validate_default=True)
     kg: Path | None = Field(None, validate_default=True)
     graph: BuilderConfig = BuilderConfig()
@@ -95,10 +97,10 @@ class PretrainConfig(RunConfig):
         paths: dict[str, Any] = {
             "text": tuple(map(Path.resolve, self.text)),
             "treebank": tuple(map(Path.resolve, self.treebank)),
-            "options": absolute(self.options),
+            "options": absolute(self.options, words=own_vectors(self.method)),
             "view": absolute(self.view),
         }
-        for name in ("kg", "start_from"):
+        for name in ("kg", "start_from", "redirects"):
             if getattr(self, name) is not None:
                 paths[name] = getattr(self, name).resolve()
         if Path(self.host).is_dir():
@@ -106,17 +108,32 @@ class PretrainConfig(RunConfig):
         return self.model_copy(update=paths)
 
 
-def absolute(options: Any, paths: Collection[str] = (*PATH_OPTIONS, "vectors")) -> Any:
+def own_vectors(name: str | None) -> frozenset[str]:
+    """Return the words that an option `vectors` of this method may be, such as E-BERT's "facts".
+
+    >>> sorted(own_vectors("ebert"))
+    ['facts', 'labels']
+    """
+    own = () if name is None else method(name).encoder.own_vectors
+    return frozenset(word for word in own if word is not None)
+
+
+def absolute(
+    options: Any,
+    paths: Collection[str] = (*PATH_OPTIONS, "vectors"),
+    *,
+    words: Collection[str] = (),
+) -> Any:
     """`options` with every path under one of `PATH_OPTIONS`, however deep, made absolute.
 
-    `vectors` is a path at the top (ERNIE), or one word for a kind (E-BERT's "facts"), which stays;
-    a KAR's own says of what kind its table is.
+    `vectors` is a path at the top (ERNIE), or one of `words` (E-BERT's "facts"), which stays even
+    where a file has that name; a KAR's own says of what kind its table is.
     """
 
     def resolved(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [resolved(each) for each in value]
-        if not isinstance(value, (str, Path)) or _is_word(value):
+        if not isinstance(value, (str, Path)) or value in words:
             return value
         return str(Path(value).resolve())
 
@@ -128,8 +145,3 @@ def absolute(options: Any, paths: Collection[str] = (*PATH_OPTIONS, "vectors")) 
     if isinstance(options, (list, tuple)):
         return [absolute(each, PATH_OPTIONS) for each in options]
     return options
-
-
-def _is_word(value: str | Path) -> bool:
-    """Whether a value is a name such as "facts", and no file or folder of that name is there."""
-    return isinstance(value, str) and value.isidentifier() and not Path(value).exists()

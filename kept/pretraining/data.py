@@ -23,7 +23,14 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, join_words
-from kept.graphs.coverage import LOW_SHARE, Coverage, caution, coverage_of, require_read
+from kept.graphs.coverage import (
+    LOW_SHARE,
+    Coverage,
+    candidate_warnings,
+    caution,
+    coverage_of,
+    require_read,
+)
 from kept.graphs.cuts import cut_of
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
@@ -70,6 +77,7 @@ class WordGraphData:
         require_read: bool = True,
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
+        self.notes: list[str] = []  # what was done to the texts, for the screen
         self._word_pad_id = hosts.padding_id(tokenizer)
         self._texts = list(texts)
         if not view.reads_candidates:
@@ -158,6 +166,7 @@ class WordGraphData:
                 if share < LOW_SHARE
             ]
             + [line for preparation in self.preparations.values() for line in preparation.cautions]
+            + candidate_warnings(self._texts, self.view, "the texts")
         )
 
     def require_read(self, *, needs_facts: bool) -> None:

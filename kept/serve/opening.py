@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from entity_linking.names.rules.case import Case
 from kept.auto import AutoEncoder
 from kept.completion.completers.folders import is_completer, open_completer
 from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
+from kept.explorer.opening import case_of
 from kept.explorer.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
 from kept.kge.calibration import Calibration
@@ -30,25 +32,32 @@ def open_service(
     index: Path | None = None,
     reranker: Path | None = None,
     tokenizer: str = "minilm",
+    case: Case | None = None,
 ) -> Service:
     """Return the service of a graph's folder and of the models that are given.
 
+    `case` is how case counts in links by names; None: that of `index`, else that of the runs and of
+    `model`.
+
     Raises what opening each of them raises, and `GraphMismatchError` for models of other ids.
     """
+    served = [(folder, run_reader(folder, number)) for number, folder in enumerate(runs)]
+    encoder = None if model is None else AutoEncoder.from_pretrained(model)
+    if index is None and case is None:
+        case = case_of([reader for _, reader in served], encoder)
     settings = LinkerSettings(
         kg=str(kg),
+        case=case,
         index=None if index is None else str(index),
         model=None if reranker is None else str(reranker),
         method="prior" if reranker is None else "trained",
     )
     graph = open_graph(settings)
     readers = {reader.key: reader for reader in method_readers(load_tokenizer(tokenizer))}
-    for folder in runs:
-        reader = run_reader(folder, len(readers))
+    for folder, reader in served:
         if reader.predictor is not None:
             reader.predictor.model.encoder.require_graph(graph)
         readers[folder.name] = reader
-    encoder = None if model is None else AutoEncoder.from_pretrained(model)
     if encoder is not None:
         encoder.encoder.require_graph(graph)
     return Service(

@@ -113,6 +113,7 @@ class Service:
             "entity": link.entity,
             "label": None if row is None else self.graph.label(row),
             "confidence": link.confidence,
+            "ambiguous": link.is_ambiguous,
             "candidates": [structs.asdict(candidate) for candidate in link.candidates[:12]],
         }
 

@@ -58,7 +58,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
         data, fault = data[: data.find(b"\0")], "a NUL byte"
     check_xml(file, data, report.budget)
     report.units = "nodes and edges"
-    events = _Events(data)
+    events = XmlEvents(data)
     graph = _Graph(file, report)
     root = None
     for event, element in events:
@@ -78,7 +78,7 @@ def _tag(element: Element) -> str:
     return element.tag.removeprefix(SPACE)
 
 
-class _Events:
+class XmlEvents:
     """The elements of a document as they begin and end, up to a fault."""
 
     def __init__(self, data: bytes) -> None:

@@ -55,11 +55,11 @@ _BINARY: tuple[tuple[bytes, FileKind], ...] = (
     (b"\x1f\x8b", _none("gzip data", _UNPACK.format(suffix=".gz"))),
     (b"BZh", _none("bzip2 data", _UNPACK.format(suffix=".bz2"))),
     (b"\x28\xb5\x2f\xfd", _none("Zstandard data", _UNPACK.format(suffix=".zst"))),
-    (b"\xfd7zXZ\0", _none("xz data", "unpack it (xz -dk {path}) and read what is in it")),
+    (b"\xfd7zXZ\0", _none("xz data", _UNPACK.format(suffix=".xz"))),
     (b"7z\xbc\xaf\x27\x1c", _none("a 7-Zip archive", "unpack it (7z x {path}) and read a file")),
     (b"Rar!", _none("a RAR archive", "unpack it (unrar x {path}) and read a file of it")),
-    (b"PK\x03\x04", _none("a zip archive", "unpack it (unzip {path}) and read a file of it; a "
-                          "workbook of Excel is one, too: save it as CSV UTF-8")),
+    (b"PK\x03\x04", _none("a zip archive", _UNPACK.format(suffix=".zip") + "; a workbook of "
+                          "Excel is one, too: save it as CSV UTF-8")),
     (b"SQLite format 3\0", _none("an SQLite database", "write its triples as CSV (sqlite3 -header "
                                  "-csv {path} 'SELECT ...' > {stem}.csv) and read that")),
     (b"Obj\x01", _none("Avro", "convert it to Parquet or CSV and read that")),
@@ -82,8 +82,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "RDF": _rdf("RDF/XML", "rdf"),
     "TriX": _rdf("TriX", "trix"),
     "graphml": FileKind("GraphML", "graphml"),
-    "LexicalResource": FileKind("WN-LMF, the format of wordnets", "wnlmf", next_step="read the "
-                                "wordnet as Princeton's database (a folder with data.noun)"),
+    "LexicalResource": FileKind("WN-LMF, the format of wordnets", "wnlmf"),
     "Ontology": _none("an ontology in OWL/XML", ROBOT),
     "gexf": _none("GEXF, Gephi's format", GRAPHML),
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),
@@ -126,13 +125,10 @@ _OBO = (
 _TEXT: tuple[tuple[str, FileKind], ...] = (
     (r"version https://git-lfs\.github\.com/spec", _none(
         "a pointer of Git LFS, not the file", "fetch the file itself (git lfs pull)")),
-    (_OBO,
-     FileKind("OBO, an ontology's format", "obo", next_step=ROBOT)),
+    (_OBO, FileKind("OBO, an ontology's format", "obo")),
     (r"(?:Prefix|Ontology)\s*\(", _none("an ontology in OWL functional syntax", ROBOT)),
     (r"(?:Prefix|Ontology):\s", _none("an ontology in Manchester syntax", ROBOT)),
-    (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind(
-        "a table of the UMLS (RRF)", "umls", next_step="write the relations of MRREL.RRF as TSV: "
-        "awk -F'|' -v OFS='\\t' '{{print $5, $8 ? $8 : $4, $1}}' {path} > {stem}.tsv")),
+    (r"[CA][0-9]{7,8}\|(?:[^|\n]*\|){3,}", FileKind("a table of the UMLS (RRF)", "umls")),
     (rf"{_STATEMENT}[ \t]*\.[ \t]*(?:#[^\n]*)?(?:\n|$)", _rdf("N-Triples", "nt")),
     (rf"{_STATEMENT}[ \t]*{_TERM}[ \t]*\.[ \t]*(?:#[^\n]*)?(?:\n|$)", _rdf("N-Quads", "nq")),
     (r"(?:@(?:prefix|base)\s|(?i:PREFIX|BASE)\s+(?:[\w.-]*:\s*)?<)", _rdf("Turtle", "ttl")),

@@ -43,7 +43,7 @@ from kg_loaders.reading.lines import (
     read_blocks,
     read_lines,
 )
-from kg_loaders.reading.unpacking import COMPRESSED
+from kg_loaders.reading.unpacking import data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record, Text, Triple
 from kg_loaders.store import KnowledgeGraph
@@ -217,8 +217,7 @@ def read_texts(
 
 
 def _is_csv(path: Path) -> bool:
-    name = path.name.lower()
-    return name.endswith((".csv", *(f".csv{suffix}" for suffix in COMPRESSED)))
+    return data_name(path).lower().endswith(".csv")
 
 
 def _text_table(

@@ -40,7 +40,7 @@ from kg_loaders.reading.lines import (
     read_blocks,
     read_lines,
 )
-from kg_loaders.reading.unpacking import COMPRESSED
+from kg_loaders.reading.unpacking import data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record, TextKind
 
@@ -237,10 +237,7 @@ def _read_span(
 
 def format_of(path: Path) -> str:
     """The format that a file name suggests, "nt" for `facts.nt.gz`; "" when it has no suffix."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1].removeprefix(".") if suffixes else ""
+    return Path(data_name(path)).suffix.lower().removeprefix(".")
 
 
 # ---- pyoxigraph ----------------------------------------------------------------------------------

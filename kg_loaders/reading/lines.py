@@ -1,6 +1,6 @@
-"""`read_lines`: the lines of a plain, gzip, bzip2 or Zstandard file, whatever is wrong with it.
+"""`read_lines`: the lines of a file, compressed or not, whatever is wrong with it.
 
-A path that goes on inside a zip archive (`ARCHIVE.zip/MEMBER`) is that member.
+`kg_loaders.reading.unpacking` says which compression and which archives are unpacked.
 
 UTF-16 with its byte-order mark is read as UTF-8, as is an encoding that is named
 (`kg_loaders.reading.encodings`); places then count the converted bytes.

@@ -32,7 +32,7 @@ from kg_loaders.errors import KgError, SourceError
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import is_utf16
 from kg_loaders.reading.lines import WHOLE, Span
-from kg_loaders.reading.unpacking import COMPRESSED
+from kg_loaders.reading.unpacking import is_packed
 
 SPAN_BYTES = 4 * 1024 * 1024
 LEAST_SPANS = 2
@@ -98,12 +98,12 @@ class Workers:
             report.notes.append(f"{path} was read by one process: its reader cannot part it")
 
     def _spans(self, path: Path, report: DamageReport) -> list[Span]:
-        if self._n_workers == 1 or not path.is_file():
+        if self._n_workers == 1:
             return [WHOLE]
-        if path.suffix.lower() in COMPRESSED:
+        if is_packed(path):
             report.notes.append(f"{path} is compressed and was read by one process")
             return [WHOLE]
-        if not _is_large(path):
+        if not path.is_file() or not _is_large(path):
             return [WHOLE]
         with path.open("rb") as stream:
             if is_utf16(stream.read(4)):

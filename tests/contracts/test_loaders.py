@@ -72,6 +72,17 @@ SAMPLES: dict[str, dict[str, str]] = {
         '"relationships": [{"start_node_id": "0", "type": "IN", "end_node_id": "1"}]}'
     },
     "json": {"x.json": '[["a", "r", "b"], {"id": "a", "name": "A"}]'},
+    "obo": {"x.obo": "format-version: 1.2\n\n[Term]\nid: a\nname: A\nis_a: b ! B\nis_a: b\n"},
+    "umls": {
+        "MRCONSO.RRF": "C0000001|ENG|P|L1|PF|S1|Y|A1||||MSH|MH|D1|Fever|0|N||\n"
+        "C0000001|ENG|S|L2|PF|S2|N|A2||||MSH|ET|D1|Pyrexia|0|N||\n"
+    },
+    "wnlmf": {
+        "x.xml": '<LexicalResource><Lexicon language="en"><LexicalEntry id="e">'
+        '<Lemma writtenForm="dog" partOfSpeech="n"/><Sense id="s" synset="a"/></LexicalEntry>'
+        '<Synset id="a" partOfSpeech="n"><SynsetRelation relType="hypernym" target="b"/>'
+        "<Definition>barks</Definition></Synset></Lexicon></LexicalResource>"
+    },
 }
 
 

@@ -1,15 +1,16 @@
-"""`python -m tests.docs`: writes the pages that are made from tables of the code."""
+"""`python -m tests.docs`: writes what is made from tables of the code."""
 
 from __future__ import annotations
 
 from kg_loaders.disk.writing import write_text
-from tests.docs.methods import PAGE, README, page, readme
+from tests.docs.methods import PAGE, page
+from tests.docs.stubs import STUBS, stubs
 
 
 def main() -> None:
-    """Write docs/methods.md, and the table of methods in the README."""
+    """Write docs/methods.md, and the signatures of kept's commands as functions of Python."""
     write_text(PAGE, page(), force=True)
-    write_text(README, readme(README.read_text(encoding="utf-8")), force=True)
+    write_text(STUBS, stubs(), force=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/methods.md and the README's table of methods, from the lines of `METHODS`."""
+"""docs/methods.md, from the lines of `METHODS`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from kept.pretraining.config import TREES
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 ROOT = Path(__file__).parents[2]
-PAGE, README, QUIRKS = ROOT / "docs/methods.md", ROOT / "README.md", ROOT / "docs/quirks.md"
+PAGE, QUIRKS = ROOT / "docs/methods.md", ROOT / "docs/quirks.md"
 COMMAND = "python -m tests.docs"
-BEGIN, END = f"<!-- written by {COMMAND} -->", "<!-- end -->"
 WEIGH = "weigh_links"
 READS = {
     "links": "links of a text",
@@ -75,19 +74,6 @@ def page() -> str:
         WEIGHING.format(names=names(n for n in METHODS if WEIGH in view_options(n))),
     ]  # fmt: skip
     return "\n".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
-
-
-def readme(text: str) -> str:
-    """`text`, the README's, with its table of methods as it should be."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert end, f"README.md lacks {BEGIN} … {END}"
-    rows = table(("`--method`", "where knowledge enters", "predicts"), map(_short, METHODS))
-    return f"{before}{begin}\n{rows}{end}{after}"
-
-
-def _short(name: str) -> list[str]:
-    return [f"`{name}`", METHODS[name].enters, own_losses(name)]
 
 
 def _how_it_works(name: str, host: PreTrainedModel) -> list[str]:

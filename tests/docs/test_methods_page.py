@@ -1,4 +1,4 @@
-"""docs/methods.md and the README's table are what the lines of `METHODS` say."""
+"""docs/methods.md is what the lines of `METHODS` say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import kept
 from kept import load_host
 from kept.methods import BASELINE, METHODS
-from tests.docs.methods import PAGE, README, ROOT, added, page, parameters_added, readme, world
+from tests.docs.methods import PAGE, ROOT, added, page, parameters_added, world
 
 PACKAGE = Path(kept.__file__).parent
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -20,11 +20,6 @@ ROWS = {name: re.findall(rf"^\| `{name}` \|.*$", TEXT, re.MULTILINE) for name in
 @pytest.mark.minilm
 def test_the_page_is_as_it_is_written() -> None:
     assert page() == TEXT, "run python -m tests.docs"
-
-
-def test_the_table_of_the_readme_is_as_it_is_written() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert readme(text) == text, "run python -m tests.docs"
 
 
 @pytest.mark.minilm

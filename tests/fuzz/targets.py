@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -87,7 +88,7 @@ def _build(format: str) -> Run:
 
         files = sorted(path for path in folder.iterdir())
         path = next((file for file in files if file.name == "train2id.txt"), files[0])
-        path = folder if format == "wordnet" else path
+        path = folder if format == "wordnet" or (len(files) > 1 and format == "umls") else path
         options: dict[str, Any] = {}
         if format == "texts":
             options["columns"] = ("label", "count", "alias", "count", "description", "type")
@@ -114,7 +115,7 @@ NAMES_OF_ANY = ("x.json", "x.owl", "x.xml", "x.csv", "x.tsv", "x.txt", "x", "x.t
 
 def _any_seeds() -> list[Files]:
     """Every graph file of the corpus under names that say little or something else."""
-    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata")
+    folders = ("any", "csv", "tsv", "json", "jsonl", "graphml", "neo4j", "rdf", "wikidata", "obo")
     return [
         {name: data}
         for folder in folders
@@ -155,6 +156,7 @@ def _packed_seeds() -> list[Files]:
         packed.writestr("x.tsv", text)
     made = {
         "x.tsv.gz": gzip.compress(text), "x.tsv.zst": zstandard.compress(text),
+        "x.tsv.xz": lzma.compress(text),
         "x.zip": archive.getvalue(),
     }  # fmt: skip
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_STORED):
@@ -172,7 +174,9 @@ def _packed(folder: Path, random: Random) -> None:
     from kg_loaders.reading.lines import read_lines
 
     path = next(folder.iterdir())
-    _spend(read_lines(path / "x.tsv" if path.suffix == ".zip" else path, _report(random)))
+    if path.suffix == ".zip":
+        path = random.choice((path, path / "x.tsv", path.with_name(f"{path.name}::x.tsv")))
+    _spend(read_lines(path, _report(random)))
 
 
 # ---- texts, tasks, probes ------------------------------------------------------------------------
@@ -260,11 +264,13 @@ def of_corpus(name: str, run: Run) -> Target:
 GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
-    "conceptnet": (),
+    "conceptnet": (), "obo": (), "umls": (), "wnlmf": (),
     "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
-LINK_FORMATS = ("text", "jsonl", "json", "tagme", "elevant", "fewrel", "wiki80", "trex")
+LINK_FORMATS = (
+    "text", "jsonl", "json", "table", "tagme", "elevant", "fewrel", "wiki80", "trex",
+)  # fmt: skip
 TASK_FORMATS = (
     "atlas", "semeval", "tacred", "docred", "ultrafine", "tsv", "cola", "wic", "conll", "stsb",
     "scores", "squad", "squad2", "copa", "lettered",

@@ -1,9 +1,11 @@
-"""`python -m tests.mutation [MODULE ...] [-n 12] [--seconds S]`: small faults, to be caught.
+"""`python -m tests.mutation [MODULE ...] [-n 12] [--sample M --seed 0]`: faults, to be caught.
 
-Tries `-n` mutants of every module in `targets.py`, always the same, and prints what was caught.
-What is known is kept in `.mutation/`: a run that was ended goes on, and only what changed is tried
-again. A run of every module writes `score.md`. `accepted.json` lists equivalent mutants, each with
-the reason why no test can tell it from the original.
+Tries `-n` mutants of every module of kg_loaders, entity_linking and kept, always the same, and
+prints what was caught by the tests that `targets.py` names or finds. `--sample` draws so many of
+the modules, by `--seed`; `--seconds` ends it. What is known is kept in `.mutation/`: a run that was
+ended goes on, and only what changed is tried again. A run without named modules writes `score.md`.
+`accepted.json` lists equivalent mutants, each with the reason why no test can tell it from the
+original.
 """
 
 from __future__ import annotations
@@ -27,30 +29,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modules", nargs="*")
     parser.add_argument("-n", type=int, default=12, help="mutants per module at most")
+    parser.add_argument("--sample", type=int, help="so many modules of the tree (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in WARM:  # once, for every process that is forked from this one
         importlib.import_module(name)
     from tests.mutation.score import told
-    from tests.mutation.targets import GROUPS
+    from tests.mutation.targets import drawn, groups_of
     from tests.mutation.trial import State, run_group
 
-    unknown = set(given.modules) - {module for group in GROUPS for module in group.modules}
+    groups = groups_of(Path.cwd())
+    unknown = set(given.modules) - {module for group in groups for module in group.modules}
     if unknown:
-        parser.error(f"not in tests/mutation/targets.py: {', '.join(sorted(unknown))}")
+        parser.error(f"no module with a function: {', '.join(sorted(unknown))}")
+    if given.sample is not None and not given.modules:
+        groups = drawn(groups, given.sample, given.seed)
     until = time.monotonic() + given.seconds
     failed = []
     screen = os.fdopen(os.dup(1), "w", buffering=1)
-    for group in GROUPS:
+    for group in groups:
         chosen = group.only(given.modules)
         if chosen.modules and time.monotonic() < until:
             said = lambda line: screen.write(f"{line}\n")  # noqa: E731
             if run_group(Path.cwd(), chosen, given.n, State(STATE), until, said):
                 failed.append(chosen)
     accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
-    groups = [group.only(given.modules) for group in GROUPS]
-    text, n_left = told(Path.cwd(), groups, given.n, State(STATE), accepted)
+    chosen_groups = [group.only(given.modules) for group in groups]
+    text, n_left = told(Path.cwd(), chosen_groups, given.n, State(STATE), accepted)
     sys.stdout.write(text)
     if not given.modules:
         (HERE / "score.md").write_text(text, encoding="utf-8")

@@ -1,27 +1,42 @@
 """Which tests must catch the faults of which modules.
 
 Modules of one group share a run of pytest; a test is tried on a mutant only if it reaches its line,
-so a file that is listed too much costs little.
+so a file that is listed too much costs little. Every other module of the three packages is a group
+of its own, with the test files that are nearest to it (`nearest`): what is new is covered without a
+line here.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+
+PACKAGES = ("kg_loaders", "entity_linking", "kept")
+MOST_FILES = 6
+"""Test files of a module that is in no group below."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Modules and the files of tests that must catch their mutants, all as paths from the root."""
+    """Modules and the files of tests that must catch their mutants, all as paths from the root.
+
+    `is_listed` is false for a module with its nearest tests: where these do not reach it, its
+    mutants survive, and a person decides whether a test is missing.
+    """
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
+    is_listed: bool = True
 
     def only(self, modules: Sequence[str]) -> Group:
         """The same with no other module than those named; with all of its own if none is."""
         kept = [module for module in self.modules if module in modules or not modules]
-        return Group(tuple(kept), self.tests)
+        return replace(self, modules=tuple(kept))
 
 
 def _group(folder: str, modules: str, tests: str, *files: str) -> Group:
@@ -33,6 +48,86 @@ def _group(folder: str, modules: str, tests: str, *files: str) -> Group:
 def name_of(path: str) -> str:
     """The dotted name of a module."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def modules_of(root: Path) -> list[str]:
+    """The modules of the three packages that hold a function, as paths from the root."""
+    paths = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
+    return [
+        path.relative_to(root).as_posix()
+        for path in paths
+        if any(isinstance(node, ast.FunctionDef) for node in ast.walk(_parsed(path)))
+    ]
+
+
+def groups_of(root: Path) -> tuple[Group, ...]:
+    """The groups below, and one for each other module of the tree."""
+    listed = {module for group in GROUPS for module in group.modules}
+    others = [module for module in modules_of(root) if module not in listed]
+    return (*GROUPS, *(Group((each,), nearest(each, root), is_listed=False) for each in others))
+
+
+def drawn(groups: Sequence[Group], n: int, seed: int) -> tuple[Group, ...]:
+    """The groups with `n` of their modules, always the same for a seed."""
+    modules = [module for group in groups for module in group.modules]
+    order = sorted(modules, key=lambda each: hashlib.sha256(f"{seed} {each}".encode()).digest())
+    parts = (group.only(order[:n]) for group in groups) if order[:n] else ()
+    return tuple(part for part in parts if part.modules)
+
+
+def nearest(module: str, root: Path) -> tuple[str, ...]:
+    """The test files of a module: those that import it, else those of the folder beside it.
+
+    First come files that are called after the module, then those that lie nearest to it.
+    """
+    folder, stem = Path(module).parent, Path(name_of(module).replace(".", "/")).name
+    found = set(_importers(root)[name_of(module)])
+    found |= {path for path in _test_files(root) if _is_called(path, stem, folder)}
+    place = Path("tests") / folder
+    while not found:
+        found = {path for path in _test_files(root) if Path(path).parent == place}
+        if place == Path("tests"):
+            break
+        place = place.parent
+
+    def order(path: str) -> tuple[bool, int, str]:
+        shared = sum(a == b for a, b in zip(Path(path).parts[1:-1], folder.parts, strict=False))
+        return stem not in Path(path).stem, -shared, path
+
+    return tuple(sorted(found, key=order)[:MOST_FILES])
+
+
+def _is_called(path: str, stem: str, folder: Path) -> bool:
+    """Whether a test file is named after a module, in a folder of the same package."""
+    place = Path(path)
+    return place.name == f"test_{stem}.py" and place.parts[1] == folder.parts[0]
+
+
+@cache
+def _test_files(root: Path) -> tuple[str, ...]:
+    paths = sorted((root / "tests").rglob("test_*.py"))
+    return tuple(path.relative_to(root).as_posix() for path in paths)
+
+
+@cache
+def _importers(root: Path) -> dict[str, set[str]]:
+    """By the name of a module, the test files that import it."""
+    files = defaultdict(set)
+    for path in _test_files(root):
+        for node in ast.walk(_parsed(root / path)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            for name in names:
+                files[name].add(path)
+    return files
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 GROUPS = (

@@ -13,7 +13,7 @@ import pytest
 
 from tests.children import IMPORTABLE, with_tests
 from tests.mutation.mutants import mutants_of, sample
-from tests.mutation.targets import GROUPS, name_of
+from tests.mutation.targets import GROUPS, drawn, groups_of, name_of, nearest
 
 ROOT = Path(__file__).parents[2]
 MODULE = '''\
@@ -72,12 +72,12 @@ FREEZES = "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n"
 """As the suite's own: what is set aside must be found and changed all the same."""
 
 
-def _run(root: Path) -> tuple[dict[str, str], str]:
+def _run(root: Path, program: str = RUN) -> tuple[dict[str, str], str]:
     """What was tried, with its result, and the table."""
     said = root / "said.txt"
     environment = with_tests(PYTHONPATH=os.pathsep.join([str(IMPORTABLE), str(root)]))
     ran = subprocess.run(
-        [sys.executable, "-c", RUN, str(said)],
+        [sys.executable, "-c", program, str(said)],
         cwd=root, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
@@ -134,10 +134,56 @@ def test_modules_that_no_test_reaches_are_an_error(tmp_path: Path) -> None:
     assert "no test of the group reaches a line of toy.py" in log
 
 
+def test_where_the_nearest_tests_do_not_reach_all_survive(tmp_path: Path) -> None:
+    (tmp_path / "toy.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "test_toy.py").write_text("def test_nothing():\n    pass\n", encoding="utf-8")
+    results, table = _run(tmp_path, RUN.replace('("test_toy.py",))', '("test_toy.py",), False)'))
+    assert len(results) == 7
+    assert {*results.values()} == {"survived"}
+    assert "| 0 % |" in table
+
+
 def test_the_sample_is_the_same_whatever_stands_before_it() -> None:
     names = [mutant.name for mutant in sample(mutants_of(MODULE, "toy.py"), 4)]
     longer = "import os\n\n\ndef other(a):\n    return None\n\n\n" + MODULE
     assert [mutant.name for mutant in sample(mutants_of(longer, "toy.py"), 4)] == names
+
+
+SOURCES = pytest.mark.skipif(not (ROOT / "kept").is_dir(), reason="of a wheel")
+
+
+@SOURCES
+def test_every_module_of_the_tree_has_tests() -> None:
+    groups = groups_of(ROOT)
+    modules = [module for group in groups for module in group.modules]
+    assert len(modules) == len({*modules}) > 600
+    assert {module.split("/")[0] for module in modules} == {"kg_loaders", "entity_linking", "kept"}
+    assert [group.modules for group in groups if not group.tests] == []
+
+
+@SOURCES
+def test_a_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
+    groups = groups_of(ROOT)
+    samples = [[m for g in drawn(groups, 20, seed) for m in g.modules] for seed in (0, 0, 1)]
+    assert samples[0] == samples[1] != samples[2]
+    assert [len(sample) for sample in samples] == [20, 20, 20]
+    assert drawn(groups, 0, 0) == ()
+
+
+@SOURCES
+@pytest.mark.parametrize(
+    ("module", "test"),
+    [
+        ("kept/serve/batching.py", "tests/kept/serve/test_batching.py"),
+        ("kept/questions/items.py", "tests/kept/questions/test_question_items.py"),
+        ("kg_loaders/growth/duplicates.py", "tests/kg_loaders/growth/test_duplicates.py"),
+        ("kg_loaders/large/spilled.py", "tests/kg_loaders/large/test_beyond_memory.py"),
+        ("entity_linking/scorers/asking.py", "tests/entity_linking/scorers/test_dear_scorers.py"),
+        ("kept/extending/extend.py", "tests/kept/extending/test_extending.py"),
+    ],
+)
+def test_the_nearest_tests_of_a_module(module: str, test: str) -> None:
+    assert test in nearest(module, ROOT)
 
 
 def test_every_target_is_there() -> None:

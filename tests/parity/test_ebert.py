@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,29 @@ class World:
         made.set_vectors(EntityVectors(found.vectors @ self.map, found.known))
         return made.eval()
 
-    def batch(self, linked: LinkedText, form: str, *, max_words: int = 64) -> KnowledgeBatch:
-        """The text under the view of `form`: "bert" or "none" shows no entity."""
-        config = BuilderConfig(max_words=max_words, max_nodes=2 * max_words, **WORDS_ONLY)
+    def batch(
+        self, linked: LinkedText, form: str, *, max_length: int | None = None
+    ) -> KnowledgeBatch:
+        """The text under the view of `form`, cut to `max_length`; "bert" and "none" show no entity.
+
+        Entities are inserted first, and `[SEP]` is the last node of what is cut.
+        """
+        shows_entities = form not in ("bert", "none")
+        form = form.removeprefix("linear_")
+        n_words = max_length if max_length and not shows_entities else 64
+        config = BuilderConfig(max_words=n_words, max_nodes=2 * n_words, **WORDS_ONLY)
+        if max_length and shows_entities:
+            options = {"form": form, "max_length": max_length}
+            config = replace(config, **EBERTView.builder_fields(config, options))
         draws = generator(0, "parity")
         drawn = build(linked, self.tokenizer, self.graph, generator=draws, config=config)
-        if form in ("bert", "none"):
+        if not shows_entities:
             return WordsView()(drawn)
-        form = form.removeprefix("linear_")
-        path = self.file.path
-        return EBERTView.of(self.graph, self.tokenizer, form=form, vectors_from=path)(drawn)
+        view = EBERTView.of(
+            self.graph, self.tokenizer, form=form, vectors_from=self.file.path,
+            max_length=max_length,
+        )  # fmt: skip
+        return view(drawn)
 
     def inputs(self, batch: KnowledgeBatch) -> Tensor:
         """The vectors that enter the host."""
@@ -272,29 +286,37 @@ def example_of(told: dict[str, Any], example: dict[str, Any], pages: list[str]) 
     return LinkedText(example["text"], tuple(links)), targets
 
 
+def relation_batches(folder: Path, world: World) -> Iterator[tuple[dict[str, Any], KnowledgeBatch]]:
+    """Every case, and its examples cut and padded to the length."""
+    told = read(folder, "relation_classification")
+    width, pad = told["max_seq_length"], world.tokenizer.pad_token_id
+    for case in told["cases"]:
+        marks = [p[0] for p in case["pattern"]] if isinstance(case["pattern"], list) else []
+        parts = []
+        for example in told["examples"]:
+            linked, targets = example_of(told, example, world.pages)
+            linked, _ = mark_targets(linked, targets, marks)
+            parts.append(world.batch(linked, case["ent_type"], max_length=width))
+        yield case, KnowledgeBatch.stack(parts, word_pad_id=pad).pad_to(width, word_pad_id=pad)
+
+
+def test_relation_inputs(folder: Path, world: World, compared: Any) -> None:
+    for case, batch in relation_batches(folder, world):
+        shown = [world.tokens(batch.take(slice(i, i + 1))) for i in range(len(batch))]
+        compared.equal("re tokens", shown, case["tokens"])
+        compared.equal("re mask", batch.node_mask.long().tolist(), case["input_mask"])
+
+
 @torch.no_grad()
 def test_relation_classes(folder: Path, world: World, compared: Any) -> None:
-    told = read(folder, "relation_classification")
     expected = load(folder, "relation_classification_outputs")
-    pad = world.tokenizer.pad_token_id
     classes = [str(i) for i in range(len(world.state["classifier.bias"]))]
     model = KnowledgeForTask.of(world.encoder, "pooled", classes).eval()
     model.head.classes.load_state_dict(
         {part: world.state[f"classifier.{part}"] for part in ("weight", "bias")}
     )
-    for case in told["cases"]:
+    for case, batch in relation_batches(folder, world):
         marked = isinstance(case["pattern"], list)
-        parts = []
-        for example in told["examples"]:
-            linked, targets = example_of(told, example, world.pages)
-            marks = [pattern[0] for pattern in case["pattern"]] if marked else []
-            linked, _ = mark_targets(linked, targets, marks)
-            parts.append(world.batch(linked, case["ent_type"]))
-        width = told["max_seq_length"]
-        batch = KnowledgeBatch.stack(parts, word_pad_id=pad).pad_to(width, word_pad_id=pad)
-        shown = [world.tokens(batch.take(slice(i, i + 1))) for i in range(len(parts))]
-        compared.equal("re tokens", shown, case["tokens"])
-        compared.equal("re mask", batch.node_mask.long().tolist(), case["input_mask"])
         logits = model(batch).class_logits
         name = f"{case['ent_type']}.{'markers' if marked else 'plain'}"
         compared.close("re logits", logits, expected[f"{name}.logits"], atol=ATOL, rtol=RTOL)

@@ -16,6 +16,7 @@ from kept.finetuning.linking.questions import CandidateData, questions_of
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
 from kept.heads.model import LINKING, SCORE, KnowledgeForTask
+from tests.parity.stored_digits import half_unit
 from tests.parity.test_ebert import ATOL, METHOD, RTOL, World, load, read
 
 __all__ = ["METHOD"]
@@ -166,10 +167,12 @@ def compare_gradients(
 
 
 def test_decoding(folder: Path, world: World, compared: Any) -> None:
+    """The original lists links in the order in which it accepts them, we in that of the text."""
     told = read(folder, "entity_linking")
     texts = Texts(told)
     for case in told["cases"]:
         linker = linker_of(world, case)
+        predictions = sorted(case["normalize_predictions"], key=lambda one: one["start"])
         every = linker.answers(texts.proposed)
         before, found = 0, []
         for number, words in enumerate(texts.words):
@@ -182,12 +185,12 @@ def test_decoding(folder: Path, world: World, compared: Any) -> None:
                      "text": words[first : last + 1]}
                 )  # fmt: skip
                 share = next(c.score for c in link.candidates if c.entity == link.entity)
-                theirs = case["normalize_predictions"][len(found) - 1]
+                theirs = predictions[len(found) - 1]
                 compared.close("best", share, theirs["p_best"], atol=ATOL, rtol=RTOL)
                 compared.close("none", answer.shares[0], theirs["p_null"], atol=ATOL, rtol=RTOL)
             before += len(words)
         keys = ("start", "end", "entity", "text")
-        wanted = [{k: one[k] for k in keys} for one in case["normalize_predictions"]]
+        wanted = [{k: one[k] for k in keys} for one in predictions]
         compared.equal("without overlap", found, wanted)
         for n_rounds, of_sentence in case["predict_sentence"].items():
             linker = linker_of(world, case, int(n_rounds))
@@ -200,12 +203,13 @@ def test_decoding(folder: Path, world: World, compared: Any) -> None:
                     for link in text.links
                     if link.entity is not None
                 ]
-                compared.equal("rounds", spans, theirs)
+                compared.equal("rounds", spans, sorted(theirs, key=lambda span: span[1:]))
 
 
 def test_the_estimate_of_training(folder: Path, world: World, compared: Any) -> None:
     """Precision, recall and F1 over questions, as the release prints them while it trains."""
     told = read(folder, "entity_linking")
+    atol = 1e-9 + half_unit([case["eval_precision_recall_f1"] for case in told["cases"]])
     for case in told["cases"]:
         pairs = [
             (sample["correct_idx"], max(range(len(p)), key=p.__getitem__))
@@ -215,7 +219,7 @@ def test_the_estimate_of_training(folder: Path, world: World, compared: Any) -> 
         n_right = sum(gold == found > 0 for gold, found in pairs)
         n_found, n_gold = (sum(pair[side] > 0 for pair in pairs) for side in (1, 0))
         scores = scores_of(n_right, n_found, n_gold)
-        compared.close("estimate", scores, case["eval_precision_recall_f1"], atol=1e-9)
+        compared.close("estimate", scores, case["eval_precision_recall_f1"], atol=atol)
 
 
 def test_aida(folder: Path, compared: Any) -> None:
@@ -238,10 +242,11 @@ def test_aida(folder: Path, compared: Any) -> None:
         [(*map(int, line.split("\t")[:2]), line.split("\t")[2]) for line in rows if line]
         for rows in (told["extract_spans"], told["score"]["pred_lines"])
     )
-    compared.close("micro", micro(gold, predicted), told["score"]["micro"], atol=1e-9)
-    compared.close("macro", macro(gold, predicted), told["score"]["macro"], atol=1e-9)
-    compared.close("micro", micro(gold, []), told["score"]["micro_empty_pred"], atol=1e-9)
-    compared.close("micro", micro([], predicted), told["score"]["micro_empty_gold"], atol=1e-9)
+    atol = 1e-9 + half_unit(told["score"])
+    compared.close("micro", micro(gold, predicted), told["score"]["micro"], atol=atol)
+    compared.close("macro", macro(gold, predicted), told["score"]["macro"], atol=atol)
+    compared.close("micro", micro(gold, []), told["score"]["micro_empty_pred"], atol=atol)
+    compared.close("micro", micro([], predicted), told["score"]["micro_empty_gold"], atol=atol)
 
 
 def test_batches_of_questions_pad_candidates(folder: Path, world: World) -> None:

@@ -237,12 +237,16 @@ def test_tagger(folder: Path, precision: str, compared: Any) -> None:
     loss = output.losses["class"] * n_asked / (n_asked + 1e-6)  # the original's divisor
     compared.close(f"{precision} ner.loss", loss.detach(), expected["ner.loss"], atol=atol)
     chosen = output.class_logits.argmax(2)
-    real = batch.node_mask.flatten() | exact
+    real = batch.node_mask.flatten()
+    theirs = expected["ner.predict"]
     compared.equal(
-        f"{precision} ner.predict",
-        chosen.flatten()[real].tolist(),
-        expected["ner.predict"][real].tolist(),
+        f"{precision} ner.predict", chosen.flatten()[real].tolist(), theirs[real].tolist()
     )
+    best, of_theirs = (  # at padding two logits may be as good as equal
+        output.class_logits.detach().flatten(0, 1).gather(1, classes.long().view(-1, 1))[~real]
+        for classes in (chosen, theirs)
+    )
+    compared.close(f"{precision} ner.predict at padding", of_theirs, best, atol=2 * at_padding)
     compared.equal(
         f"{precision} ner.correct",
         float((chosen == batch.node_labels).sum()),
@@ -266,9 +270,10 @@ def test_gradients(folder: Path, model: KnowledgeForTask, compared: Any) -> None
     model.zero_grad()
     model(batch).losses["class"].backward()
     ours = gradients_of(model, keys.CLASSIFIER)
-    assert ours.keys() == expected.keys()
-    for name, value in ours.items():
-        reference = expected[name]
+    assert expected
+    assert expected.keys() <= ours.keys()  # they may be stored for a part of the parameters
+    for name, reference in expected.items():
+        value = ours[name]
         assert (value[len(reference) :] == 0).all()
         compared.close(f"gradient of {name}", value[: len(reference)], reference, atol=ATOL)
 

@@ -120,7 +120,7 @@ class Golden:
         unknowns = Unknowns(by_word=self.told["unk_log_probs"]) if with_unknown else None
         return [
             list(segments(batch, vocabulary, self.config["bptt_size"],
-                          unknowns=unknowns, alias_rows=rows))
+                          unknowns=unknowns, alias_rows=rows, as_released=True))
             for batch in self.articles(variant)
         ]  # fmt: skip
 

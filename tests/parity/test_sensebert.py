@@ -47,12 +47,12 @@ def lines(folder: Path, name: str) -> list[str]:
 
 
 def word_pieces(folder: Path) -> PreTrainedTokenizerFast:
-    """Lower case without accents; control characters part words, Chinese ones stay together."""
+    """Lower case without accents; control characters and U+FFFD part words, Chinese ones do not."""
     names = lines(folder, "vocab")
     inner = Tokenizer(models.WordPiece({n: i for i, n in enumerate(names)}, unk_token="[UNK]"))
     inner.normalizer = normalizers.Sequence(
         [
-            normalizers.Replace(Regex(r"[\p{Cc}\p{Cf}]"), " "),
+            normalizers.Replace(Regex(r"[\p{Cc}\p{Cf}\x{FFFD}]"), " "),
             normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=True),
         ]
     )

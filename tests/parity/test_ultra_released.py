@@ -17,24 +17,38 @@ from kept.kge.ultra.networks import load_ultra, make_ultra
 from kept.kge.ultra.training import UltraScorer
 
 METHOD = "ultra"
+
+
+def real_graphs(folder: Path) -> list[str]:
+    """The names of the files of real graphs."""
+    return sorted(path.stem for path in folder.glob("real_*.json"))
+
+
+PARAMETERS = {"real": real_graphs}
 REAL_ATOL = 5e-5
 WEIGHTS = "ultra/ultra_4g.safetensors"
 
 
+@pytest.fixture(scope="module")
+def real(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.mark.data
-def test_released_weights(folder: Path, data_root: Path, compared: Any) -> None:
-    """The first questions of fb237_v1, whose orders of ids the golden folder gives."""
-    told = json.loads((folder / "real_fb237_v1.json").read_text("utf-8"))
-    expected = load_file(folder / "real_fb237_v1.safetensors")
+def test_released_weights(folder: Path, real: str, data_root: Path, compared: Any) -> None:
+    """The first questions of a GraIL graph, whose name and orders of ids the golden file gives."""
+    told = json.loads((folder / f"{real}.json").read_text("utf-8"))
+    expected = load_file(folder / f"{real}.safetensors")
     ids = {name: i for i, name in enumerate(told["entity_order"])}
     relations = {name: i for i, name in enumerate(told["relation_order"])}
     parts = {
         name: np.array([(ids[h], relations[r], ids[t]) for h, r, t in rows])
-        for name, rows in inference_triples(data_root / GRAIL).items()
+        for name, rows in inference_triples(data_root / GRAIL, told["dataset"]).items()
     }
     sizes = {"n_entities": len(ids), "n_relations": len(relations)}
     model = make_ultra()
-    load_ultra(model, data_root / WEIGHTS)
+    load_ultra(model, data_root / f"ultra/{told['checkpoint']}.safetensors")
     scorer = UltraScorer(model, parts["train"], **sizes)
     queries, known = expected["queries_h_t_r"], Filter(parts, **sizes)
     rows = queries[:, [0, 2, 1]]
@@ -52,13 +66,14 @@ def test_released_weights(folder: Path, data_root: Path, compared: Any) -> None:
     compared.close("vectors", vectors.detach(), expected_vectors, atol=REAL_ATOL)
 
 
-def inference_triples(archive: Path) -> dict[str, list[list[str]]]:
+def inference_triples(archive: Path, name: str) -> dict[str, list[list[str]]]:
+    """The triples of the inference graph `name`, such as "fb237_v1_ind"."""
     parts = {}
     with tarfile.open(archive) as members:
-        for name in ("train", "valid", "test"):
-            member = members.extractfile(f"fb237_v1_ind/{name}.txt")
+        for split in ("train", "valid", "test"):
+            member = members.extractfile(f"{name}/{split}.txt")
             assert member is not None
-            parts[name] = [line.split("\t") for line in member.read().decode().splitlines()]
+            parts[split] = [line.split("\t") for line in member.read().decode().splitlines()]
     return parts
 
 

@@ -65,6 +65,7 @@ def golden(folder: Path) -> Golden:
     config, data = (
         json.loads((folder / f"{name}.json").read_text("utf-8")) for name in ("config", "data")
     )
+    data = with_redirects_followed(data)
     tensors = (load_file(folder / f"{n}.safetensors") for n in ("inputs", "outputs", "state_dict"))
     corpus = corpus_of(config, data)
     at = {(v["kind"], v["name"]): v["index"] for v in data["vocabulary"]}
@@ -72,6 +73,22 @@ def golden(folder: Path) -> Golden:
     ours = [("word", word) for word in corpus.words]
     ours += [("entity", names.name(int(i))) for i in corpus.entities]
     return Golden(config, data, *tensors, corpus, np.array([at[item] for item in ours]))
+
+
+def with_redirects_followed(data: dict[str, Any]) -> dict[str, Any]:
+    """The data with every link to the page that its title leads to; no link to a part of a page."""
+    target_of = dict(data["redirects"])
+    pages = {
+        name: [
+            text | {"links": [
+                link | {"title": target_of.get(link["title"], link["title"])}
+                for link in text["links"] if "#" not in link["title"]
+            ]}
+            for text in texts
+        ]
+        for name, texts in data["pages"].items()
+    }  # fmt: skip
+    return data | {"pages": pages}
 
 
 def graph_of(data: dict[str, Any]) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 NEUTRAL = 2
-Draw = tuple[str, float | int]
+Draw = tuple[str | float | int, ...]
+"""The function's name, the bounds that it was given, if any, and last the number it returned."""
 
 
 def hidden_words(
@@ -24,7 +25,7 @@ def hidden_words(
     found = []
     for word, sign in zip(words, signs, strict=True):
         own, rate = pieces(word), 0.15 if sign == NEUTRAL else 0.3
-        draw = float(next(draws)[1])
+        draw = float(next(draws)[-1])
         if draw >= rate:
             found.append((own, False, False, draw))
             continue
@@ -32,8 +33,8 @@ def hidden_words(
         if share < 0.8:
             found.append(([mask_id] * len(own), True, True, draw))
         elif share < 0.9:
-            sentence = reviews[int(next(draws)[1])]
-            other = pieces(sentence[int(next(draws)[1])])[: len(own)]
+            sentence = reviews[int(next(draws)[-1])]
+            other = pieces(sentence[int(next(draws)[-1])])[: len(own)]
             found.append((other + [mask_id] * (len(own) - len(other)), True, True, draw))
         else:
             found.append((own, True, False, draw))
@@ -42,7 +43,7 @@ def hidden_words(
 
 def is_late(draws: Iterator[Draw], share: float) -> bool:
     """The last draw: whether the rating is asked for instead of shown."""
-    return float(next(draws)[1]) < share
+    return float(next(draws)[-1]) < share
 
 
 def part_of(tag: str) -> str:

@@ -148,10 +148,11 @@ def _chunks_of(text: str, mentions: str, size: int) -> list[tuple[str, str, str,
         inside = [
             (label, length, offset - start)
             for offset, length, label in found
-            if offset >= start and offset + length <= stop and offset < stop and length
+            if offset >= start and offset + length <= stop and offset < stop
         ]
-        if inside:
-            columns = (" ".join(map(str, column)) for column in zip(*inside, strict=True))
+        if inside:  # empty mentions keep a piece and are left out when it is written
+            written = [mention for mention in inside if mention[1]]
+            columns = [" ".join(str(mention[i]) for mention in written) for i in range(3)]
             rows.append((" ".join(tokens[start:stop]), *columns))
     return rows  # type: ignore[return-value]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from entity_linking.dictionary import DictionaryLinker
 from kept.auto import AutoEncoder
 from kept.cli.terminal import echo
 from kept.datasets.conllu import read_conllu
@@ -77,9 +76,8 @@ def run(
 
 
 def _readers(models: Sequence[str], kg: Path | None) -> dict[str, Reader]:
-    """Each encoder with the graph that it reads and a linker for it, if it reads one."""
+    """Each encoder with the graph that it reads, if it reads one; it links as in its training."""
     graph = None if kg is None else KnowledgeGraph.open(kg)
-    linker = None if graph is None else DictionaryLinker(graph)
     readers = {}
     for name in models:
         if is_ours(name):
@@ -91,7 +89,7 @@ def _readers(models: Sequence[str], kg: Path | None) -> dict[str, Reader]:
             raise ConfigError(
                 f"{name} ({type(encoder.encoder).__name__}) reads a graph: give --kg, its graph"
             )
-        readers[name] = Reader(encoder, graph, linker) if reads else Reader(encoder)
+        readers[name] = Reader(encoder, graph) if reads else Reader(encoder)
     if kg is not None and not any(reader.graph for reader in readers.values()):
         raise ConfigError(f"none of {', '.join(models)} reads a graph; leave --kg out")
     return readers

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kept.bounds import MAX_COUNT, MAX_MINUTES
-from kept.cli.options import Threads
+from kept.cli.options import LinkCase, Threads
 
 Task = Annotated[
     str, typer.Option(help="An experiment: a YAML file, or a name in --tasks or shipped.")
@@ -44,9 +44,18 @@ def compare(
         typer.Option(min=1, max=1000, help="Number of seeds (default: the file's, or ten)."),
     ] = None,
     kg: Annotated[Path | None, typer.Option(help="Your graph instead of the experiment's.")] = None,
+    case: LinkCase = None,
     data: Data = None,
     tasks: Tasks = None,
     limit: Limit = None,
+    as_published: Annotated[
+        bool,
+        typer.Option(
+            "--as-published",
+            help="Rows have their papers' settings, as those of tasks that come with kept, not the "
+            "recipes with which methods read facts.",
+        ),
+    ] = False,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -64,6 +73,7 @@ def compare(
     Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """
     from kept.comparison.find import find_experiment
+    from kept.errors import ConfigError
     from kept.questions.plan import asks_questions
 
     settings: dict[str, Any] = {
@@ -72,10 +82,15 @@ def compare(
     }  # fmt: skip
     path = find_experiment(task, tasks)
     if asks_questions(path):
+        if case is not None:
+            raise ConfigError(f"{task} is a set of questions, which bring their links; no --case")
         from kept.cli.comparing import question_run
 
         return question_run.run(question_run.read_plan(path, kg, limit), **settings)
     from kept.cli.comparing.compare_run import run
     from kept.comparison.find import read_experiment
 
-    return run(read_experiment(task, kg, folder=tasks, limit=limit), **settings)
+    experiment = read_experiment(
+        task, kg, folder=tasks, limit=limit, case=case, as_published=as_published
+    )
+    return run(experiment, **settings)

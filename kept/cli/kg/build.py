@@ -13,6 +13,7 @@ from kept.cli.kg.inputs import (
     Header,
     Order,
     TextFiles,
+    TypesOfFacts,
     counting,
     progress_bar,
     show_damage,
@@ -71,8 +72,13 @@ def build(
         list[str] | None, typer.Option(help="Preferred languages; of dumps, the only ones read.")
     ] = None,
     rdf_types: Annotated[
-        RdfTypes, typer.Option(help="RDF: rdf:type makes triples, types of entities, or both.")
-    ] = "triple",
+        RdfTypes | None,
+        typer.Option(
+            help="RDF: rdf:type makes triples, types of entities, or both (default: triples, and "
+            "types as --types-of-facts says)."
+        ),
+    ] = None,
+    types_of_facts: TypesOfFacts = True,
     base: Base = None,
     names: PredicateKinds = None,
     context: ContextFiles = None,
@@ -95,6 +101,9 @@ def build(
         _sparql("File with SELECT ?s ?p ?o ... ORDER BY ..., asked page by page", metavar="FILE"),
     ] = None,
     page_rows: Annotated[int, _sparql("Rows asked for at once", min=1, max=1_000_000)] = 5_000,
+    most_rows: Annotated[
+        int, _sparql("Rows taken in all at most", min=1, max=10**12)
+    ] = 100_000_000,
     pause: Annotated[float, _sparql("Seconds between two pages", min=0, max=3_600)] = 1.0,
     contact: Annotated[
         str, _sparql("Where the endpoint's owner can write to; sent along", metavar="MAIL")
@@ -121,7 +130,8 @@ def build(
 ) -> None:
     """Read files into a graph folder; when something is wrong, nothing is written.
 
-    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .zst).
+    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .xz,
+    .zst, and of the file in a .zip; of several X.zip::MEMBER).
 
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
@@ -149,7 +159,8 @@ def build(
     if sparql is not None or query is not None:
         pages = work or out.with_name(f"{out.name}.pages")
         refuse_folder(out, **replaced(GRAPH), force=force)
-        answers = _fetched(sparql, query, pages, page_rows, pause, contact)
+        how = (page_rows, pause, contact, most_rows)
+        answers = _fetched(sparql, query, pages, *how)
         inputs.append(Source(answers, "rdf", of_format["rdf"]))
     inputs += text_sources(
         labels, aliases, descriptions, types, relation_labels, language[0] if language else "en"
@@ -170,6 +181,7 @@ def build(
             progress=progress,
             beyond_memory=None if beyond_memory is None else bytes_of(beyond_memory),
             n_workers=workers,
+            types_of_facts=types_of_facts and rdf_types is None,
         )
     if work is not None:
         remove_parts(work)
@@ -188,9 +200,7 @@ def build(
     _warn_of_order(graph)
 
 
-def _fetched(
-    url: str | None, query: Path | None, folder: Path, page_rows: int, pause: float, contact: str
-) -> Path:
+def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Path:
     """The answers of an endpoint as a file; where there is a terminal, with the rows so far."""
     from kg_loaders import SourceError
     from kg_loaders.rdf.endpoint import Endpoint, fetch
@@ -202,7 +212,7 @@ def _fetched(
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{query} cannot be read: {error}") from error
     with counting("rows") as tell:
-        return fetch(Endpoint(url, page_rows, pause, contact), text, folder, tell=tell)
+        return fetch(Endpoint(url, *how), text, folder, tell=tell)
 
 
 def _forecast(sources: list[Source], *, only: bool) -> None:

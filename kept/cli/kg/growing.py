@@ -13,6 +13,7 @@ from kept.cli.kg.inputs import (
     Header,
     Order,
     TextFiles,
+    TypesOfFacts,
     progress_bar,
     show_damage,
     table_sources,
@@ -47,6 +48,7 @@ def add(
     header: Header = "auto",
     encoding: Encoding = None,
     damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    types_of_facts: TypesOfFacts = True,
     base: Base = None,
     names: PredicateKinds = None,
     context: ContextFiles = None,
@@ -82,8 +84,9 @@ def add(
         raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
     with progress_bar() as progress:
         added = add_to(
-            kg, inputs, out=out, force=force, policy=damage, progress=progress, n_workers=workers
-        )
+            kg, inputs, out=out, force=force, policy=damage, progress=progress, n_workers=workers,
+            types_of_facts=types_of_facts,
+        )  # fmt: skip
     if as_json:
         counts = {
             "n_new_entities": added.n_new_entities, "n_new_relations": added.n_new_relations,

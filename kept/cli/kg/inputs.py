@@ -34,6 +34,14 @@ Encoding = Annotated[
         metavar="NAME", help="Of TSV and CSV that are neither UTF-8 nor UTF-16, as latin-1, cp1252."
     ),
 ]
+TypesOfFacts = Annotated[
+    bool,
+    typer.Option(
+        "--types-of-facts/--no-types-of-facts",
+        help="Where no file gives types: entities have those that facts say (P31, rdf:type, a "
+        "relation named `instance of`); the facts stay.",
+    ),
+]
 N_SHOWN = 5
 
 

@@ -176,7 +176,7 @@ def eval_command(
 def predict_command(
     head: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
     relation: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
-    source: Annotated[Path, typer.Option("--kg", help="Graph or folder of the training.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Graph or folder of the training.")],
     model: Model,
     tail: Annotated[str, typer.Argument(help='Identifier or label, or "?".')] = "?",
     top: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Answers to show.")] = 10,
@@ -216,4 +216,4 @@ def predict_command(
         top=top, untrained=untrained, text=text, facts=facts, explain=explain,
         refuse_below=refuse_below, as_json=as_json,
     )  # fmt: skip
-    return predict(source, model, (head, relation, tail), options)
+    return predict(kg, model, (head, relation, tail), options)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 import typer
 
 from kept.bounds import MAX_SEED
+from kept.cli.options import LinkCase
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from entity_linking.decision import Decision
     from entity_linking.detection import EndToEnd
     from entity_linking.mentions import LinkedText
+    from entity_linking.names.rules.case import Case
     from entity_linking.pipeline import Pipeline
     from entity_linking.scoring import Known
     from kept.linking.linkers import Method
@@ -57,6 +59,7 @@ def calibrate(
     folds: Annotated[
         int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
     ] = 5,
+    case: LinkCase = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the folds.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Draw a reliability diagram into this PNG file.")
@@ -91,6 +94,7 @@ def calibrate(
     wish = Wish(cast("Favour", favour), target)
     settings = LinkerSettings(
         kg=str(kg),
+        case=cast("Case | None", case),
         index=None if index is None else str(index),
         model=None if model is None else str(model),
         method=cast("Method", method),

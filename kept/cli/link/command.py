@@ -20,7 +20,7 @@ from kept.cli.link.index import index as index_command
 from kept.cli.link.score import score
 from kept.cli.link.tagger import train_tagger
 from kept.cli.link.train import train
-from kept.cli.options import KeptCommand
+from kept.cli.options import KeptCommand, LinkCase
 
 DEFAULT = "text"
 
@@ -60,6 +60,20 @@ def _group() -> None:
 
 
 TextFiles = list[Path] | None
+ALL = "all"
+
+
+def _most(candidates: str) -> int | None:
+    """The number of `--candidates`, None for all; raises `LinkingError` for anything else."""
+    from entity_linking.errors import LinkingError
+
+    if candidates == ALL:
+        return None
+    if not (candidates.isascii() and candidates.isdecimal() and 1 <= len(candidates) <= 6):
+        raise LinkingError(f"--candidates is {candidates!r}; give a number from 1 on, or all")
+    if not int(candidates):
+        raise LinkingError("--candidates is 0; give a number from 1 on, or all")
+    return int(candidates)
 
 
 @app.command(DEFAULT, cls=KeptCommand)
@@ -110,6 +124,14 @@ def link(
         bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="Folder of a cache of links.")] = None,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="N|all",
+            help="Candidates of a link that are written, best first; all for pre-training KnowBERT "
+            "and other methods that choose among them.",
+        ),
+    ] = "3",
     damage: Annotated[str, typer.Option(help="At an unreadable line: stop or skip.")] = "stop",
     decision: Annotated[
         Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
@@ -127,12 +149,7 @@ def link(
     misspelt: Annotated[
         bool, typer.Option("--misspelt", help="Find names with a slip in a word too (slower).")
     ] = False,
-    case: Annotated[
-        str | None,
-        typer.Option(
-            help="{entity_linking.names.rules.case:Case}; else that of the index, or smart."
-        ),
-    ] = None,
+    case: LinkCase = None,
     min_prior: Annotated[
         float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")
     ] = 0.0,
@@ -207,7 +224,7 @@ def link(
         policy=DamagePolicy(damage), remedy="mend the line, or link with --damage skip"
     )
     items, n_expected = items_of(source, format, report)
-    work = Work(settings, None if cache is None else str(cache))
+    work = Work(settings, None if cache is None else str(cache), _most(candidates))
     run = LinkRun(work, workers, n_expected, cluster)
     if output is not None:
         run.write(items, output, resume=resume, force=force, inputs=inputs)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kept.bounds import MAX_SEED
-from kept.cli.options import local_or_hub
+from kept.cli.options import LinkCase, local_or_hub
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from entity_linking.names.rules.case import Case
     from kept.linking.matching.cross import CrossRecord
     from kept.linking.matching.encoder import MatchingRecord
 
@@ -47,6 +48,7 @@ def train_encoder(
             show_default=False,
         ),
     ] = None,
+    case: LinkCase = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of split and training.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing encoder.")] = False,
 ) -> None:
@@ -69,7 +71,7 @@ def train_encoder(
 
     kind, is_kind = (CROSS_KIND, is_cross) if cross else (KIND, is_matching)
     refuse_folder(output, kind=kind, is_kind=is_kind, force=force, inputs=[gold, kg])
-    where = LinkerSettings(kg=str(kg))
+    where = LinkerSettings(kg=str(kg), case=cast("Case | None", case))
     graph = open_graph(where)
     texts, stop = texts_of(gold, held_out, seed)
     linker = open_linker(where, graph)

@@ -27,7 +27,7 @@ from entity_linking.mentions import LinkedText
 from kept.linking.stream import Item
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.reading.lines import read_lines
-from kg_loaders.reading.unpacking import COMPRESSED
+from kg_loaders.reading.unpacking import data_name, is_packed
 
 BLOCK_BYTES = 1 << 20
 
@@ -136,8 +136,7 @@ def format_of(path: Path, name: str | None) -> str:
     if name is not None and name not in FORMATS:
         raise LinkingError(f"--format is {name!r}; choose one of {', '.join(FORMATS)}")
     if name is None:
-        plain = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
-        suffix = plain.suffix.lower()
+        suffix = Path(data_name(path)).suffix.lower()
         if suffix == ".json":
             return _json_format(path)
         if suffix in TABLES and _has_header(path):
@@ -177,7 +176,7 @@ def read_items(path: Path, format: str, report: DamageReport) -> Iterator[Item]:
 
 def count_lines(path: Path, format: str) -> int | None:
     """How many texts to expect at most, for the time left; None where that needs a second read."""
-    if format not in BY_LINE or path.suffix.lower() in COMPRESSED or not path.is_file():
+    if format not in BY_LINE or is_packed(path) or not path.is_file():
         return None
     with path.open("rb") as stream:
         return sum(block.count(b"\n") for block in iter(lambda: stream.read(BLOCK_BYTES), b"")) + 1

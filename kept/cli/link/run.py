@@ -22,9 +22,9 @@ from entity_linking.mentions import LinkedText
 from entity_linking.names.identifiers import IDENTIFIERS
 from kept.cli.console import TerminalConsole
 from kept.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
-from kept.cli.link.table import print_links
+from kept.cli.link.table import ambiguity, print_links
 from kept.cli.terminal import echo
-from kept.linking.linkers import LinkerSettings, linker_key, open_graph
+from kept.linking.linkers import LinkerSettings, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
@@ -62,7 +62,7 @@ class LinkRun:
         force: bool,
         inputs: Sequence[str | Path],
     ) -> None:
-        key = linker_key(self.work.settings, self.graph)
+        key = self.work.key(self.graph)
         with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
             n_done, rest = part.rest(items)
             steps = line_stream(rest, self.work, self.graph, self.n_workers, self.cluster)
@@ -81,6 +81,9 @@ class LinkRun:
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
         echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
+        warning = ambiguity(texts, self.graph)
+        if warning is not None:
+            echo(warning, fg="yellow", err=True)
 
     def _shown(self, steps: Iterator[list[_Linked]], n_done: int = 0) -> Iterator[list[_Linked]]:
         """The same steps, behind a progress bar."""

@@ -42,6 +42,7 @@ def score(
     Example: kept link score gold.jsonl links.jsonl --kg kg/
     """
     from entity_linking.annotations import read_jsonl
+    from entity_linking.mentions import n_cut_links
     from entity_linking.scoring import binned, outcomes, popularity_bins, report
     from kg_loaders import KnowledgeGraph
     from kg_loaders.damage import DamageReport
@@ -63,6 +64,13 @@ def score(
     if as_json:
         echo(scores.to_json())
         return
+    if n_cut := n_cut_links(predictions):
+        echo(
+            f"{n_cut} links of {predicted} hold fewer candidates than the linker had, so that "
+            "recall among candidates is a lower bound; link with --candidates all",
+            fg="yellow",
+            err=True,
+        )
     marked = ", only links on gold mentions are judged" if gold_spans else ""
     echo(f"{scores.n_texts} texts{marked}\n\n{scores.to_markdown()}", nl=False)
 

@@ -58,7 +58,22 @@ def _row(text: LinkedText, link: Link, graph: KnowledgeGraph) -> tuple[str, ...]
     start, end = link.mention.start, link.mention.end
     label = "" if link.entity is None else _label(graph, link.entity)
     place = (text.id or "1", str(start), str(end), text.text[start:end])
-    return (*place, link.entity or "NIL", label, f"{link.confidence:.3f}")
+    sure = f"{link.confidence:.3f}" + (" ambiguous" if link.is_ambiguous else "")
+    return (*place, link.entity or "NIL", label, sure)
+
+
+def ambiguity(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> str | None:
+    """Return a sentence about the links for which another entity is as likely; None for none."""
+    links = [(text, link) for text in texts for link in text.links if link.is_ambiguous]
+    if not links:
+        return None
+    text, first = links[0]
+    other = first.equals[0]
+    return (
+        f"{len(links)} ambiguous: another entity is as likely, such as for "
+        f"{text.text[first.start : first.end]!r} {other} ({_label(graph, other)}) beside "
+        f"{first.entity}; context decides with --method mix or a re-ranker of `kept link train`"
+    )
 
 
 def _explained(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kept.bounds import MAX_SEED
+from kept.cli.options import LinkCase, RedirectFile
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
+    from entity_linking.names.rules.case import Case
+    from kg_loaders import KnowledgeGraph
 
 
 def train(
@@ -29,6 +32,8 @@ def train(
     index: Annotated[
         Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
     ] = None,
+    case: LinkCase = None,
+    redirects: RedirectFile = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the split and the training.")
     ] = 0,
@@ -104,9 +109,13 @@ def train(
         absent="skip" if absent == "skip" else "nil",
         networks=networks,
     )
-    where = LinkerSettings(kg=str(kg), index=None if index is None else str(index))
+    where = LinkerSettings(
+        kg=str(kg), case=cast("Case | None", case), index=None if index is None else str(index)
+    )
     graph = open_graph(where)
     split = {path.name: texts_of(path, held_out, seed) for path in files}
+    if redirects is not None:
+        split = _resolved(split, redirects, graph)
     unknown = drawn_entities(graph, bare, seed) if bare else None
     linker, scorers = open_for_training(where, graph, add or (), bare=unknown)
     kinds = {
@@ -164,6 +173,21 @@ def _files(gold: Path, also: list[Path], held_out: str, decision: Path | None) -
             "kind is left out; give --also FILE, or fit a decision by kept link calibrate"
         )
     return files
+
+
+def _resolved(
+    split: dict[str, tuple[list[LinkedText], list[LinkedText]]], path: Path, graph: KnowledgeGraph
+) -> dict[str, tuple[list[LinkedText], list[LinkedText]]]:
+    """The texts of each file by the redirects of `path`; prints how many links were resolved."""
+    from entity_linking.annotations.redirects import Redirects
+
+    redirects, found = Redirects.read(path), {}
+    for name, parts in split.items():
+        train, stop = (redirects.resolve(part, lambda e: e in graph.entities) for part in parts)
+        n_links = train.n_links + stop.n_links
+        echo(f"{name}: {train.n_resolved + stop.n_resolved} of {n_links} links were redirects")
+        found[name] = (train.texts, stop.texts)
+    return found
 
 
 def texts_of(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from kept.cli.errors import mark_interrupted
-from kept.cli.options import local_or_hub
+from kept.cli.options import LinkCase, local_or_hub
 from kept.cli.terminal import echo
 
 
@@ -35,6 +35,7 @@ def explore(
         Path | None, typer.Option(help="Link with a re-ranker of `kept link train`.")
     ] = None,
     index: Annotated[Path | None, typer.Option(help="Folder made by `kept link index`.")] = None,
+    case: LinkCase = None,
     tokenizer: Annotated[
         str,
         typer.Option(callback=local_or_hub, help="Of the methods: minilm, a folder or a hub name."),
@@ -56,6 +57,7 @@ def explore(
     """
     import webbrowser
 
+    from entity_linking.names.rules.case import Case
     from kept.explorer.opening import open_explorer, read_texts
     from kept.explorer.page import refuse_page, static_page
     from kept.explorer.server import ExplorerServer
@@ -65,8 +67,9 @@ def explore(
         refuse_page(output, force=force, inputs=[kg, *(model or ())])
     texts = [] if text is None else read_texts(text)
     explorer = open_explorer(
-        kg, model or (), tokenizer=tokenizer, reranker=reranker, index=index, gold=corrections
-    )
+        kg, model or (), tokenizer=tokenizer, reranker=reranker, index=index, gold=corrections,
+        case=cast(Case | None, case),
+    )  # fmt: skip
     if output is not None:
         write_text(output, static_page(explorer, texts), force=True)
         echo(f"{output}: {len(texts) or 1} texts; it works without a server and a network")

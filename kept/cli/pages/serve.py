@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from kept.bounds import MAX_COUNT
 from kept.cli.errors import mark_interrupted
-from kept.cli.options import Threads, local_or_hub
+from kept.cli.options import LinkCase, Threads, local_or_hub
 from kept.cli.terminal import echo
 
 
@@ -35,6 +35,7 @@ def serve(
         Path | None, typer.Option(help="Folder of `kept kgc train` for /complete.")
     ] = None,
     index: Annotated[Path | None, typer.Option(help="Folder made by `kept link index`.")] = None,
+    case: LinkCase = None,
     reranker: Annotated[
         Path | None, typer.Option(help="Link with a re-ranker of `kept link train`.")
     ] = None,
@@ -85,6 +86,7 @@ def serve(
     from kept.serve import require_extra
 
     require_extra()
+    from entity_linking.names.rules.case import Case
     from kept.serve.limits import Limits
     from kept.serve.opening import open_service
     from kept.serve.server import listen, make_server, require_address
@@ -96,7 +98,7 @@ def serve(
         torch.set_num_threads(threads)
     service = open_service(
         kg, model=model, runs=run or (), probe=probe, kgc=kgc, index=index, reranker=reranker,
-        tokenizer=tokenizer,
+        tokenizer=tokenizer, case=cast(Case | None, case),
     )  # fmt: skip
     listening = listen(address, port) if fd is None else socket.socket(fileno=fd)
     limits = Limits(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from kept.bounds import MAX_SEED
-from kept.cli.options import local_or_hub
+from kept.cli.options import LinkCase, local_or_hub
 from kept.cli.terminal import echo
 
 
@@ -37,6 +37,7 @@ def show(
     keep_mentions: Annotated[
         bool, typer.Option("--keep-mentions", help="Keep the words of a mention beside its anchor.")
     ] = False,
+    case: LinkCase = None,
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the policy `random`.")
     ] = 0,
@@ -51,10 +52,11 @@ def show(
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
     """
+    from entity_linking.names.rules.case import Case
     from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html, draw_svg
-    from kept.graphs.explain import left_out
+    from kept.graphs.explain import ambiguous_links, left_out
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
@@ -77,7 +79,7 @@ def show(
         directions=cast(Literal["head", "both"], directions),
         replace_mentions=not keep_mentions,
     )
-    linking = LinkerSettings(kg=str(kg))
+    linking = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(linking)
     pieces = load_tokenizer(tokenizer)
     (linked,) = open_linker(linking, graph).link([text])
@@ -85,7 +87,7 @@ def show(
     write_text(output, draw(built, graph, pieces), force=force)
     if not is_anchor(built).any():
         echo("no entity of this graph was found in the text", fg="yellow", err=True)
-    for sentence in left_out(built, graph):
+    for sentence in (*ambiguous_links(built, graph), *left_out(built, graph)):
         echo(sentence, fg="yellow", err=True)
     echo(f"{built} in {output}")
     if open_page:

@@ -60,7 +60,8 @@ def run(
     track: Sequence[str] = (),
 ) -> Result:
     """Train, score the model of the last step on dev and test, return and print the outcome."""
-    if config_file is None and not resume and _is_dev_wanted(flags, settings):
+    has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
+    if not has_file and _is_dev_wanted(flags, settings):
         beside = dev_beside(flags["train"])
         if beside is not None:
             echo(f"dev: {beside}, which lies beside the training file (--dev names another)")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from kept.cli.options import LinkCase
 from kept.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def predict(
     choice: Annotated[
         list[str] | None, typer.Option(help="An answer to choose from; two or more.")
     ] = None,
+    case: LinkCase = None,
     about: Annotated[
         str | None,
         typer.Option(help="With --explain: the class to explain (default: the answer's)."),
@@ -43,9 +45,9 @@ def predict(
 ) -> Any:
     """Predict for one text with a fine-tuned run; the graph may have been edited since.
 
-    The text is linked as `kept link` does. With --explain, each fact and each link is left out in
-    turn: those that change the answer caused it. Where facts are nodes that the model attends to,
-    their share of attention is printed too.
+    The text is linked as `kept link` does, by the case of the training. With --explain, each fact
+    and each link is left out in turn: those that change the answer caused it. Where facts are nodes
+    that the model attends to, their share of attention is printed too.
 
     Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
     """
@@ -53,6 +55,7 @@ def predict(
     import json
 
     from entity_linking.mentions import LinkedText
+    from entity_linking.names.rules.case import Case
     from kept.datasets.example import question
     from kept.datasets.questions.choices import choice_example
     from kept.errors import ConfigError
@@ -62,7 +65,8 @@ def predict(
 
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
-    predictor, example = Predictor.from_pretrained(run), question(text, *(target or ()))
+    predictor = Predictor.from_pretrained(run, case=cast(Case | None, case))
+    example = question(text, *(target or ()))
     if context is not None:
         pair = join_texts(example.linked, LinkedText(context, ()))
         example = dataclasses.replace(example, linked=pair)

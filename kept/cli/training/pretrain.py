@@ -18,6 +18,7 @@ from kept.cli.options import (
     HostModel,
     LearningRate,
     Minutes,
+    RedirectFile,
     Seed,
     Sharding,
     Skipping,
@@ -38,6 +39,7 @@ def pretrain(
         list[Path] | None,
         typer.Option(help="Linked text as `kept link -o` writes it; may be repeated."),
     ] = None,
+    redirects: RedirectFile = None,
     treebank: Annotated[
         list[Path] | None,
         typer.Option(help="CoNLL-U, plain or compressed, instead of --text; may be repeated."),
@@ -108,6 +110,7 @@ def pretrain(
     flags: dict[str, Any] = {
         "kg": kg,
         "text": text,
+        "redirects": redirects,
         "treebank": treebank,
         "host": host,
         "method": method,

@@ -141,6 +141,8 @@ def _whole(
 
 def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:
     """Print in how many texts the graph is read."""
+    for note in data.notes:
+        console.print(note)
     console.print(str(data.coverage))
     for line in data.cautions:
         console.print(f"warning: {line}")

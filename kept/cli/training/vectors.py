@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kept.bounds import LEAST_RATE, MAX_COUNT, MAX_RATE
-from kept.cli.options import ConfigFile, Going, KeptCommand, Seed
+from kept.cli.options import ConfigFile, Going, KeptCommand, RedirectFile, Seed
 
 app = typer.Typer(
     help="Vectors of words and entities in one space, from linked text and a graph.",
@@ -30,6 +30,7 @@ def train_command(
         list[Path] | None,
         typer.Option(help="Linked text as `kept link -o` writes it; may be repeated."),
     ] = None,
+    redirects: RedirectFile = None,
     model: Annotated[
         str | None,
         typer.Option(help="wikipedia2vec (default), or one of {kept.joint.assembly:MODELS}."),
@@ -69,9 +70,9 @@ def train_command(
     Example: kept vectors train --kg kg/ --text linked.jsonl --model wikipedia2vec -o space/
     """
     flags: dict[str, Any] = {
-        "kg": kg, "text": text, "model": model, "width": width, "epochs": epochs,
-        "learning_rate": learning_rate, "min_word_count": min_count, "holdout": holdout,
-        "seed": seed,
+        "kg": kg, "text": text, "redirects": redirects, "model": model, "width": width,
+        "epochs": epochs, "learning_rate": learning_rate, "min_word_count": min_count,
+        "holdout": holdout, "seed": seed,
     }  # fmt: skip
     from kept.cli.training import vectors_run
 

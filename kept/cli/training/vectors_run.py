@@ -44,6 +44,8 @@ def run(
 def _train(config: JointConfig, output: Path, resume: bool) -> None:
     begun, console = time.monotonic(), TerminalConsole(stderr=True)
     made = Assembled(config)
+    if made.note is not None:
+        console.print(made.note)
     console.print(str(made.corpus))
     if not is_of(output / CHECKPOINTS, CHECKPOINT):
         write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
@@ -70,5 +72,10 @@ def _train(config: JointConfig, output: Path, resume: bool) -> None:
 
 
 def _absolute(config: JointConfig) -> JointConfig:
-    paths = {"kg": config.kg.resolve(), "text": tuple(path.resolve() for path in config.text)}
+    paths: dict[str, Any] = {
+        "kg": config.kg.resolve(),
+        "text": tuple(path.resolve() for path in config.text),
+    }
+    if config.redirects is not None:
+        paths["redirects"] = config.redirects.resolve()
     return config.model_copy(update=paths)

@@ -24,7 +24,7 @@ from kept.graphs.drawing.layout import (
     lay_out,
     text_width,
 )
-from kept.graphs.explain import Explained, explain, fact_in_words, left_out
+from kept.graphs.explain import Explained, ambiguous_links, explain, fact_in_words, left_out
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import adjacency, is_anchor
 from kg_loaders.store import KnowledgeGraph
@@ -52,7 +52,7 @@ def draw_svg(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) -
         f'aria-labelledby="graph-title graph-desc" viewBox="0 0 {WIDTH} {height:.0f}" '
         f'width="{WIDTH}" height="{height:.0f}">'
         f'<title id="graph-title">Word-knowledge graph of “{safe(built.text)}”</title>'
-        f'<desc id="graph-desc">{safe(_summary(built))}</desc>'
+        f'<desc id="graph-desc">{safe(_summary_of(built, graph))}</desc>'
         f"<style>{asset('graph.css')}</style>"
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto-start-reverse"><path d="M0 0.8 7.4 4 0 7.2z"/></marker>'
@@ -77,7 +77,7 @@ def draw_html(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) 
         "title": safe(built.text[:80]),
         "style": asset("page.css"),
         "sentence": _sentence(built, graph),
-        "summary": safe(" ".join([_summary(built), *left_out(built, graph)])),
+        "summary": safe(" ".join([_summary_of(built, graph), *left_out(built, graph)])),
         "graph": draw_svg(built, graph, tokenizer),
         "facts": _facts_table(built, graph),
         "matrix": _matrix(built, nodes),
@@ -118,6 +118,10 @@ def _summary(built: WordKnowledgeGraph) -> str:
     )
 
 
+def _summary_of(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> str:
+    return " ".join([_summary(built), *ambiguous_links(built, graph)])
+
+
 def shape(role: str, x: float, y: float, width: float) -> str:
     """Return the outline of a box: its kind is told by its form as well as by its colour."""
     if role == "relation":
@@ -134,6 +138,7 @@ def _node(box: Box, node: Explained) -> str:
     role = "echo" if box.is_echo else node.role
     x, y, middle = box.x, box.y, box.x + box.width / 2
     tip = "\n".join([f"{node.label} ({node.role}, position {node.position})", *node.why])
+    kinds = f"{role} ambiguous" if node.is_ambiguous else role
     hung = role in ("relation", "neighbour", "echo")
     if hung:
         texts = (
@@ -147,7 +152,7 @@ def _node(box: Box, node: Explained) -> str:
             f"{safe(box.text)}</text>"
         )
     return (
-        f'<g class="node {role}" data-node="{box.node}" tabindex="0" role="img" '
+        f'<g class="node {kinds}" data-node="{box.node}" tabindex="0" role="img" '
         f'aria-label="{safe(tip)}"><title>{safe(tip)}</title>'
         f"{shape(role, x, y, box.width)}{texts}</g>"
     )

@@ -71,6 +71,14 @@ class View(ABC):
         """
         return n_positions, {}
 
+    def most_words(self, config: BuilderConfig) -> int:
+        """Return how many word pieces of a text that `config` builds are sure to have room.
+
+        A view that cuts what it shows says so here: targets behind are cut off, and windows over
+        longer texts have this length.
+        """
+        return config.max_words
+
     @abstractmethod
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         """A batch of one, without padding."""

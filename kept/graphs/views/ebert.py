@@ -17,10 +17,13 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import WHOLE
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import View, weights_of, words_of
 from kept.graphs.views.colake import is_anchor
 from kept.graphs.views.insertion import Insertion, insert
+from kept.graphs.words import longest_first
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 
@@ -39,8 +42,10 @@ class EBERTView(View):
     takes it for a word of the text.
 
     A text that insertions make longer than `max_length` nodes is cut to it, its last node (`[SEP]`)
-    kept, as the original cuts after insertion; by default the tokenizer's own maximum. The words
-    themselves are cut before, at the builder's `max_words`.
+    kept, as the original cuts after insertion; of a pair the longer text is cut first. By default
+    that is the tokenizer's own maximum, and the words are cut before, at the builder's `max_words`;
+    with a `max_length` of your own the builder keeps all words (`builder_fields`), and this is the
+    only cut.
 
     With `weigh_links` inserted nodes are weighted by the link's confidence; an entity in the place
     of its words keeps weight 1, since nothing else represents it. Positions run on either way, so a
@@ -61,8 +66,8 @@ class EBERTView(View):
         weigh_links: bool = False,
         max_length: int | None = None,
     ) -> None:
-        if max_length is not None and max_length < 3:
-            raise ConfigError(f"max_length is {max_length}; give 3 or more, or none")
+        if max_length is not None and not (isinstance(max_length, int) and max_length >= 3):
+            raise ConfigError(f"max_length is {max_length!r}; give 3 or more, or none")
         self.max_length = max_length
         if form not in (CONCAT, REPLACE):
             raise ConfigError(f"form is {form!r}; use {CONCAT!r} or {REPLACE!r}")
@@ -102,6 +107,21 @@ class EBERTView(View):
         """Vectors stand between the words: text and vectors are cut together."""
         return n_positions, {"max_length": n_positions}
 
+    @classmethod
+    def builder_fields(cls, config: BuilderConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+        """All words of a text where `max_length` is given, which cuts after insertion.
+
+        Cut before, a mention that crosses the border would not be linked, and "replace" would leave
+        room that more words fill.
+        """
+        if options.get("max_length") is None:
+            return {}
+        return {"max_words": WHOLE, "max_nodes": 2 * WHOLE}
+
+    def most_words(self, config: BuilderConfig) -> int:
+        """At most `max_length`; with "concat" what is inserted takes of it."""
+        return min(config.max_words, self.max_length or config.max_words)
+
     @property
     def fingerprint(self) -> str:
         known = b"" if self.known is None else np.packbits(self.known).tobytes()
@@ -120,7 +140,7 @@ class EBERTView(View):
         """Raises `BatchError` when anchors took the place of words, or for a graph of more ids."""
         batch = insert(words_of(graph), self._insertions(graph)[1]).batch
         if self.max_length is not None and batch.node_ids.shape[1] > self.max_length:
-            batch = _cut(batch, self.max_length)
+            batch = _only(batch, _nodes_kept(batch.segment_ids[0].numpy(), self.max_length))
         return batch if self.weigh_links else batch.replace(node_weights=None)
 
     def places(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> NDArray[np.int64]:
@@ -134,9 +154,10 @@ class EBERTView(View):
         places[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
         places[anchors] = inserted.of_insertions
         if self.max_length is not None and (n_nodes := len(inserted.owners)) > self.max_length:
-            last = self.max_length - 1
-            cut = np.where(places == n_nodes - 1, last, -1)
-            places = np.where(places < last, places, cut)
+            kept = _nodes_kept(inserted.batch.segment_ids[0].numpy(), self.max_length)
+            moved = np.full(n_nodes, -1, np.int64)
+            moved[kept] = np.arange(len(kept))
+            places = np.where(places >= 0, moved[places], -1)
         return places
 
     def _insertions(self, graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[Insertion]]:
@@ -168,16 +189,34 @@ class EBERTView(View):
         return anchors[order], insertions
 
 
-def _cut(batch: KnowledgeBatch, length: int) -> KnowledgeBatch:
-    """The first nodes of a batch of one, and its last one as the last of `length`."""
-    kept = torch.tensor([*range(length - 1), batch.node_ids.shape[1] - 1])
-    weights = batch.node_weights
+def _nodes_kept(segments: NDArray[np.integer], length: int) -> NDArray[np.int64]:
+    """The first nodes and the last one, `length` in all; of a pair the longer text is cut first.
+
+    >>> _nodes_kept(np.array([0, 0, 0, 0, 0, 0]), 4).tolist()
+    [0, 1, 2, 5]
+    >>> _nodes_kept(np.array([0, 0, 0, 0, 0, 0, 1, 1]), 6).tolist()
+    [0, 1, 2, 5, 6, 7]
+    """
+    n_second = int((segments == 1).sum())
+    n_first = len(segments) - n_second
+    kept_first, kept_second = longest_first(n_first, n_second, length)
+    first, second = np.arange(n_first), np.arange(n_first, len(segments))
+    return np.concatenate([_ends_kept(first, kept_first), _ends_kept(second, kept_second)])
+
+
+def _ends_kept(nodes: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    return np.concatenate([nodes[: max(n - 1, 0)], nodes[len(nodes) - min(n, 1) :]])
+
+
+def _only(batch: KnowledgeBatch, nodes: NDArray[np.int64]) -> KnowledgeBatch:
+    """`nodes` of a batch of one, at positions that run on."""
+    kept, weights = torch.from_numpy(nodes), batch.node_weights
     return KnowledgeBatch(
         node_ids=batch.node_ids[:, kept],
         node_kinds=batch.node_kinds[:, kept],
         node_mask=batch.node_mask[:, kept],
-        positions=torch.arange(length)[None],
+        positions=torch.arange(len(nodes))[None],
         segment_ids=batch.segment_ids[:, kept],
-        visibility=Visibility.everyone(1, length),
+        visibility=Visibility.everyone(1, len(nodes)),
         node_weights=None if weights is None else weights[:, kept],
     )

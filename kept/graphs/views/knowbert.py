@@ -49,17 +49,22 @@ class Further:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Further:
-        """From `{kg: folder, linker: dictionary | wordnet, lexicon: folder, labelled: bool}`."""
-        unknown = sorted(values.keys() - {"kg", "linker", "lexicon", "labelled"})
+        """From `{kg: folder, linker: dictionary | wordnet, lexicon: folder, labelled: bool}`.
+
+        `case` is how case counts for the linker `dictionary`.
+        """
+        unknown = sorted(values.keys() - {"kg", "linker", "lexicon", "labelled", "case"})
         if unknown or "kg" not in values:
             fault = f"has no field {unknown[0]!r}" if unknown else "lacks `kg`, its graph's folder"
-            raise ConfigError(f"a further graph {fault}; it has kg, linker, lexicon, labelled")
+            raise ConfigError(
+                f"a further graph {fault}; it has kg, linker, lexicon, labelled, case"
+            )
         graph = KnowledgeGraph.open(Path(values["kg"]))
         kind = values.get("linker", "dictionary")
         if kind not in ("dictionary", "wordnet"):
             raise ConfigError(f"linker is {kind!r}; use 'dictionary' or 'wordnet'")
         linker: Linker = (
-            DictionaryLinker(graph)
+            DictionaryLinker(graph, case=values.get("case", "smart"))
             if kind == "dictionary"
             else WordNetCandidates(graph, Lexicon.open(values.get("lexicon")))
         )

@@ -76,7 +76,7 @@ class PlainMaskedLM(ClozeModel):
         encoded = encode_words(
             [linked.text for linked in texts],
             self.tokenizer,
-            max_words=self.max_words,
+            max_words=self.max_words or MAX_WORDS,
             pair_starts=[linked.pair_start for linked in texts],
         )
         samples = []

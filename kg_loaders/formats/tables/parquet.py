@@ -33,6 +33,7 @@ from kg_loaders.formats.tables.layout import (
 from kg_loaders.formats.tables.rows import RowReader
 from kg_loaders.reading.blocks import TripleBlock, taken
 from kg_loaders.reading.budget import FREE_BYTES
+from kg_loaders.reading.unpacking import is_packed
 from kg_loaders.records import Record
 
 ROWS_AT_ONCE = 1 << 17
@@ -71,6 +72,11 @@ def read_in_blocks(
     """
     report.units = "rows"
     order, header = require_order(order), require_header(header)
+    if is_packed(Path(path)):
+        raise SourceError(
+            f"{path}: Parquet is not read from a packed file, as it is read out of order; unpack "
+            "it and name the unpacked file"
+        )
     try:
         yield from _blocks(Path(path), report, order, header)
     except KgError:

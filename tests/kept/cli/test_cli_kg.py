@@ -200,3 +200,16 @@ def test_headers_of_files_of_texts(kept, tmp_path: Path) -> None:  # type: ignor
     assert list(graph.entities) == ["Q1", "Q2", "Q3"], "no header is an entity"
     assert list(graph.relations) == ["P1", "P2"]
     assert graph.manifest.load_counts["n_texts"] == 6
+
+
+@pytest.mark.parametrize(("flags", "n"), [((), 1), (("--no-types-of-facts",), 0)])
+def test_types_of_facts_are_the_default(  # type: ignore[no-untyped-def]
+    kept, tmp_path: Path, flags: tuple[str, ...], n: int
+) -> None:
+    (tmp_path / "x.tsv").write_text("anna\tinstance of\thuman\nanna\tknows\tbert\n")
+    code, _, shown = kept(f"kg build x.tsv -o kg {' '.join(flags)}")
+    assert code == 0
+    assert ("1 types of 1 entities are taken from facts" in shown) is bool(n)
+    graph = KnowledgeGraph.open(tmp_path / "kg")
+    assert graph.n_triples == 2
+    assert len(graph["anna"].types) == n

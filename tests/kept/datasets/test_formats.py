@@ -74,6 +74,7 @@ COPA = {
 }
 LETTERED = {"question": "Where?", "options": "\nA. Wet.\nB. Dry.", "answer": "A. Wet."}
 SAMPLES = {
+    "table": "label,text\n1,good\n0,bad\n",
     "atlas": json.dumps(ATLAS),
     "trex": json.dumps(FACT),
     "fewrel": json.dumps({"P17": [FEWREL]}),
@@ -101,7 +102,7 @@ SAMPLES = {
 
 def test_every_format_and_task_is_here() -> None:
     assert list(SAMPLES) == list(FORMATS)
-    assert {line.task for line in FORMATS.values()} == set(TASKS)
+    assert {task for line in FORMATS.values() for task in line.tasks} == set(TASKS)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -22,6 +22,8 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import CoLAKEView, View, colake_view
 from kept.heads.model import MULTI, SINGLE, TAGGING
+from kept.methods import METHODS
+from kept.pretraining.assembly import builder_for
 from kept.training.stream import BatchStream
 from kg_loaders import KnowledgeGraph
 
@@ -195,6 +197,19 @@ def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
     batch = tagged.sample(0, epoch=0, seed=0)
     assert batch.target_spans.tolist() == [[[0, 0], [0, 0]]]
     assert (batch.node_labels == IGNORE).all()
+
+
+def test_a_target_behind_the_maximum_of_the_view_is_cut_off(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    """E-BERT's builder keeps all words where the view has a maximum: that one counts."""
+    short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
+    line, options = METHODS["ebert"], {"max_length": 40}
+    view = line.view.of(small_graph, tokenizer, **options)
+    builder = builder_for(line, SMALL, options)
+    data = made([long, short], small_graph, tokenizer, view=view, builder=builder)
+    assert (len(data), data.indices.tolist(), data.skipped) == (1, [1], {CUT: 1})
+    assert (data.cut.max_words, data.cut.n_cut) == (40, 1)
 
 
 class Cutting(Watched):

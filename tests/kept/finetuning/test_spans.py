@@ -128,6 +128,20 @@ def sets(method: str, graph: KnowledgeGraph, tokenizer: Any, linked: list[Linked
     return examples, train, test
 
 
+def test_windows_are_as_long_as_what_the_view_shows(
+    small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
+) -> None:
+    """E-BERT's builder keeps all words where the view has a maximum; windows keep to that."""
+    long = LinkedText(" ".join(text.text for text in linked[:9]), ())
+    example, line, options = asked(long, "Which?", None), METHODS["ebert"], {"max_length": 30}
+    parts: dict[str, Any] = {"builder": builder_for(line, SMALL, options), "problem_type": SPAN}
+    parts |= {"view": line.view.of(small_graph, tokenizer, **options), "labels": None}
+    data = TaskData([example], small_graph, tokenizer, spans=SpanOptions(**HEAD), **parts)
+    lengths = [len(window.ids) for window in data._windows[0]]
+    assert len(lengths) > 3
+    assert max(lengths) == 30
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_labels_of_each_window_are_read_back_as_the_answer(
     method: str, small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]

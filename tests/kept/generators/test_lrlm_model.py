@@ -185,6 +185,26 @@ def test_spans_across_a_border_are_left_out() -> None:
     assert sum(part.n_targets for part in cut([LONG], 2)) == len(LONG.words) + 1
 
 
+def test_spans_across_a_border_as_released() -> None:
+    """Places modulo the segment: a long span survives where its end comes after its start."""
+    words = tuple("abcdabcda")
+    spans = (
+        Span(0, 2, 0, 0),  # within the first segment
+        Span(2, 5, 0, 0),  # crosses the border: from 2 to 0, dropped
+        Span(1, 7, 0, 0),  # crosses the border: from 1 to 2, kept
+        Span(0, 9, 0, 0),  # longer than two segments: from 0 to 0, kept
+        Span(5, 9, 0, 0),  # as long as a segment: from 1 to 0, dropped
+    )
+    article = Article(words, (FACTS[0],), spans)
+    parts = list(segments([article], VOCABULARY, 4, as_released=True))
+    found = [
+        [(int(part.span_starts[0, end, k]), end) for _, end, k in part.span_mask.nonzero().tolist()]
+        for part in parts
+    ]
+    assert found == [[(0, 0), (0, 1), (1, 2)], [], []]
+    assert [int(part.span_mask.sum()) for part in cut([article], 4)] == [1, 0, 0]
+
+
 def test_anchors_are_removed_with_their_spans() -> None:
     article = Article(LONG.words, FACTS[::-1], (Span(3, 4, 0, 0), Span(1, 2, 1, 0)))
     made = article.without_anchors()

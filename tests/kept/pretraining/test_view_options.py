@@ -19,7 +19,7 @@ from kept.errors import BatchError, CheckpointError, ConfigError, NoKnowledgeErr
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.methods import METHODS
-from kept.pretraining.config import absolute
+from kept.pretraining.config import absolute, own_vectors
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.tiny_pretraining import write_everything
 
@@ -175,3 +175,19 @@ def test_paths_in_options_do_not_depend_on_where_a_run_is_read(
         "width": 3,
     }
     assert absolute({"vectors": None}) == {"vectors": None}
+
+
+def test_a_word_of_the_method_is_no_path_even_where_a_file_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E-BERT's own vectors are called "facts"; so may a folder in the working directory be."""
+    (tmp_path / "facts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert absolute({"vectors": "facts"}, words=own_vectors("ebert")) == {"vectors": "facts"}
+    named = str(tmp_path / "facts")
+    assert absolute({"vectors": "facts"}, words=own_vectors("ernie")) == {"vectors": named}
+    given = {"task": "typing", "format": "tagme", "train": "train.json", "kg": "kg"}
+    recipe = given | {"method": "ebert", "options": {"vectors": "facts"}}
+    recipe["training"] = {"steps": 1, "batch_size": 1}
+    config = FinetuneConfig.model_validate(recipe).with_absolute_paths()
+    assert config.options == {"vectors": "facts"}

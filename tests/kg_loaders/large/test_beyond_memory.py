@@ -141,3 +141,55 @@ def test_counts_of_names_are_those_of_a_build_in_memory(tmp_path: Path) -> None:
     assert graph.aliases(0) == expected.aliases(0)
     assert list(graph.aliases(0)) == [("often", 70), ("rare", 2), ("a", 0), ("b", 0)]
     assert np.asarray(graph.relation_texts.counts).tolist() == [9]
+
+
+NAMES_OF = {
+    "Q1": ["City of Light", "City of Light", "Paris", "Lutetia"],
+    "Q2": ["Lyon", "LYON", "Lyo\u0301n", "Ly\u00f3n"],
+    "Q3": ["\u00e9", "e\u0301", "\ufb01", "fi", "\U0001f600", "\uffff", " z", "z"],
+    "Q4": ["only an alias"],
+    "P1": ["a name of a relation, as an entity"],
+}
+ALIASES = "".join(f"{node}\t{name}\n" for node, names in NAMES_OF.items() for name in names)
+COUNTED = (
+    "Q1\tCity of Light\t3\nQ1\tLutetia\t70\nQ1\tLutetia\t9\nQ1\tCity of Light\t0\nQ2\tLyon\t1\n"
+)
+NAMES_BY_LANGUAGE = (
+    '{"id": "Q1", "label": "Paris", "language": "fr", "aliases": ["Paname", ["Lutece", 4]]}\n'
+    '{"id": "Q1", "label": "Parigi", "language": "it", "aliases": ["Paname", "Lutezia"]}\n'
+    '{"id": "Q1", "label": "Paris", "language": "en_US", "aliases": ["Lutetia"]}\n'
+)
+
+
+@pytest.mark.parametrize("languages", [None, ["it", "fr"], ["en"]])
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_aliases_are_those_of_a_build_in_memory(
+    tmp_path: Path, languages: list[str] | None, n_workers: int
+) -> None:
+    """From files: with counts, in languages, by readers of lines and of blocks; in their order."""
+    for name, text in (
+        ("t.tsv", "Q1\tP1\tQ2\nQ2\tP1\tQ3\n"), ("a.tsv", ALIASES), ("c.tsv", COUNTED),
+        ("n.jsonl", NAMES_BY_LANGUAGE),
+        ("e.obo", '[Term]\nid: Q1\nname: Paris\nsynonym: "Lutetia" EXACT []\nis_a: Q3\n'),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    sources = [
+        Source(tmp_path / "t.tsv", "tsv"),
+        Source(tmp_path / "a.tsv", "texts", {"columns": ("alias",)}),
+        Source(tmp_path / "c.tsv", "texts", {"columns": ("alias", "count"), "language": "en"}),
+        Source(tmp_path / "n.jsonl"), Source(tmp_path / "e.obo"),
+    ]  # fmt: skip
+    how = {"languages": languages, "n_workers": n_workers}
+    memory, one = load(sources, out=tmp_path / "one", **how)  # type: ignore[arg-type]
+    disk, other = load(
+        sources,
+        out=tmp_path / "other",
+        beyond_memory=MEMORY,
+        **how,  # type: ignore[arg-type]
+    )
+    assert one.counts() == other.counts()
+    for entity in range(memory.n_entities):
+        assert disk.aliases(entity) == memory.aliases(entity), memory.entities.name(entity)
+    same_bytes(tmp_path / "one", tmp_path / "other")
+    assert ("Lutetia", 70) in memory.aliases(memory.entities.id("Q1"))
+    assert len(memory.aliases(memory.entities.id("Q3"))) == 8

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -212,3 +216,155 @@ def test_an_endpoint_needs_a_query_and_an_output_that_may_be_written(
     asked = ["kg", "build", "--sparql", server.url, "--query", str(tmp_path / "q.rq"), "-o", out]
     assert CliRunner().invoke(app, asked).exit_code == 1
     assert server.asked == []
+
+
+# ---- servers that are broken or hostile ----------------------------------------------------------
+def refused(server: Server, folder: Path, **how: Any) -> str:
+    """The error, without any wait between tries."""
+    options = {"page_rows": 3, "pause": 0, "answer_seconds": 0.5, **how}
+    budget = options.pop("budget", None)
+    with pytest.raises(SourceError) as error:
+        fetch(Endpoint(server.url, **options), QUERY, folder, budget=budget, sleep=lambda _: None)
+    assert str(error.value).isprintable()
+    return str(error.value)
+
+
+def page(*subjects: str) -> bytes:
+    """An answer of a row per subject; a name that begins with _: is a blank node."""
+    rows = [
+        {
+            "s": {"type": "bnode" if s.startswith("_:") else "uri", "value": s.removeprefix("_:")},
+            "p": {"type": "uri", "value": "u:p"},
+            "o": {"type": "literal", "value": "x"},
+        }
+        for s in subjects
+    ]
+    return json.dumps({"head": {"vars": ["s", "p", "o"]}, "results": {"bindings": rows}}).encode()
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [page("u:a", "u:b")] * 9,
+        [page("u:a", "u:b"), page("u:b", "u:a")],
+        [page("u:a"), page("u:b"), page("u:a")],
+        [page("_:b0", "u:a"), page("_:b1", "u:a")],
+    ],
+)
+def test_an_endpoint_that_ignores_offset_is_named(
+    server: Server, tmp_path: Path, pages: list[bytes]
+) -> None:
+    server.faults = [(200, {}, content) for content in pages]
+    message = refused(server, tmp_path / "pages")
+    assert "rows again for OFFSET" in message
+    assert "SELECT DISTINCT" in message
+    assert len(server.asked) <= len(pages)
+
+
+def test_an_endpoint_that_ignores_limit_is_named(server: Server, tmp_path: Path) -> None:
+    server.faults = [(200, {}, page(*(f"u:{n}" for n in range(4))))]
+    assert "sent more than the 3 rows of LIMIT" in refused(server, tmp_path / "pages")
+
+
+def test_rows_without_end_are_bounded(server: Server, tmp_path: Path) -> None:
+    server.faults = [(200, {}, page(f"u:{n}", f"u:{n}b")) for n in range(50)]
+    message = refused(server, tmp_path / "pages", most_rows=10)
+    assert "more than 10 rows; if you trust it, take more with --most-rows" in message
+    assert len(server.asked) == 6
+
+
+@pytest.mark.parametrize("code", [301, 302, 303])
+def test_a_redirect_that_loses_the_query_is_named(
+    server: Server, tmp_path: Path, code: int
+) -> None:
+    server.faults = [(code, {"Location": f"{server.url}2"}, b"")]
+    message = refused(server, tmp_path / "pages")
+    assert f"with {code}, which loses the query; name that address: --sparql {server.url}2" in (
+        message
+    )
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("code", [307, 308])
+def test_a_redirect_that_keeps_the_query_is_followed(
+    server: Server, tmp_path: Path, code: int
+) -> None:
+    whole = fetch(Endpoint(server.url), QUERY, tmp_path / "whole", sleep=lambda _: None)
+    server.faults = [(code, {"Location": f"{server.url}2"}, b"")]
+    other = fetch(Endpoint(server.url), QUERY, tmp_path / "other", sleep=lambda _: None)
+    assert other.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "target"),
+    [
+        (307, "ftp://127.0.0.1/x"), (302, "ftp://127.0.0.1/x"), (307, "file:///etc/passwd"),
+        (307, "gopher://a/"), (302, "data:text/plain,x"), (308, "javascript:1"),
+        (307, ""), (302, "http://"), (307, "http://\x1b[31m/"),
+    ],
+)  # fmt: skip
+def test_a_redirect_elsewhere_is_not_followed(
+    server: Server, tmp_path: Path, code: int, target: str
+) -> None:
+    server.faults = [(code, {"Location": target}, b"")] * 20
+    message = refused(server, tmp_path / "pages")
+    assert re.search("redirect|refused the query: 30[278]|did not answer 6 times", message, re.I)
+
+
+def test_redirects_in_a_circle_end(server: Server, tmp_path: Path) -> None:
+    server.faults = [(307, {"Location": server.url}, b"")] * 50
+    assert "refused the query: 307" in refused(server, tmp_path / "pages")
+    assert len(server.asked) < 15
+
+
+class Slow(socketserver.StreamRequestHandler):
+    """Sends its text over and over, a little at a time, for as long as somebody listens."""
+
+    start = b"HTTP/1.1 200 OK\r\nContent-Type: application/sparql-results+json\r\n\r\n"
+
+    def handle(self) -> None:
+        """Answer with what the server holds."""
+        assert isinstance(self.server, Drip)
+        with contextlib.suppress(OSError):
+            self.wfile.write(self.server.start)
+            for _ in range(1_000_000):
+                self.wfile.write(self.server.more)
+                self.wfile.flush()
+                time.sleep(self.server.pause)
+
+
+class Drip(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+    def __init__(self, start: bytes, more: bytes, pause: float) -> None:
+        super().__init__(("127.0.0.1", 0), Slow)
+        self.start, self.more, self.pause = start, more, pause
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+@pytest.mark.parametrize(
+    ("start", "more", "pause", "words"),
+    [
+        (Slow.start, b" ", 0.02, "did not send a whole answer in 0.5 seconds.*--page-rows"),
+        (b"HTTP/1.1 200 OK\r\n", b"X", 0.02, "did not send a whole answer"),
+        (b"", b"H", 0.02, "did not send a whole answer"),
+        (b"HTTP/1.1 400 No\r\n\r\n", b"x", 0.02, "refused the query: 400"),
+        (Slow.start, b"[" * 65536, 0, "the limit document_bytes is 1000000"),
+        (Slow.start.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"),
+         b"10000\r\n" + b" " * 65536 + b"\r\n", 0, "the limit document_bytes is 1000000"),
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 999, 0, "did not answer 6 times.*headers"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9x\r\n\r\n", b" ", 0.02, "a whole answer in"),
+        (b"\x1b[31mno http\r\n", b"\x1b", 0, "did not answer 6 times"),
+    ],
+)  # fmt: skip
+def test_drips_and_floods_are_bounded(
+    tmp_path: Path, start: bytes, more: bytes, pause: float, words: str
+) -> None:
+    with Drip(start, more, pause) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        begun = time.monotonic()
+        budget = ReaderBudget(document_bytes=1_000_000)
+        message = refused(running, tmp_path / "pages", budget=budget)  # type: ignore[arg-type]
+        assert re.search(words, message)
+        assert time.monotonic() - begun < 20
+        running.shutdown()

@@ -169,10 +169,10 @@ def test_gradients(folder: Path, model: KnowledgeForPreTraining, compared: Any) 
     rules = keys.pretraining_rules(model.config.layer_types)
     ours = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     theirs = to_ours(load(folder, "grads"), rules)
-    assert ours.keys() == theirs.keys()
+    assert theirs.keys() <= ours.keys()  # they may be stored for a part of the parameters
     compared.equal("stored", sorted(load(folder, "grads")), sorted(info["stored"]))
-    for name, value in ours.items():
-        compared.close(f"gradient of {name}", value, theirs[name], atol=ATOL)
+    for name, value in theirs.items():
+        compared.close(f"gradient of {name}", ours[name], value, atol=ATOL)
     silent = {n for n, p in model.named_parameters() if p.grad is None} - {keys.VECTORS}
     unused = {name.removeprefix("encoder.") for name in silent}
     assert all(name.startswith(model.encoder.unused) for name in unused)

@@ -146,7 +146,8 @@ def test_forward(golden: Golden, case: dict[str, Any], compared: Any) -> None:
     training_loss(out.logits, given["labels"]).backward()
     expected = golden.part("grads", f"{case['name']}.")
     own = {released_name(name): value.grad for name, value in model.trained()}
-    assert own.keys() == expected.keys()
+    assert expected
+    assert expected.keys() <= own.keys()  # they may be stored for a part of the parameters
     for name, value in expected.items():
         found = own[name]
         assert found is not None

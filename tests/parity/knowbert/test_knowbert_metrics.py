@@ -19,6 +19,7 @@ from entity_linking.scoring import LinkScore
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.evaluation.ranking import RankCounts
 from kept.linking.knowbert import ALWAYS, decode
+from tests.parity.stored_digits import half_unit
 
 METHOD = "knowbert"
 PARAMETERS = {
@@ -82,10 +83,11 @@ def check_decoding(
     metrics = expected["metrics"]
     names = ("precision", "recall", "f1")
     found = values(score(golds, links))
-    compared.close("el", found, [metrics[f"el_{name}"] for name in names], atol=ATOL)
+    atol = ATOL + half_unit(metrics)
+    compared.close("el", found, [metrics[f"el_{name}"] for name in names], atol=atol)
     bare = [[{span for span, _ in part} for part in parts] for parts in (golds, links)]
     found = values(score(*bare))
-    compared.close("span", found, [metrics[f"span_{name}"] for name in names], atol=ATOL)
+    compared.close("span", found, [metrics[f"span_{name}"] for name in names], atol=atol)
 
 
 def test_decoding(folder: Path, compared: Any) -> None:
@@ -129,18 +131,19 @@ def test_set_f1_and_mrr(folder: Path, compared: Any) -> None:
     golden = json.loads((folder / "metrics.json").read_text())
     gold: list[set[Any]] = []
     predicted: list[set[Any]] = []
+    cumulative = "cumulative [precision, recall, f1]"
+    atol = ATOL + half_unit([item[cumulative] for item in golden["f1_set"]])
     for item in golden["f1_set"]:
         for name, sets in (("gold", gold), ("pred", predicted)):
             sets.extend({(tuple(span), entity) for span, entity in part} for part in item[name])
-        expected = item["cumulative [precision, recall, f1]"]
-        compared.close("set F1", values(score(gold, predicted)), expected, atol=ATOL)
+        compared.close("set F1", values(score(gold, predicted)), item[cumulative], atol=atol)
     mrr = golden["mrr"]
     found = reciprocal_rank(
         torch.tensor(mrr["predictions"]),
         torch.tensor(mrr["labels"]),
         torch.tensor(mrr["mask"], dtype=torch.bool),
     )
-    compared.close("mrr", found, mrr["mrr"], atol=1e-6)
+    compared.close("mrr", found, mrr["mrr"], atol=1e-6 + half_unit(mrr["mrr"]))
 
 
 def test_metrics_after_one_batch(variant: Path, compared: Any) -> None:
@@ -150,14 +153,15 @@ def test_metrics_after_one_batch(variant: Path, compared: Any) -> None:
     metrics = json.loads((variant / "losses_and_metrics.json").read_text())
     expected = metrics["metrics_after_one_batch"]
     assert expected["mrr"] == 0
+    half = half_unit(expected)
     asked = inputs["next_sentence_label"] >= 0
     right = outputs["nsp_logits"].argmax(1) == inputs["next_sentence_label"]
     accuracy = float(right[asked].float().mean())
-    compared.close("nsp accuracy", accuracy, expected["nsp_accuracy"], atol=1e-6)
+    compared.close("nsp accuracy", accuracy, expected["nsp_accuracy"], atol=1e-6 + half)
     for loss in ("lm", "nsp"):
         value = outputs[f"loss_{'mlm' if loss == 'lm' else loss}"][0]
-        compared.close(f"{loss} loss", value, expected[f"{loss}_loss"], atol=1e-5)
+        compared.close(f"{loss} loss", value, expected[f"{loss}_loss"], atol=1e-5 + half)
     for kg, both in metrics["entity_linking"].items():
         kind = both["configured_loss_type"]
         for key, value in both[kind]["metrics"].items():
-            compared.close(f"{kg} {key}", value, expected[f"{kg}_{key}"], atol=ATOL)
+            compared.close(f"{kg} {key}", value, expected[f"{kg}_{key}"], atol=ATOL + 2 * half)

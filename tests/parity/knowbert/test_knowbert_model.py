@@ -247,10 +247,10 @@ def test_gradients(case: Case, compared: Any) -> None:
     sum(case.model(case.batch).losses.values()).backward()
     ours = {n: p.grad for n, p in case.model.named_parameters() if p.grad is not None}
     theirs = to_ours(expected, keys.rules(case.model.config), keys.TIED)
+    assert theirs
+    assert theirs.keys() <= ours.keys()  # they may be stored for a part of the parameters
     for name, value in theirs.items():
         compared.close(f"gradient of {name}", ours[name], value, atol=ATOL)
-    kars = ("encoder.linkers.", "encoder.recontextualisations.")
-    assert {n for n in ours if n.startswith(kars)} == {n for n in theirs if n.startswith(kars)}
 
 
 def test_key_table_round_trip(case: Case, compared: Any) -> None:

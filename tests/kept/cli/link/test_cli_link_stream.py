@@ -16,7 +16,8 @@ from typer.testing import CliRunner, Result
 
 from entity_linking import read_jsonl
 from kept.cli import app
-from kept.linking.linkers import LinkerSettings, linker_key, open_graph
+from kept.linking.linkers import LinkerSettings, open_graph
+from kept.linking.stream import Work
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 
@@ -239,7 +240,7 @@ def test_a_run_that_died_while_tidying_up(kg: Path, tmp_path: Path) -> None:
     notes.write_text("In Bonn.", encoding="utf-8")
     assert run(notes, "--kg", kg, "-o", out).exit_code == 0
     settings = LinkerSettings(kg=str(kg))
-    key = linker_key(settings, open_graph(settings))
+    key = Work(settings, candidates=3).key(open_graph(settings))
     (tmp_path / "out.jsonl.part.json").write_text(json.dumps({"linker": key}))
     before = out.read_bytes()
     result = run(notes, "--kg", kg, "-o", out, "--resume")

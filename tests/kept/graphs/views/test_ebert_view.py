@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import EBERTView, words_of
+from kept.graphs.words import join_texts, longest_first
 from kept.methods import METHODS
+from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 
@@ -193,6 +196,66 @@ def test_what_insertions_make_too_long_is_cut_before_the_last_node(
     assert n_cut > 5
 
 
+@pytest.mark.parametrize("form", ["concat", "replace"])
+def test_with_a_maximum_entities_are_inserted_before_anything_is_cut(
+    form: str, linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    """However few words the builder would keep, the text is the whole one, cut to the maximum."""
+    texts = [text for text in linked if len(text.links) > 1][:12]
+    whole = EBERTView.of(small_graph, tokenizer, form=form)
+    long = dataclasses.replace(PLAIN, max_words=500, max_nodes=1000)
+    expected = [
+        whole(graph).node_ids[0].tolist()
+        for graph in build_many(texts, tokenizer, small_graph, seed=0, config=long)
+    ]
+    few = BuilderConfig(max_words=5, max_nodes=10)
+    n_cut = 0
+    for length in range(4, max(map(len, expected))):
+        options = {"form": form, "max_length": length}
+        config = builder_for(METHODS["ebert"], few, options)
+        view = EBERTView.of(small_graph, tokenizer, **options)
+        assert view.most_words(config) == length
+        graphs = build_many(texts, tokenizer, small_graph, seed=0, config=config)
+        for graph, nodes in zip(graphs, expected, strict=True):
+            is_cut = len(nodes) > length
+            n_cut += is_cut
+            cut = [*nodes[: length - 1], nodes[-1]] if is_cut else nodes
+            assert view(graph).node_ids[0].tolist() == cut
+    assert n_cut > 20
+
+
+def test_of_a_pair_the_longer_text_is_cut(
+    linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    texts = sorted((text for text in linked if text.links), key=lambda text: len(text.text))
+    for first, second in ((texts[0], texts[-1]), (texts[-1], texts[0])):
+        options = {"max_length": 20}
+        config = builder_for(METHODS["ebert"], PLAIN, options)
+        pair = [join_texts(first, second)]
+        (graph,) = build_many(pair, tokenizer, small_graph, seed=0, config=config)
+        view = EBERTView.of(small_graph, tokenizer, **options)
+        batch, whole = view(graph), EBERTView.of(small_graph, tokenizer)(graph)
+        assert batch.node_ids.shape[1] == 20 < whole.node_ids.shape[1]
+        shown, segments = batch.node_ids[0], batch.segment_ids[0]
+        n_parts = [int((segments == part).sum()) for part in (0, 1)]
+        n_whole = [int((whole.segment_ids[0] == part).sum()) for part in (0, 1)]
+        assert tuple(n_parts) == longest_first(*n_whole, 20)
+        for part in (0, 1):
+            own, all_ = shown[segments == part], whole.node_ids[0][whole.segment_ids[0] == part]
+            assert own.tolist() == [*all_[: len(own) - 1].tolist(), tokenizer.sep_token_id]
+        places = view.places(graph, batch)
+        seen = places >= 0
+        is_word = (graph.kinds == NodeKind.WORD) & seen
+        assert shown[places[is_word]].tolist() == graph.ids[is_word].tolist()
+
+
+def test_a_builder_without_a_maximum_keeps_its_words() -> None:
+    assert builder_for(METHODS["ebert"], PLAIN, {}).max_words == PLAIN.max_words
+    more = builder_for(METHODS["ebert"], PLAIN, {"max_length": 8})
+    assert more.max_words > 10**6
+
+
 def test_a_maximum_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_length is 2; give 3 or more"):
-        EBERTView((1,), max_length=2)
+    for length in (2, "12", 8.5):
+        with pytest.raises(ConfigError, match=f"max_length is {length!r}; give 3 or more"):
+            EBERTView((1,), max_length=length)  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""Types of entities from facts: "Anna is an instance of human" gives Anna the type human."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from kg_loaders.assembly import Columns
+from kg_loaders.growth.stored import blocks_of
+from kg_loaders.reading.blocks import TextBlock
+from kg_loaders.records import DEPRECATED_TYPES, TextKind
+from kg_loaders.store import KnowledgeGraph
+
+TYPE_RELATIONS = frozenset(
+    {
+        "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "rdf:type", "P31", "wdt:P31",
+        "http://www.wikidata.org/prop/direct/P31", "http://www.wikidata.org/prop/P31",
+    }
+)  # fmt: skip
+"""Identifiers of relations that say of what kind an entity is."""
+TYPE_NAMES = frozenset({"instance of", "is instance of", "is an instance of", "instanceof"})
+"""Names and identifiers of such relations, in lower case, with blanks for `_` and `-`."""
+OF_SCHEMAS = (
+    "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+)  # fmt: skip
+"""Where classes of terms come from (a class, a property): they say nothing of what a thing is."""
+
+
+@dataclass(frozen=True, eq=False)
+class FactTypes:
+    """What facts say of types: int32 `[type 2]`, entity and class, distinct and sorted."""
+
+    relations: tuple[str, ...]
+    pairs: NDArray[np.int32]
+
+    @property
+    def n_entities(self) -> int:
+        """How many entities have a type by a fact."""
+        return len(np.unique(self.pairs[:, 0]))
+
+
+def fact_types(graph: KnowledgeGraph) -> FactTypes:
+    """Return the types that the facts of `graph` say.
+
+    >>> facts = fact_types(KnowledgeGraph.from_triples([("anna", "instance of", "human")]))
+    >>> facts.relations, facts.pairs.tolist()
+    (('instance of',), [[0, 1]])
+    """
+    relations = [number for number in range(graph.n_relations) if _is_of_types(graph, number)]
+    triples = np.asarray(graph.triples)
+    rows = triples[np.isin(triples[:, 1], relations)][:, [0, 2]]
+    names = tuple(graph.relations.name(number) for number in relations)
+    classes = graph.entities.array.take(pa.array(rows[:, 1]))
+    is_schema = np.zeros(len(rows), np.bool_)
+    for prefix in OF_SCHEMAS:
+        is_schema |= np.asarray(pc.starts_with(classes, prefix).to_numpy(zero_copy_only=False))
+    pairs = np.unique(rows[~is_schema], axis=0).astype(np.int32)
+    return FactTypes(names, pairs.reshape(-1, 2))
+
+
+def has_other_types(graph: KnowledgeGraph, facts: FactTypes) -> bool:
+    """Return whether a text gives a type that no fact says; marks of deprecated terms are none."""
+    texts = graph.entity_texts
+    rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.TYPE)
+    values = texts.values.take(pa.array(rows))
+    marks = pa.array(DEPRECATED_TYPES, values.type)
+    is_type = ~np.asarray(pc.is_in(values, marks).to_numpy(zero_copy_only=False), np.bool_)
+    rows, values = rows[is_type], values.filter(pa.array(is_type))
+    places = pc.index_in(values, graph.entities.array.cast(values.type))
+    classes = np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    nodes = np.searchsorted(texts.offsets, rows, side="right") - 1
+    own = facts.pairs.astype(np.int64) @ np.array([graph.n_entities, 1])
+    return bool((~np.isin(nodes * graph.n_entities + classes, own) | (classes < 0)).any())
+
+
+def with_fact_types(
+    graph: KnowledgeGraph, facts: FactTypes, *, n_threads: int = 1
+) -> KnowledgeGraph:
+    """Return `graph` with its types by facts beside its texts; facts, ids and order stay."""
+    columns = Columns(n_threads)
+    columns.add(blocks_of(graph))
+    columns.add(_blocks(graph, facts))
+    manifest = graph.manifest
+    fields = columns.fields(
+        languages=manifest.preferred, sources=manifest.sources, licence=manifest.licence
+    )
+    return KnowledgeGraph(**fields)
+
+
+def _blocks(graph: KnowledgeGraph, facts: FactTypes) -> Iterator[TextBlock]:
+    n = len(facts.pairs)
+    yield TextBlock(
+        graph.entities.array, np.ascontiguousarray(facts.pairs[:, 0]),
+        np.full(n, TextKind.TYPE, np.uint8), graph.entities.array.take(pa.array(facts.pairs[:, 1])),
+        np.zeros(n, np.int32), ("",), False, None,
+    )  # fmt: skip
+
+
+def _is_of_types(graph: KnowledgeGraph, relation: int) -> bool:
+    name = graph.relations.name(relation)
+    labels = [value for value, _ in graph.relation_texts.of(relation, TextKind.LABEL)]
+    return name in TYPE_RELATIONS or any(_plain(each) in TYPE_NAMES for each in (name, *labels))
+
+
+def _plain(name: str) -> str:
+    local = name.rsplit("/", 1)[-1].rsplit("#", 1)[-1]  # /r/InstanceOf, http://…#instanceOf
+    return " ".join(local.casefold().replace("_", " ").replace("-", " ").split())
