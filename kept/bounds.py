@@ -3,6 +3,10 @@
 Above them a number is a slip: it overflows somewhere, or asks for what no machine has.
 """
 
+from __future__ import annotations
+
+from typing import Literal
+
 MAX_SEED = 2**63 - 1
 MAX_COUNT = 10**9
 MAX_THREADS = 1024
@@ -11,3 +15,5 @@ MAX_RATE = 10
 LEAST_RATE = LEAST_MINUTES = 1e-12
 """Of what must be greater than 0: in help, the least that an option takes."""
 MAX_WEIGHT = 10**6
+CaseName = Literal["smart", "sensitive", "insensitive"]
+"""`entity_linking.names.rules.case.Case`, here so that a command line is read without it."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand
@@ -22,6 +22,7 @@ from kept.bounds import (
     MAX_RATE,
     MAX_SEED,
     MAX_THREADS,
+    CaseName,
 )
 from kept.errors import ConfigError
 from kept.suggestions import no_such, require_local, require_there
@@ -92,10 +93,8 @@ Skipping = Annotated[
 
 def known_case(value: str | None) -> str | None:
     """A callback of `LinkCase`: refuses what is no case policy, before anything is loaded."""
-    from entity_linking.names.rules.case import CASES
-
-    if value not in (None, *CASES):
-        raise ConfigError(f"--case is {value!r}; choose one of {', '.join(CASES)}")
+    if value not in (None, *get_args(CaseName)):
+        raise ConfigError(f"--case is {value!r}; choose one of {', '.join(get_args(CaseName))}")
     return value
 
 

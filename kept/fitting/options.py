@@ -7,8 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from entity_linking.names.rules.case import Case
-from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_SEED, MAX_THREADS
+from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_SEED, MAX_THREADS, CaseName
 from kept.training.config import RunConfig
 
 LINKERS = Literal["auto", "prior", "overlap", "coherence", "mix"]
@@ -47,7 +46,7 @@ class FitOptions(RunConfig):
     linker: LINKERS = Field(
         "auto", description="How names are linked; auto: mix where a name is that of several."
     )
-    case: Case = Field("smart", description="How case counts where texts are linked by names.")
+    case: CaseName = Field("smart", description="How case counts where texts are linked by names.")
     budget: float = Field(
         3.0, gt=0, le=MAX_MINUTES, description="Minutes for choosing and training, about."
     )

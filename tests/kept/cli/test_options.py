@@ -144,3 +144,12 @@ def test_a_missing_file_loads_nothing_heavy(names: tuple[str, ...], loaded: Load
     assert (code, modules) == (1, "")
     assert "test does not exist" in said
     assert "did you mean tests?" in said
+
+
+def test_cases_of_the_command_line_are_those_of_links() -> None:
+    from typing import get_args
+
+    from entity_linking.names.rules.case import CASES
+    from kept.bounds import CaseName
+
+    assert get_args(CaseName) == tuple(CASES)
