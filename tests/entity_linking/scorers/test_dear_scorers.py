@@ -361,3 +361,15 @@ def test_the_fewest_held_out_mentions_that_a_threshold_is_fitted_on(n_mentions: 
     logits = np.tile([2.0, 1.0], n_mentions)
     asking = fitted(rows, logits, logits, ("d",), 0.0)
     assert asking.most_sure == (0.0 if n_mentions == FEWEST_HELD_OUT else 1.0)
+
+
+def test_one_change_more_than_may_be_missed_sets_the_threshold() -> None:
+    texts = [linked("a", ("a", [("Q1", 0.5), ("Q2", 0.4)], "Q1")) for _ in range(FEWEST_HELD_OUT)]
+    rows = CandidateRows.of(texts)
+    first = np.tile([2.0, 1.0], FEWEST_HELD_OUT)
+    full = first.copy()
+    full[:2] = full[1::-1]
+    sure = float(sureness(rows, first)[0])
+    one = 1 / FEWEST_HELD_OUT
+    assert fitted(rows, first, full, ("d",), 0.0).most_sure == 1 - MARGIN * (1 - sure)
+    assert fitted(rows, first, full, ("d",), one).most_sure == 0.0
