@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kg_loaders import KnowledgeGraph
 
@@ -136,6 +136,7 @@ def pretrain(
     config: str | Path | None = ...,
     kg: KnowledgeGraph | str | Path | None = ...,
     text: str | Path | Sequence[str | Path] | Mapping[str, Any] | None = ...,
+    redirects: str | Path | None = ...,
     treebank: str | Path | Sequence[str | Path] | Mapping[str, Any] | None = ...,
     host: str | None = ...,
     method: str | None = ...,
