@@ -87,8 +87,13 @@ def ask(
     from entity_linking.names.rules.case import Case
     from kept.answering.answer import LEAST_CONFIDENCE, Answerer
     from kept.answering.chat_server import is_server, written_answer
+    from kept.errors import ConfigError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
+    given = {"--as": facts_as != "words", "--order": order != "alike",
+             "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
+    if decoder is None and (alone := next((name for name, is_set in given.items() if is_set), "")):
+        raise ConfigError(f"{alone} is for decoders; name one: --decoder smollm2")
     settings = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(settings)
     answerer = Answerer(graph, open_linker(settings, graph), _encoder(threads or 2))

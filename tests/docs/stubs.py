@@ -15,7 +15,7 @@ HEAD = '''"""Signatures of kept's commands; made by `python -m tests.docs`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kg_loaders import KnowledgeGraph
 

@@ -20,6 +20,7 @@ from typing import Literal
 State = Literal["ok", "missing", "faulty", "note"]
 
 EXTRAS = {
+    "ask": "answers of `kept ask` in a second, without torch (ctranslate2)",
     "data": "public data sets from their owners (`kept data get`)",
     "datasets": "Hugging Face data sets in and out",
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",

@@ -109,7 +109,7 @@ def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.Monkey
         (["--as", "table"], "one of words, branches, nodes"),
         (["--directions", "tail"], "'head' or 'both'"),
         (["--order", "best"], "one of alike, file"),
-        (["--new", "127"], "ask more briefly or show fewer facts"),
+        (["--new", "127"], "leave no room for a question"),
     ],
 )
 def test_faults_are_explained(run: Any, more: list[str], said: str) -> None:

@@ -20,6 +20,10 @@ from tests.kept.cli.test_startup import COMMANDS
 from tests.kept.tiny_hosts import tiny_host
 
 USAGE = 2
+FINETUNE = (
+    "finetune -o out --task relation --format wiki80 --train list.yaml --kg kg --method none "
+    "--steps 1 --batch-size 1"
+)
 TABLE: list[tuple[str, int, str]] = [
     # what is not there, what is mistyped
     ("demo -o out --config gone.yaml", FAILED, "gone.yaml does not exist"),
@@ -71,7 +75,7 @@ TABLE: list[tuple[str, int, str]] = [
      "cut_host cannot be opened"),
     ("finetune -o out --config deep.yaml", FAILED, "deep.yaml cannot be read as YAML"),
     ("finetune -o out --train gone.txt", FAILED, "gone.txt does not exist"),
-    ("finetune -o out --set dev_share=nan --task relation", FAILED, "dev_share"),
+    (f"{FINETUNE} --set dev_share=nan", FAILED, "dev_share"),
     ("finetune -o out --epochs 0", USAGE, "--epochs"),
     ("compare --task gone.yaml", FAILED, "no experiment 'gone.yaml'"),
     ("compare --task deep.yaml", FAILED, "deep.yaml cannot be read as YAML"),
@@ -105,7 +109,9 @@ TABLE: list[tuple[str, int, str]] = [
     ("ask Paris --kg kgg", FAILED, "kgg does not exist; did you mean kg?"),
     ("ask Paris --kg kg --decoder ./gone", FAILED, "gone does not exist"),
     ("ask Paris --kg kg --decoder tiny --order file", FAILED, "is not a decoder host"),
-    ("ask Paris --kg kg --as table", FAILED, "one of words, branches, nodes"),
+    ("ask Paris --kg kg --as table", FAILED, "--as is for decoders; name one: --decoder"),
+    ("ask Paris --kg kg --decoder tiny --as table", FAILED, "one of words, branches, nodes"),
+    ("fit gone.csv --kg kg -o out", FAILED, "gone.csv does not exist"),
     ("ask Paris --kg kg --max-facts 0", USAGE, "--max-facts"),
     ("link index gone -o out", FAILED, "gone does not exist"),
     ("link index kg -o out --dense ./gone", FAILED, "gone does not exist"),

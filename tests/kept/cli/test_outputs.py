@@ -40,6 +40,7 @@ FOLDERS = {
 WITHOUT_FORCE = {
     "demo": "goes on with its folder",
     "compare": "goes on with its folder",
+    "fit": "goes on with its folder",
     "reading": "goes on with its folder",
     "pretrain": "goes on with --resume",
     "finetune": "goes on with --resume",

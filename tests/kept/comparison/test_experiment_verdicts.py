@@ -132,7 +132,9 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
         made = compared(pair_of("off", estimate))
         record = RunRecord("r", "e", "kbert", "true", 0, {}, {"steps": steps}, {})
         rows = tuple(dataclasses.replace(each, records=(record,)) for each in made.rows)
-        return dataclasses.replace(made, rows=rows).conclusion("kbert").partition(";")[0]
+        experiment = made.experiment.model_copy(update={"as_published": True})
+        made = dataclasses.replace(made, rows=rows, experiment=experiment)
+        return made.conclusion("kbert").partition(";")[0]
 
     assert concluded(OPEN, 400) == NOT_TESTED
     assert concluded(OPEN, 401) == "not shown to differ from none"

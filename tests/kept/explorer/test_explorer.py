@@ -252,6 +252,8 @@ def test_a_run_says_what_it_changed_of_its_method(with_run: Explorer) -> None:
     reader = with_run.readers[0]
     assert reader.predictor is not None
     asked = Question("Paris.", reader=reader.key)
+    assert any("differs from the method" in line for line in with_run.read(asked)["summary"])
+    reader.predictor.view = {}  # without what its recipe set
     assert not any("differs from the method" in line for line in with_run.read(asked)["summary"])
     reader.predictor.view = {"visible_matrix": False}
     first = with_run.read(asked)["summary"][0]
