@@ -99,9 +99,11 @@ def _reader(path: Path):  # type: ignore[no-untyped-def]
     if path.name.endswith(SIMKGC):
         return _read_objects
     if path.name.endswith(HEAD_TAIL_RELATION):
-        return partial(tsv.read, order="htr")
+        return partial(tsv.read, order="htr", header=False)
     order = _order_by_header(path)
-    return tsv.read if order is None else partial(_without_header, order=order)
+    if order is None:
+        return partial(tsv.read, header=False)
+    return partial(_without_header, order=order)
 
 
 def _read_objects(path: Path, report: DamageReport) -> Iterator[Record]:
@@ -125,7 +127,7 @@ def _order_by_header(path: Path) -> str | None:
 
 
 def _without_header(path: Path, report: DamageReport, *, order: str) -> Iterator[Record]:
-    records = tsv.read(path, report, order=order)
+    records = tsv.read(path, report, order=order, header=False)
     next(records)
     report.n_comment += 1
     yield from records

@@ -80,7 +80,7 @@ def test_the_nodes_of_a_fact_are_what_it_alone_brings(name: str, host: Path) -> 
 def test_facts_have_attention_where_they_are_nodes(name: str, host: Path) -> None:
     told = _predictor(name, GRAPH, host).explain(_asked(), GRAPH)
     for one in told.influences:
-        has_share = name in ("kbert", "colake") and one.kind == "fact"
+        has_share = name in ("kbert", "colake", "words") and one.kind == "fact"
         assert (one.attention is not None) == has_share
     shares = [one.attention for one in told.influences if one.attention is not None]
     assert 0 < sum(shares) < 1 or not shares

@@ -38,7 +38,7 @@ def _tokens(tokenizer: Any, batch: KnowledgeBatch) -> list[str]:
     return tokens
 
 
-METHODS_OF_WORDS = [n for n in METHODS if n not in ("kbert", "colake", "ebert")]
+METHODS_OF_WORDS = [n for n in METHODS if n not in ("kbert", "colake", "ebert", "words")]
 
 
 @pytest.mark.parametrize("method", METHODS_OF_WORDS)
