@@ -102,7 +102,7 @@ def by_finetune(place: Place, texts: list[str], _: pytest.MonkeyPatch) -> Links:
 def by_command(place: Place, texts: list[str], _: pytest.MonkeyPatch) -> Links:
     (place.folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
     out = place.folder / "links.jsonl"
-    run("link", place.folder / "texts.txt", "--kg", place.kg, "-o", out)
+    run("link", place.folder / "texts.txt", "--kg", place.kg, "-o", out, "--candidates", "all")
     return of(list(read_jsonl(out, DamageReport())))
 
 
