@@ -348,6 +348,7 @@ def positions_by_config(name_or_path: str | Path, *, revision: str | None = None
         folder = _configured_folder(_first_layers(name_or_path)[0], revision)
         if folder is None:
             return None
+        require_sane(folder)
         with only_errors():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if config.model_type not in FAMILIES:
