@@ -91,9 +91,11 @@ def require_same_training(
 def of_run(folder: Path) -> dict[str, Any]:
     """Return the steps and rates of the run in `folder`, from its log, for the functions above.
 
-    The log holds the rate of most weights; that of tables is ten times as high everywhere here.
+    A folder of several trainings, one after the other, has the log of each below it. The log holds
+    the rate of most weights; that of tables is ten times as high everywhere here.
     """
-    log = read_log(folder / "log.jsonl")
+    paths = [folder / "log.jsonl", *sorted(folder.glob("*/log.jsonl"))]
+    log = [row for path in paths if path.is_file() for row in read_log(path)]
     rate = max(row["learning_rate"] for row in log)
     return {"n_steps": len(log), "rate": rate, "highest_rate": 10 * rate}
 
