@@ -32,6 +32,7 @@ LARGE = {
 """`--large`: sizes that take from minutes to an hour, and up to 10 GB."""
 
 NO_GROWTH = {
+    "graphs/real_rdf.py": "how many statements of real files are read, no speed",
     "models/fit.py": "how good a model of three minutes is, no speed",
     "models/gpu.py": "needs a GPU",
     "models/intervals.py": "a simulation of intervals, no speed",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.assembly import Columns
+from kg_loaders.disk.arrow import mask_array, numbers_array, strings_array
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import TextBlock
 from kg_loaders.records import DEPRECATED_TYPES, TextKind
@@ -56,7 +56,7 @@ def fact_types(graph: KnowledgeGraph) -> FactTypes:
     triples = np.asarray(graph.triples)
     rows = triples[np.isin(triples[:, 1], relations)][:, [0, 2]]
     names = tuple(graph.relations.name(number) for number in relations)
-    classes = graph.entities.array.take(pa.array(rows[:, 1]))
+    classes = graph.entities.array.take(numbers_array(rows[:, 1]))
     is_schema = np.zeros(len(rows), np.bool_)
     for prefix in OF_SCHEMAS:
         is_schema |= np.asarray(pc.starts_with(classes, prefix).to_numpy(zero_copy_only=False))
@@ -68,10 +68,10 @@ def has_other_types(graph: KnowledgeGraph, facts: FactTypes) -> bool:
     """Return whether a text gives a type that no fact says; marks of deprecated terms are none."""
     texts = graph.entity_texts
     rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.TYPE)
-    values = texts.values.take(pa.array(rows))
-    marks = pa.array(DEPRECATED_TYPES, values.type)
+    values = texts.values.take(numbers_array(rows))
+    marks = strings_array(DEPRECATED_TYPES, values.type)
     is_type = ~np.asarray(pc.is_in(values, marks).to_numpy(zero_copy_only=False), np.bool_)
-    rows, values = rows[is_type], values.filter(pa.array(is_type))
+    rows, values = rows[is_type], values.filter(mask_array(is_type))
     places = pc.index_in(values, graph.entities.array.cast(values.type))
     classes = np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
     nodes = np.searchsorted(texts.offsets, rows, side="right") - 1
@@ -97,7 +97,7 @@ def _blocks(graph: KnowledgeGraph, facts: FactTypes) -> Iterator[TextBlock]:
     n = len(facts.pairs)
     yield TextBlock(
         graph.entities.array, np.ascontiguousarray(facts.pairs[:, 0]),
-        np.full(n, TextKind.TYPE, np.uint8), graph.entities.array.take(pa.array(facts.pairs[:, 1])),
+        np.full(n, TextKind.TYPE, np.uint8), graph.entities.array.take(numbers_array(facts.pairs[:, 1])),
         np.zeros(n, np.int32), ("",), False, None,
     )  # fmt: skip
 

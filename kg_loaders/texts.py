@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numbers_array, strings_array
 from kg_loaders.records import DEPRECATED_TYPES, TextKind
 from kg_loaders.vocabulary import node_id, update_with_strings
 
@@ -63,8 +64,8 @@ class Texts:
     def deprecated(self) -> NDArray[np.int32]:
         """Return the nodes that their source calls deprecated, ascending."""
         types = np.flatnonzero(np.asarray(self.kinds) == TextKind.TYPE)
-        values = self.values.take(pa.array(types))
-        marks = pa.array(DEPRECATED_TYPES, self.values.type)
+        values = self.values.take(numbers_array(types))
+        marks = strings_array(DEPRECATED_TYPES, self.values.type)
         is_mark = np.asarray(pc.is_in(values, marks).to_numpy(zero_copy_only=False), np.bool_)
         nodes = np.searchsorted(self.offsets, types[is_mark], side="right") - 1
         return np.unique(nodes.astype(np.int32))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kept import (
     AutoEncoder, DictionaryLinker, KnowledgeGraph, LinkedText, atlas, build,
-    generator, kg_to_networkx, load_tokenizer,
+    kg_to_networkx, link, load_tokenizer,
 )
 from kg_loaders import Source, Triple, graph_from_records, load
 
@@ -34,9 +34,9 @@ loaded, report = load([Source(Path("x.tsv"), "tsv")], policy="skip")
 n: int = loaded.n_triples + report.n_rejected
 world: KnowledgeGraph = atlas.graph()
 names: list[str] = [link.entity or "" for text in linked(["Paris"], world) for link in text.links]
-made = build(
-    linked(["Paris"], world)[0], load_tokenizer("minilm"), world, generator=generator(0)
-)
+made = build(linked(["Paris"], world)[0], world, tokenizer=load_tokenizer("minilm"), seed=0)
+one: LinkedText = link("Paris", world)
+several: list[LinkedText] = link(["Paris"], world)
 encoder: AutoEncoder = AutoEncoder.from_pretrained("minilm")
 width: int = encoder.encode(["Paris"], kg=world).sentences.shape[1]
 n_nodes: int = kg_to_networkx(world).number_of_nodes()

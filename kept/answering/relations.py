@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.disk.arrow import numbers_array
 
 N_TYPICAL = 2_000
 """Entities of a type, and triples of a relation, that are looked at."""
@@ -105,7 +106,7 @@ class RelationMatcher:
         """The entity and the type of every text that is one."""
         texts = self.graph.entity_texts
         rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.TYPE)
-        return texts.nodes()[rows], texts.values.take(rows).to_pylist()
+        return texts.nodes()[rows], texts.values.take(numbers_array(rows)).to_pylist()
 
     def _of_type(self, kind: str) -> list[int]:
         nodes, names = self._types

@@ -14,6 +14,7 @@ from kg_loaders import (
     UnknownNodeError,
     graph_from_records,
 )
+from kg_loaders.entity import distinct_name
 from kg_loaders.export import export
 from kg_loaders.growth.stored import blocks_of
 
@@ -48,7 +49,11 @@ def test_an_entity_is_found_under_each_of_its_names(small_graph: KnowledgeGraph)
 
 
 def test_facts_are_the_triples_of_both_directions(small_graph: KnowledgeGraph) -> None:
-    label, relation = small_graph.label, small_graph.relation_label
+    relation = small_graph.relation_label
+
+    def label(entity: int) -> str:
+        return distinct_name(small_graph, entity)
+
     for entity in range(small_graph.n_entities):
         same = small_graph.named(small_graph.entities.name(entity))
         expected = {

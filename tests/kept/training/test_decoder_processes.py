@@ -122,7 +122,11 @@ def require_the_same(one: Path, two: Path) -> None:
     ]
     for path in weights:
         expected, found = load_file(path), load_file(two / path.relative_to(one))
-        require_same_training(found, expected, **of_run(path.parent))
+        if path.parent.name == "vectors":  # of texts: nothing was trained
+            torch.testing.assert_close(found, expected)
+            continue
+        folder = path.parent.parent if path.parent.name == "trained" else path.parent
+        require_same_training(found, expected, **of_run(folder))
 
 
 @pytest.mark.slow
