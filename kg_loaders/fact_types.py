@@ -10,7 +10,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kg_loaders.assembly import Columns
-from kg_loaders.disk.arrow import mask_array, numbers_array, strings_array
+from kg_loaders.disk.arrow import (
+    mask_array,
+    numbers_array,
+    numpy_of,
+    places_of,
+    strings_array,
+)
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import TextBlock
 from kg_loaders.records import DEPRECATED_TYPES, TextKind
@@ -59,7 +65,7 @@ def fact_types(graph: KnowledgeGraph) -> FactTypes:
     classes = graph.entities.array.take(numbers_array(rows[:, 1]))
     is_schema = np.zeros(len(rows), np.bool_)
     for prefix in OF_SCHEMAS:
-        is_schema |= np.asarray(pc.starts_with(classes, prefix).to_numpy(zero_copy_only=False))
+        is_schema |= numpy_of(pc.starts_with(classes, prefix))
     pairs = np.unique(rows[~is_schema], axis=0).astype(np.int32)
     return FactTypes(names, pairs.reshape(-1, 2))
 
@@ -70,10 +76,10 @@ def has_other_types(graph: KnowledgeGraph, facts: FactTypes) -> bool:
     rows = np.flatnonzero(np.asarray(texts.kinds) == TextKind.TYPE)
     values = texts.values.take(numbers_array(rows))
     marks = strings_array(DEPRECATED_TYPES, values.type)
-    is_type = ~np.asarray(pc.is_in(values, marks).to_numpy(zero_copy_only=False), np.bool_)
+    is_type = ~numpy_of(pc.is_in(values, marks))
     rows, values = rows[is_type], values.filter(mask_array(is_type))
     places = pc.index_in(values, graph.entities.array.cast(values.type))
-    classes = np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    classes = places_of(places).astype(np.int64)
     nodes = np.searchsorted(texts.offsets, rows, side="right") - 1
     own = facts.pairs.astype(np.int64) @ np.array([graph.n_entities, 1])
     return bool((~np.isin(nodes * graph.n_entities + classes, own) | (classes < 0)).any())
@@ -97,7 +103,8 @@ def _blocks(graph: KnowledgeGraph, facts: FactTypes) -> Iterator[TextBlock]:
     n = len(facts.pairs)
     yield TextBlock(
         graph.entities.array, np.ascontiguousarray(facts.pairs[:, 0]),
-        np.full(n, TextKind.TYPE, np.uint8), graph.entities.array.take(numbers_array(facts.pairs[:, 1])),
+        np.full(n, TextKind.TYPE, np.uint8),
+        graph.entities.array.take(numbers_array(facts.pairs[:, 1])),
         np.zeros(n, np.int32), ("",), False, None,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kg_loaders.disk.arrow import numbers_array, strings_array
+from kg_loaders.disk.arrow import numbers_array, numpy_of, strings_array
 from kg_loaders.records import DEPRECATED_TYPES, TextKind
 from kg_loaders.vocabulary import node_id, update_with_strings
 
@@ -57,7 +57,7 @@ class Texts:
 
     def named(self, name: str) -> list[int]:
         """The nodes with `name` for a label or an alias, in their order, once for each text."""
-        is_it = np.asarray(pc.equal(self.values, name).to_numpy(zero_copy_only=False), np.bool_)
+        is_it = numpy_of(pc.equal(self.values, name))
         rows = np.flatnonzero(is_it & np.isin(np.asarray(self.kinds), _NAMES))
         return list(self.nodes()[rows].tolist())
 
@@ -66,7 +66,7 @@ class Texts:
         types = np.flatnonzero(np.asarray(self.kinds) == TextKind.TYPE)
         values = self.values.take(numbers_array(types))
         marks = strings_array(DEPRECATED_TYPES, self.values.type)
-        is_mark = np.asarray(pc.is_in(values, marks).to_numpy(zero_copy_only=False), np.bool_)
+        is_mark = numpy_of(pc.is_in(values, marks))
         nodes = np.searchsorted(self.offsets, types[is_mark], side="right") - 1
         return np.unique(nodes.astype(np.int32))
 
