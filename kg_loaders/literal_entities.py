@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.disk.arrow import numpy_of
 from kg_loaders.records import TextKind
 from kg_loaders.store import KnowledgeGraph
 
@@ -98,10 +99,10 @@ def literal_notes(graph: KnowledgeGraph) -> list[str]:
 
 
 def _looks_like_values(graph: KnowledgeGraph) -> NDArray[np.bool_]:
-    looks: NDArray[np.bool_] = pc.match_substring_regex(
-        graph.entities.array, pattern=VALUE
-    ).to_numpy(zero_copy_only=False)
-    return looks.astype(np.bool_)
+    looks: NDArray[np.bool_] = numpy_of(
+        pc.match_substring_regex(graph.entities.array, pattern=VALUE)
+    )
+    return looks
 
 
 def _examples(graph: KnowledgeGraph, tails: NDArray[np.integer]) -> tuple[str, ...]:
