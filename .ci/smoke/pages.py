@@ -35,6 +35,7 @@ NOT_RUN = {
     "kept predict runs/task": "its run is of another task than the page's last one",
     "./my-bert": "it reads a model of the user's: tests/kept/probing",
     "--task wiki80": "it needs a data set of 40 MB",
+    "--decoder http": "it asks a server that is not started here: tests/kept/answering",
     "smollm2": "it needs 271 MB of weights: tests/kept/test_smollm2.py",
     "/usr/share/wordnet": "it needs WordNet, a package of the system",
     "--kg wordnet": "it needs WordNet, a package of the system",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +16,13 @@ import atexit, json, os, sys
 import pydantic
 from kept.cli import main
 for asked in sys.stdin:
-    heavy, line = json.loads(asked)
+    heavy, line, folder = json.loads(asked)
     read, write = os.pipe()
     if not os.fork():
         os.dup2(write, 1)
         os.dup2(write, 2)
         sys.argv[1:] = line
+        os.chdir(folder)
         atexit.register(lambda: print("loaded:", *(name for name in heavy if name in sys.modules)))
         main()
     os.close(write)
@@ -41,7 +43,7 @@ def loaded() -> Iterator[Callable[..., tuple[int, str, str]]]:
         assert back is not None
 
         def answer(*line: str, more: Sequence[str] = ()) -> tuple[int, str, str]:
-            to.write(json.dumps([[*HEAVY, *more], line]) + "\n")
+            to.write(json.dumps([[*HEAVY, *more], line, os.getcwd()]) + "\n")
             to.flush()
             code, shown = json.loads(back.readline())
             said, _, modules = shown.rpartition("loaded:")
