@@ -10,8 +10,6 @@ from typing import Any
 
 from kept.twins import COMMANDS, command
 
-__all__ = [*COMMANDS]
-
 
 def __getattr__(name: str) -> Any:
     if name in COMMANDS:
