@@ -26,6 +26,8 @@ from kg_loaders.disk.writing import whole_folder, write_json
 TEXTS_PER_PASS = 64
 MOST_PIECES = 256
 QUANTIZATION = "int8"
+WAIT_SECONDS = 300.0
+"""How long a process waits for another one that prepares the same model."""
 _PREPARED = "prepared.json"
 _CONVERT = (
     "import sys; from ctranslate2.converters import TransformersConverter; "
@@ -103,7 +105,7 @@ def prepared_minilm() -> Path:
     folder = cache_folder() / f"minilm-{MINILM_SHA256[:12]}-{QUANTIZATION}-{version}"
     if not _is_whole(folder):
         with whole_folder(
-            folder, kind="a prepared model", is_kind=_is_prepared, force=True
+            folder, kind="a prepared model", is_kind=_is_prepared, force=True, wait=WAIT_SECONDS
         ) as part:
             command = [
                 sys.executable,
