@@ -103,12 +103,19 @@ def private_world(seed: int = 0, n_people: int = 60) -> KnowledgeGraph:
     return graph_from_records(records)
 
 
-def evaluate(graph: KnowledgeGraph, asked: Sequence[Question], least: float) -> dict[str, int]:
+def evaluate(
+    graph: KnowledgeGraph, questions_to_ask: Sequence[Question], least: float
+) -> dict[str, int]:
     """Return how many were answered rightly with the fact, and refused without it."""
     encoder = FastSentenceEncoder()
     full = Answerer(graph, DictionaryLinker(graph), encoder)
-    counts = {"n": len(asked), "right": 0, "refused with the fact": 0, "refused without": 0}
-    for question in asked:
+    counts = {
+        "n": len(questions_to_ask),
+        "right": 0,
+        "refused with the fact": 0,
+        "refused without": 0,
+    }
+    for question in questions_to_ask:
         answer = full.answer(question.text, least=least)
         counts["right"] += sorted(answer.values) == sorted(question.values)
         counts["refused with the fact"] += bool(answer.refusal)

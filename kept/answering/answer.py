@@ -16,7 +16,7 @@ import numpy as np
 
 from entity_linking.mentions import LinkedText, Linker
 from entity_linking.parts import SentenceEncoder
-from kept.answering.relations import Asked, RelationMatcher
+from kept.answering.relations import RelationChoice, RelationMatcher
 from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
 
@@ -63,9 +63,9 @@ class _Reading:
     """One entity of the question with the relation that fits best, and how sure that is."""
 
     entity: int
-    asked: Asked
+    choice: RelationChoice
     confidence: float
-    shares: dict[Asked, float]
+    shares: dict[RelationChoice, float]
 
 
 class Answerer:
@@ -87,19 +87,19 @@ class Answerer:
         question = question.strip()
         (linked,) = self.linker.link([question])
         readings = [self._reading(question, surface, e) for surface, e in self._entities(linked)]
-        known = [each for each in readings if each is not None]
+        readable = [each for each in readings if each is not None]
         if not readings:
             return Answer(question, refusal="no entity of the graph is named in the question")
-        if not known:
+        if not readable:
             return Answer(question, refusal="the graph has no fact of what the question names")
-        best = max(known, key=lambda each: each.confidence * each.shares[each.asked])
+        best = max(readable, key=lambda each: each.confidence * each.shares[each.choice])
         return self._answer(question, best, least)
 
     def facts_about(self, question: str, most: int) -> list[str]:
         """Return facts of the linked entities in words, at most `most`, most like the question."""
         (linked,) = self.linker.link([question.strip()])
-        found = [fact for _, e in self._entities(linked) for fact in facts_of(self.graph, [e])]
-        facts = [f"{h}, {r}: {t}." for h, r, t in dict.fromkeys(found)][:MOST_COMPARED]
+        all_facts = [fact for _, e in self._entities(linked) for fact in facts_of(self.graph, [e])]
+        facts = [f"{h}, {r}: {t}." for h, r, t in dict.fromkeys(all_facts)][:MOST_COMPARED]
         if not facts:
             return []
         vectors = self.matcher.encoder.encode([question, *facts])
@@ -118,29 +118,29 @@ class Answerer:
     def _reading(self, question: str, surface: str, entity: int) -> _Reading | None:
         shares = self.matcher.probabilities(question, surface, entity)
         scaled = {
-            asked: share * (TYPE_SHARE if self.matcher.is_about_types(asked.relation) else 1.0)
-            for asked, share in shares.items()
+            choice: share * (TYPE_SHARE if self.matcher.is_about_types(choice.relation) else 1.0)
+            for choice, share in shares.items()
         }
         total = sum(scaled.values())
-        shares = {asked: share / total for asked, share in scaled.items()}
-        own = [asked for asked in shares if len(self._rows(entity, asked))]
+        shares = {choice: share / total for choice, share in scaled.items()}
+        own = [choice for choice in shares if len(self._rows(entity, choice))]
         if not own:
             return None
-        best = max(own, key=lambda asked: shares[asked])
-        return _Reading(entity, best, sum(shares[asked] for asked in own), shares)
+        best = max(own, key=lambda choice: shares[choice])
+        return _Reading(entity, best, sum(shares[choice] for choice in own), shares)
 
-    def _rows(self, entity: int, asked: Asked) -> Any:
-        rows = self.graph.incoming(entity) if asked.is_inverse else self.graph.outgoing(entity)
-        return rows[rows[:, 1] == asked.relation]
+    def _rows(self, entity: int, choice: RelationChoice) -> Any:
+        rows = self.graph.incoming(entity) if choice.is_inverse else self.graph.outgoing(entity)
+        return rows[rows[:, 1] == choice.relation]
 
     def _answer(self, question: str, reading: _Reading, least: float) -> Answer:
-        graph, asked = self.graph, reading.asked
-        label = graph.relation_label(asked.relation)
+        graph, choice = self.graph, reading.choice
+        label = graph.relation_label(choice.relation)
         ranked = sorted(reading.shares.items(), key=lambda pair: -pair[1])
         others = tuple(
             (graph.relation_label(each.relation), round(share, 4))
             for each, share in ranked[:4]
-            if each != asked
+            if each != choice
         )
         about = {
             "entity": graph.label(reading.entity), "relation": label,
@@ -153,7 +153,7 @@ class Answerer:
                 f"(confidence that it holds what was asked: {reading.confidence:.2f})"
             )
             return Answer(question, refusal=refusal, **about)  # type: ignore[arg-type]
-        rows = self._rows(reading.entity, asked).tolist()
-        values = tuple(graph.label(row[0 if asked.is_inverse else 2]) for row in rows)
+        rows = self._rows(reading.entity, choice).tolist()
+        values = tuple(graph.label(row[0 if choice.is_inverse else 2]) for row in rows)
         facts = tuple((distinct_name(graph, h), label, distinct_name(graph, t)) for h, _, t in rows)
         return Answer(question, values, facts=facts, **about)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def written_answer(
         "model": name, "messages": [{"role": "user", "content": content}],
         "max_tokens": most_pieces, "temperature": 0,
     }  # fmt: skip
-    answer = _asked(f"{base}/chat/completions", body)
+    answer = _fetched_json(f"{base}/chat/completions", body)
     try:
         text = answer["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError) as error:
@@ -59,14 +59,14 @@ def written_answer(
 
 
 def _first_model(base: str) -> str:
-    listed = _asked(f"{base}/models", None)
+    listed = _fetched_json(f"{base}/models", None)
     names = [each.get("id") for each in listed.get("data", []) if isinstance(each, dict)]
     if not names or not isinstance(names[0], str):
         raise ConfigError(f"{base}/models lists no model; name one with --decoder-model")
     return names[0]
 
 
-def _asked(address: str, body: dict[str, Any] | None) -> dict[str, Any]:
+def _fetched_json(address: str, body: dict[str, Any] | None) -> dict[str, Any]:
     """The JSON object at `address`; a POST where there is a body."""
     data = None if body is None else json.dumps(body).encode()
     request = Request(address, data, {"Content-Type": "application/json"})

@@ -32,7 +32,7 @@ INVERSE_MARGIN = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RelationChoice:
     """A relation that may be asked about; with `is_inverse` its heads are the answers."""
 
     relation: int
@@ -45,11 +45,13 @@ class RelationMatcher:
 
     graph: KnowledgeGraph
     encoder: SentenceEncoder
-    vectors: dict[Asked, NDArray[np.float32]] = field(default_factory=dict)
+    vectors: dict[RelationChoice, NDArray[np.float32]] = field(default_factory=dict)
     """Of each relation's phrases, `[phrase width]`; graphs with the same ids may share them."""
-    _choices: dict[str, tuple[Asked, ...]] = field(default_factory=dict)
+    _choices: dict[str, tuple[RelationChoice, ...]] = field(default_factory=dict)
 
-    def probabilities(self, question: str, surface: str, entity: int) -> dict[Asked, float]:
+    def probabilities(
+        self, question: str, surface: str, entity: int
+    ) -> dict[RelationChoice, float]:
         """Return how likely each choice is what `question` asks about `entity`, summing to 1.
 
         `surface` is how the question names the entity. Empty where the graph has no relation that
@@ -68,7 +70,7 @@ class RelationMatcher:
         shares /= shares.sum()
         return dict(zip(choices, shares.tolist(), strict=True))
 
-    def choices(self, entity: int) -> tuple[Asked, ...]:
+    def choices(self, entity: int) -> tuple[RelationChoice, ...]:
         """Return the relations of entities of the same type, and of the entity itself, sorted."""
         kind = self.type_of(entity)
         if kind not in self._choices:
@@ -119,15 +121,17 @@ class RelationMatcher:
             peers = rows[np.isin(rows[:, 2], tails), 0].tolist()
         return peers[:N_TYPICAL]
 
-    def _relations_of(self, entities: list[int]) -> tuple[Asked, ...]:
+    def _relations_of(self, entities: list[int]) -> tuple[RelationChoice, ...]:
         graph = self.graph
         outgoing = {int(r) for i in entities for r in graph.outgoing(i)[:N_TYPICAL, 1]}
         incoming = {int(r) for i in entities for r in graph.incoming(i)[:N_TYPICAL, 1]}
         incoming -= set(self._type_relations)
-        choices = [Asked(r, False) for r in outgoing] + [Asked(r, True) for r in incoming]
+        choices = [RelationChoice(r, False) for r in outgoing] + [
+            RelationChoice(r, True) for r in incoming
+        ]
         return tuple(sorted(choices, key=lambda each: (each.is_inverse, each.relation)))
 
-    def _encode_phrases(self, choices: tuple[Asked, ...]) -> None:
+    def _encode_phrases(self, choices: tuple[RelationChoice, ...]) -> None:
         missing = [each for each in choices if each not in self.vectors]
         phrases = [phrase for each in missing for phrase in self._phrases(each)]
         if not phrases:
@@ -135,11 +139,11 @@ class RelationMatcher:
         vectors = self.encoder.encode(phrases).reshape(len(missing), -1, self.encoder.width)
         self.vectors.update(zip(missing, vectors, strict=True))
 
-    def _phrases(self, asked: Asked) -> tuple[str, str, str, str]:
+    def _phrases(self, choice: RelationChoice) -> tuple[str, str, str, str]:
         """Four ways to speak of a relation; the first and third go with the plain question."""
-        label = self.graph.relation_label(asked.relation)
-        kind = self._type_of_values(asked)
-        if asked.is_inverse:
+        label = self.graph.relation_label(choice.relation)
+        kind = self._type_of_values(choice)
+        if choice.is_inverse:
             return (
                 f"What has it as its {label}?", f"Which {kind} has the {label}?",
                 f"the {kind} whose {label} it is", f"{kind}, by {label}",
@@ -149,16 +153,16 @@ class RelationMatcher:
             f"the {label} of it, a {kind}", f"{label}: {kind}",
         )  # fmt: skip
 
-    def _type_of_values(self, asked: Asked) -> str:
+    def _type_of_values(self, choice: RelationChoice) -> str:
         """The most frequent type of the answers."""
-        rows = self.graph.triples[self.graph.triples[:, 1] == asked.relation][:200]
-        ends = rows[:, 0 if asked.is_inverse else 2].tolist()
+        rows = self.graph.triples[self.graph.triples[:, 1] == choice.relation][:200]
+        ends = rows[:, 0 if choice.is_inverse else 2].tolist()
         types = Counter(kind for end in ends if (kind := self.type_of(end)))
         return min(types, key=lambda kind: (-types[kind], kind)) if types else "thing"
 
-    def _similarity(self, asked: Asked, question: NDArray[np.float32]) -> float:
+    def _similarity(self, choice: RelationChoice, question: NDArray[np.float32]) -> float:
         """The mean over the phrases; relations about types and backwards ones need more."""
         plain, typed = question
-        phrases = self.vectors[asked]
+        phrases = self.vectors[choice]
         mean = float((phrases[::2] @ plain).mean() + (phrases[1::2] @ typed).mean()) / 2
-        return mean - (INVERSE_MARGIN if asked.is_inverse else 0.0)
+        return mean - (INVERSE_MARGIN if choice.is_inverse else 0.0)

@@ -90,9 +90,11 @@ def ask(
     from kept.errors import ConfigError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
-    given = {"--as": facts_as != "words", "--order": order != "alike",
+    decoder_options = {"--as": facts_as != "words", "--order": order != "alike",
              "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
-    if decoder is None and (alone := next((name for name, is_set in given.items() if is_set), "")):
+    if decoder is None and (
+        alone := next((name for name, is_set in decoder_options.items() if is_set), "")
+    ):
         raise ConfigError(f"{alone} is for decoders; name one: --decoder smollm2")
     settings = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(settings)
@@ -137,13 +139,15 @@ def _local_reply(
     from kept.decoders.asking import Asker, AskOptions
     from kept.hosts import load_tokenizer
 
-    asked = AskOptions(**options)
+    options_for_decoder = AskOptions(**options)
     if threads is not None:
         torch.set_num_threads(threads)
     disable_progress_bar()
     ordered = _order(order)
     host, tokenizer = load_decoder(decoder), load_tokenizer(decoder)
-    reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered).ask(question, asked)
+    reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered).ask(
+        question, options_for_decoder
+    )
     if reply.facts and reply.facts[0].change < LIKELIER:
         echo(
             "no fact shown made this answer likelier: it is the decoder's own",
