@@ -147,7 +147,7 @@ def addresses() -> dict[str, str]:
     """The address of every run of the shipped experiments, for two seeds."""
     from kept.comparison.experiment import Experiment, shipped_experiments
     from kept.comparison.runs import ExperimentRuns
-    from kept.comparison.stored import planned
+    from kept.comparison.stored import planned_runs
     from kept.controls.conditions import KNOWLEDGE
     from kept.errors import KeptError
     from kept.questions.plan import asks_questions
@@ -164,7 +164,7 @@ def addresses() -> dict[str, str]:
             controls = [kind for kind in KNOWLEDGE if kind not in ("true", "off")]
             lines = []
             try:
-                for key in planned(list(experiment.methods), controls, 2):
+                for key in planned_runs(list(experiment.methods), controls, 2):
                     lines.append(f"{key}: {_address(runs, key)}")
             except (KeptError, KgError, OSError) as error:
                 lines.append(f"{type(error).__name__}: {str(error).replace(folder, 'FOLDER')}")

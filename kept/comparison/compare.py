@@ -1,4 +1,4 @@
-"""`kept compare`: every method beside its controls over seeds, with intervals, tests and a verdict.
+"""`kept compare`: each method with its controls over seeds, with intervals, tests and a verdict.
 
 Axis legend: item (an example of the evaluation split), cluster (items of one group), seed.
 """
@@ -16,15 +16,15 @@ from pathlib import Path
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.pages.summary import OFF, summarise
-from kept.comparison.requested import RequestedRow, read_requested, remember
+from kept.comparison.requested import RequestedRow, read_requested, store_requested
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey, StoredRuns, planned, read_records
+from kept.comparison.stored import RunKey, StoredRuns, planned_runs, read_records
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS
-from kept.training.costs import SHORTEST, StepClock, told_minutes
+from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import Reporter, StepRecord
-from kept.training.processes.together import meet
+from kept.training.processes.together import join_processes
 from kg_loaders.errors import InUseError
 
 POLL_SECONDS = 10.0
@@ -48,13 +48,18 @@ def compare(
     A row that gets nothing from the graph is left out, with the reason; NoKnowledgeError where
     every one does. See `run_all`.
     """
-    foretold = Foretold(reporter, announce)
-    runs = ExperimentRuns(experiment, root, folder, foretold, should_stop)
-    ran = run_missing(
-        runs, methods=methods, controls=controls, seeds=seeds, announce=announce,
-        should_stop=should_stop, foretell=foretold.of,
-    )  # fmt: skip
-    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+    forecast = RunForecast(reporter, announce)
+    runs = ExperimentRuns(experiment, root, folder, forecast, should_stop)
+    outcome = run_missing(
+        runs,
+        methods=methods,
+        controls=controls,
+        seeds=seeds,
+        announce=announce,
+        should_stop=should_stop,
+        on_n_missing=forecast.set_missing,
+    )
+    return summarise(runs, outcome.done, outcome.missing, reasons_by_run(outcome.left_out))
 
 
 def run_missing(
@@ -65,31 +70,35 @@ def run_missing(
     seeds: int,
     announce: Callable[[str], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
-    foretell: Callable[[int], None] = lambda n_missing: None,
-) -> Ran:
-    """Run what is missing of `methods` beside the baseline, and remember what was requested.
+    on_n_missing: Callable[[int], None] = lambda n_missing: None,
+) -> RunOutcome:
+    """Run what is missing of the baseline and `methods`, and store what was requested.
 
-    The door for every kind of plan; `foretell` is told how many runs are missing. See `run_all`.
+    Every kind of plan is run by this function. `on_n_missing` is called with the number of missing
+    runs before the first one starts. See `run_all`.
     """
-    folder, name, together = runs.folder, runs.plan.name, meet(runs.device)
+    folder, name, together = runs.folder, runs.plan.name, join_processes(runs.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
-    together.from_first(lambda: remember(folder, name, requested))
-    keys = list(planned(methods, controls, seeds))
+    together.from_first(lambda: store_requested(folder, name, requested))
+    keys = list(planned_runs(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
-    foretell(together.from_first(lambda: sum(runs.record(key) is None for key in keys)))
-    ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
+    on_n_missing(together.from_first(lambda: sum(runs.record(key) is None for key in keys)))
+    outcome = run_all(runs, keys, announce=announce, should_stop=should_stop)
     requested |= {
-        n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()
+        n: dataclasses.replace(requested[n], left_out=why) for n, why in outcome.left_out.items()
     }
-    together.from_first(lambda: remember(folder, name, requested))
-    _require_any(methods, ran.left_out)
-    return ran
+    together.from_first(lambda: store_requested(folder, name, requested))
+    _require_any(methods, outcome.left_out)
+    return outcome
 
 
 @dataclass(frozen=True)
-class Ran:
-    """Finished runs in the order of their keys; unfinished ones; those that are no control, why."""
+class RunOutcome:
+    """Finished runs in the order of their keys, and the names of unfinished ones.
+
+    `left_out`: by method, the kinds of knowledge that change nothing there, with the reason.
+    """
 
     done: dict[RunKey, RunRecord]
     missing: list[str]
@@ -102,14 +111,14 @@ def run_all(
     *,
     announce: Callable[[str], None],
     should_stop: Callable[[], bool] = lambda: False,
-) -> Ran:
+) -> RunOutcome:
     """Run what is missing.
 
     On `should_stop` the current run is left at a checkpoint; the same call resumes it. Several
     commands may share a folder: a run of another one is tried again later. The processes of a
     launcher make each run together, and stop where any of them should.
     """
-    together = meet(runs.device)
+    together = join_processes(runs.device)
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}
@@ -118,7 +127,7 @@ def run_all(
         number, key = waiting.popleft()
         record = together.from_first(partial(runs.record, key))
         state = "done before" if record is not None else "running"
-        announce(f"{number}/{len(keys)} {key}: {state}{clock.left(len(waiting) + 1)}")
+        announce(f"{number}/{len(keys)} {key}: {state}{clock.remaining(len(waiting) + 1)}")
         is_stopped = bool(together.largest([int(record is None and should_stop())])[0])
         if record is None and not is_stopped:
             started = time.monotonic()
@@ -134,7 +143,7 @@ def run_all(
                 if n_busy >= len(waiting):
                     time.sleep(POLL_SECONDS)
                 continue
-            clock.took(time.monotonic() - started)
+            clock.record(time.monotonic() - started)
         elif record is not None:
             together.from_first(partial(runs.tidy, key))
         n_busy = 0
@@ -142,7 +151,7 @@ def run_all(
             missing.append(str(key))
         else:
             done[key] = record
-    return Ran({key: done[key] for key in keys if key in done}, missing, left_out)
+    return RunOutcome({key: done[key] for key in keys if key in done}, missing, left_out)
 
 
 def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledge, str]]) -> None:
@@ -156,13 +165,13 @@ def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledg
 def finished(runs: StoredRuns) -> Compared:
     """Return the finished runs of a plan, compared; EvaluationError where there are none.
 
-    See `finished_runs`.
+    See `stored_outcome`.
     """
-    ran = finished_runs(runs)
-    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+    outcome = stored_outcome(runs)
+    return summarise(runs, outcome.done, outcome.missing, reasons_by_run(outcome.left_out))
 
 
-def finished_runs(runs: StoredRuns) -> Ran:
+def stored_outcome(runs: StoredRuns) -> RunOutcome:
     """Return the finished runs of a plan; EvaluationError where there are none.
 
     A run is known by its hash, under whatever name another experiment recorded it. `missing` are
@@ -170,7 +179,7 @@ def finished_runs(runs: StoredRuns) -> Ran:
     """
     records = read_records(runs.folder)
     requested = read_requested(runs.folder, runs.plan.name)
-    rows = _rows_of(runs, requested, records.values())
+    rows = _row_names(runs, requested, records.values())
     kinds = [kind for kind in KNOWLEDGE if any(r.knowledge == kind for r in records.values())]
     done = {
         key: records[name]
@@ -189,32 +198,32 @@ def finished_runs(runs: StoredRuns) -> Ran:
     keys = dict.fromkeys(
         key
         for name, row in requested.items()
-        for key in planned([name], row.controls, row.seeds)
+        for key in planned_runs([name], row.controls, row.seeds)
         if key not in done and key.knowledge not in row.left_out
     )
     left_out = {name: dict(row.left_out) for name, row in requested.items()}
-    return Ran(done, list(map(str, keys)), left_out)
+    return RunOutcome(done, list(map(str, keys)), left_out)
 
 
 def _name(runs: StoredRuns, key: RunKey) -> str | None:
-    """The hash of a run; None for a key that cannot be: a row may exclude a kind of knowledge."""
+    """Return the hash of a run, or None where the row excludes this kind of knowledge."""
     try:
         return runs.of(key).name
     except ConfigError:
         return None
 
 
-def _rows_of(
+def _row_names(
     runs: StoredRuns, requested: Mapping[str, RequestedRow], records: Iterable[RunRecord]
 ) -> list[str]:
-    """The rows of the file and the requested methods beside them, the baseline first."""
-    own = {record.method for record in records if record.experiment == runs.plan.name}
-    others = [name for name in METHODS if name in requested or name in own]
+    """Return the baseline, the rows of the file, and then other methods with requests or runs."""
+    recorded_methods = {record.method for record in records if record.experiment == runs.plan.name}
+    others = [name for name in METHODS if name in requested or name in recorded_methods]
     return list(dict.fromkeys((BASELINE, *runs.rows, *others)))
 
 
-def named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
-    """Why runs were left out, by their names."""
+def reasons_by_run(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
+    """Return the reason why each run was left out, by the run's name."""
     return {
         f"{method}, knowledge {kind}": why
         for method, kinds in left_out.items()
@@ -223,26 +232,26 @@ def named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
 
 
 class _Clock:
-    """Time left, from the runs of this process."""
+    """Estimates the time left from the runs of this process."""
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
 
-    def took(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         self._seconds.append(seconds)
 
-    def left(self, n_left: int) -> str:
+    def remaining(self, n_left: int) -> str:
         if not self._seconds:
             return ""
         seconds = n_left * sum(self._seconds) / len(self._seconds)
         return f", at most {seconds / 60:.0f} minutes left"
 
 
-class Foretold:
-    """A `Reporter` that hands all on, and announces once what all missing runs will take.
+class RunForecast:
+    """A `Reporter` that forwards to another, and forecasts once the time of all missing runs.
 
-    `n_missing` runs, each taken to be as long as the first training; after the first run the
-    time that runs did take is told.
+    The forecast assumes that each of the `n_missing` runs takes as long as the first training.
+    After the first run, `run_all` announces estimates from the measured times instead.
     """
 
     def __init__(
@@ -255,25 +264,26 @@ class Foretold:
         self._reporter, self._announce = reporter, announce
         self._clock = StepClock() if clock is None else clock
 
-    def of(self, n_missing: int) -> None:
-        """Take the number of runs that are missing."""
+    def set_missing(self, n_missing: int) -> None:
+        """Set the number of runs that are missing."""
         self.n_missing = n_missing
 
     def step(self, record: StepRecord) -> None:
-        """Hand on, and count."""
+        """Forward the record, and announce the forecast when it is due."""
         if self._reporter is not None:
             self._reporter.step(record)
-        left = self._clock.passed(record.step, record.n_steps)
-        if left is None or left * self.n_missing < SHORTEST:
+        seconds_left = self._clock.passed(record.step, record.n_steps)
+        if seconds_left is None or seconds_left * self.n_missing < SHORTEST:
             return
-        whole = left * record.n_steps / max(record.n_steps - record.step, 1)
+        whole = seconds_left * record.n_steps / max(record.n_steps - record.step, 1)
         self._announce(
-            f"forecast: {told_minutes(left)} for the rest of this training, about "
-            f"{told_minutes(left + whole * (self.n_missing - 1))} for all {self.n_missing} runs "
-            "that are missing, if each takes as long; evaluation comes on top"
+            f"forecast: {minutes_in_words(seconds_left)} for the rest of this training, about "
+            f"{minutes_in_words(seconds_left + whole * (self.n_missing - 1))} for all "
+            f"{self.n_missing} runs that are missing, if each takes as long; evaluation comes on "
+            "top"
         )
 
     def notice(self, message: str) -> None:
-        """Hand on."""
+        """Forward the message."""
         if self._reporter is not None:
             self._reporter.notice(message)

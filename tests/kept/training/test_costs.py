@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kept.comparison.compare import Foretold
+from kept.comparison.compare import RunForecast
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig
 from kept.training.costs import (
@@ -100,7 +100,7 @@ def clock(*times: float, measured: int = 2) -> StepClock:
 
 def test_a_comparison_is_foretold_once_for_all_its_runs() -> None:
     said: list[str] = []
-    foretold = Foretold(None, said.append, clock(50.0, 53.0, 56.0, 59.0))
+    foretold = RunForecast(None, said.append, clock(50.0, 53.0, 56.0, 59.0))
     foretold.n_missing = 6
     for step in range(1, 5):
         foretold.step(record(step, 103))
@@ -121,7 +121,7 @@ def test_short_comparisons_are_not_foretold_and_records_are_handed_on() -> None:
         def notice(self, message: str) -> None:
             got.append(message)
 
-    foretold = Foretold(Bar(), said.append, clock(1.0, 1.1, 1.2))
+    foretold = RunForecast(Bar(), said.append, clock(1.0, 1.1, 1.2))
     foretold.n_missing = 2
     for step in (1, 2, 3):
         foretold.step(record(step, 10))
