@@ -187,7 +187,7 @@ def linked_by(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) -
     with tempfile.TemporaryDirectory(prefix="kept-linking-") as folder:
         train(model, training, study.training(seed), Path(folder))
     linker = EBERTLinker(
-        model, tokenizer, data.graph, DictionaryLinker(data.graph), known=known,
+        model, tokenizer, data.graph, DictionaryLinker(data.graph), is_known=known,
         n_rounds=study.n_rounds, **shown,
     )  # fmt: skip
     return linker.disambiguate(data.to_link)

@@ -109,7 +109,7 @@ class Asked:
         """The drawn facts in LAMA's words; other right answers do not compete."""
         drawn = draw_facts(self.every, self.study.facts_per_relation, seed=self.study.seed)
         known = answers_by_subject(self.every)
-        return questions(drawn, lama_templates(self.folder), DamageReport(), known=known)
+        return questions(drawn, lama_templates(self.folder), DamageReport(), known_answers=known)
 
     @cached_property
     def baseline(self) -> Majority:

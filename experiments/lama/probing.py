@@ -89,13 +89,15 @@ def read_questions(folder: Path, study: Study, world: World) -> Questions:
     """The questions on the probed facts, from LAMA's folder."""
     graph, reports = world.graphs["given"], {name: DamageReport() for name in _SOURCES}
     known = answers_by_subject(world.every_fact)
-    questions_read = questions(world.facts, lama_templates(folder), reports["LAMA"], known=known)
+    questions_read = questions(
+        world.facts, lama_templates(folder), reports["LAMA"], known_answers=known
+    )
     items = with_answers_of(questions_read, graph)
     few = draw_facts(world.facts, study.paraphrased, seed=study.seed)
     patterns = pararel_templates(folder)
     probed = facts_by_name(world.facts)
     every = read_altered(
-        folder / "primed_negated.tar.gz", reports["altered"], inside=PRIMES, known=probed
+        folder / "primed_negated.tar.gz", reports["altered"], inside=PRIMES, facts=probed
     )
     of_probed = [item for item in every if item.original.fact is not None]
     further = {
@@ -114,10 +116,10 @@ def read_questions(folder: Path, study: Study, world: World) -> Questions:
     everything = [*world.every_fact]
     return Questions(
         tuple(items),
-        tuple(with_answers_of(questions(few, patterns, reports["ParaRel"], known=known), graph)),
+        tuple(with_answers_of(questions(few, patterns, reports["ParaRel"], known_answers=known), graph)),
         tuple(_few(of_probed, study.altered)),
         further,
-        objects_of(questions(everything, lama_templates(folder), DamageReport(), known={})),
+        objects_of(questions(everything, lama_templates(folder), DamageReport(), known_answers={})),
         tuple(word for word in whole_file(folder / VOCABULARY).decode().split("\n") if word),
         majority(items, others),
         tuple(subject_degrees(items, graph)),

@@ -81,8 +81,8 @@ class Asked:
     ) -> Asked:
         """The questions about the probed facts in these templates; both kinds are trained on."""
         known = answers_by_subject(world.every_fact)
-        items = questions(world.facts, templates, DamageReport(), known=known)
-        everything = questions(world.every_fact, templates, DamageReport(), known={})
+        items = questions(world.facts, templates, DamageReport(), known_answers=known)
+        everything = questions(world.every_fact, templates, DamageReport(), known_answers={})
         graph = world.graphs["given"]
         whole = with_answers_of(items, graph)
         objects = objects_of(everything)

@@ -70,7 +70,7 @@ def insert_bottlenecks(host: PreTrainedModel, options: HoulsbyOptions) -> None:
     """
     width = host.config.hidden_size
     for layer in hosts.layers(host):
-        for place in ("attention.output", "output"):
-            output = layer.get_submodule(place)
+        for sublayer in ("attention.output", "output"):
+            output = layer.get_submodule(sublayer)
             bottleneck = Bottleneck(width=width, inner=options.width)
             output.dropout = DropoutThenBottleneck(output.get_submodule("dropout"), bottleneck)

@@ -78,13 +78,13 @@ def find_adapter(path: str | Path) -> Path:
 
     Raises `CheckpointError` when there is none, or several.
     """
-    place = Path(path)
-    if (place / HEADER_FILE).is_file():
-        return place
-    folders = sorted(header.parent for header in (place / RUN_FOLDER).glob(f"*/{HEADER_FILE}"))
+    source = Path(path)
+    if (source / HEADER_FILE).is_file():
+        return source
+    folders = sorted(header.parent for header in (source / RUN_FOLDER).glob(f"*/{HEADER_FILE}"))
     if len(folders) != 1:
         raise CheckpointError(
-            f"{place} holds no {HEADER_FILE}, and "
+            f"{source} holds no {HEADER_FILE}, and "
             + (
                 f"{len(folders)} adapters in {RUN_FOLDER}/"
                 if folders
@@ -100,39 +100,41 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
 
     Raises `CheckpointError` when files are missing, altered or of another host's sizes.
     """
-    place = Path(folder)
-    sealed = open_sealed(place, ADAPTER)
+    adapter_folder = Path(folder)
+    sealed = open_sealed(adapter_folder, ADAPTER)
     sealed.require_files([WEIGHTS_FILE])
     header = sealed.values
     missing = [key for key in ("name", "host", "options") if key not in header]
     sizes = header.get("host")
     missing += [f"host.{k}" for k in HOST_SIZES if not isinstance(sizes, dict) or k not in sizes]
     if missing:
-        raise CheckpointError(f"{place / HEADER_FILE} lacks {', '.join(missing)}; {ADAPTER.remedy}")
-    with readable(place / WEIGHTS_FILE):
-        tensors = load_file(place / WEIGHTS_FILE)
-    require_finite(tensors, place / WEIGHTS_FILE)
+        raise CheckpointError(
+            f"{adapter_folder / HEADER_FILE} lacks {', '.join(missing)}; {ADAPTER.remedy}"
+        )
+    with readable(adapter_folder / WEIGHTS_FILE):
+        tensors = load_file(adapter_folder / WEIGHTS_FILE)
+    require_finite(tensors, adapter_folder / WEIGHTS_FILE)
     sealed.remember()
     for name in HOST_SIZES:
-        required, own = header["host"][name], getattr(host, name)
-        if required != own:
+        required, actual = header["host"][name], getattr(host, name)
+        if required != actual:
             raise CheckpointError(
-                f"adapter {header['name']!r} in {place} belongs beside a host with {name} "
-                f"{required}, this one has {own}"
+                f"adapter {header['name']!r} in {adapter_folder} belongs beside a host with {name} "
+                f"{required}, this one has {actual}"
             )
-    options = _options(place, header, host)
+    options = _options(adapter_folder, header, host)
     n_numbers = sum(value.numel() for value in tensors.values())
     if options.width * max(options.width, options.intermediate) > n_numbers:
         raise CheckpointError(
-            f"{place / HEADER_FILE}: width {options.width:,} and intermediate "
+            f"{adapter_folder / HEADER_FILE}: width {options.width:,} and intermediate "
             f"{options.intermediate:,}, but the weights hold {n_numbers:,} numbers; "
             f"{ADAPTER.remedy}"
         )
-    return SavedAdapter(place, str(header["name"]), options, tensors)
+    return SavedAdapter(adapter_folder, str(header["name"]), options, tensors)
 
 
-def _options(place: Path, header: Mapping[str, Any], host: Any) -> AdapterOptions:
+def _options(source: Path, header: Mapping[str, Any], host: Any) -> AdapterOptions:
     try:
         return AdapterOptions.read(header["options"], host)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise CheckpointError(f"{place / HEADER_FILE}: {error}; {ADAPTER.remedy}") from error
+        raise CheckpointError(f"{source / HEADER_FILE}: {error}; {ADAPTER.remedy}") from error

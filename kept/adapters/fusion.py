@@ -91,6 +91,6 @@ def make_fusion(kind: str, *, names: Sequence[str], width: int) -> Fusion:
         raise ConfigError(f"fusion is {kind!r}; use one of {sorted(FUSIONS)}")
     if kind == "concat" and not names:
         raise ConfigError("fusion 'concat' needs an adapter; add one first, or use 'sum'")
-    made: Any = FUSIONS[kind](names=names, width=width)
-    found: Fusion = made
-    return found
+    module: Any = FUSIONS[kind](names=names, width=width)
+    fusion: Fusion = module
+    return fusion

@@ -58,4 +58,4 @@ def freeze_around(host: PreTrainedModel, kinds: tuple[str, ...]) -> None:
 
 def is_inside(name: str, kinds: tuple[str, ...]) -> bool:
     """Whether a parameter of the host belongs to one of these kinds."""
-    return any(place in name for kind in kinds for place in PLACES[kind])
+    return any(part in name for kind in kinds for part in PLACES[kind])

@@ -78,10 +78,10 @@ class LayerWithPAL:
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The layer's states; arguments as those of transformers' layers."""
         (shared,) = self._shared
-        beside = shared.up(self.pal(shared.down(hidden_states), attention_mask))
+        pal_output = shared.up(self.pal(shared.down(hidden_states), attention_mask))
         attended, *_ = self.attention(hidden_states, attention_mask)
-        own = self.output.dropout(self.output.dense(self.intermediate(attended)))
-        states: Tensor = self.output.LayerNorm(own + attended + beside)
+        transformed = self.output.dropout(self.output.dense(self.intermediate(attended)))
+        states: Tensor = self.output.LayerNorm(transformed + attended + pal_output)
         return states
 
 
@@ -98,9 +98,9 @@ def insert_pals(host: PreTrainedModel, options: PALOptions) -> None:
     shared = Projections(width=config.hidden_size, inner=options.width)
     host.encoder.add_module(PLACE, shared)
     for layer in hosts.layers(host):
-        own = ProjectedAttention(
+        pal = ProjectedAttention(
             inner=options.width, heads=options.heads, dropout=config.attention_probs_dropout_prob
         )
-        layer.add_module(PLACE, own)
+        layer.add_module(PLACE, pal)
         vars(layer)["_shared"] = (shared,)  # not registered: one set of weights in a file
         layer.__class__ = type(type(layer).__name__, (LayerWithPAL, type(layer)), {})

@@ -70,13 +70,13 @@ def convert(
     holds something or cannot be written.
     """
     reader = converter(method)
-    chosen = read_options(reader, options)
-    inputs = [path, *(value for value in chosen.values() if isinstance(value, Path))]
+    reader_options = read_options(reader, options)
+    inputs = [path, *(value for value in reader_options.values() if isinstance(value, Path))]
     how: Any = {"kind": "converted model", "is_kind": _is_model, "force": force, "inputs": inputs}
     refuse_folder(output, **how)
     if not path.exists():
         raise CheckpointError(f"{path} does not exist")
-    model = reader(path, **chosen)
+    model = reader(path, **reader_options)
     with whole_folder(output, **how) as part:
         model.save_pretrained(part)
     return Converted(
@@ -93,29 +93,29 @@ def _is_model(folder: Path) -> bool:
 
 def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` as the keyword-only parameters of `reader` want them; all faults at once."""
-    known, hints = _options(reader), get_type_hints(reader)
-    faults = [f"{name}: no such option" for name in values if name not in known]
+    parameters, hints = _options(reader), get_type_hints(reader)
+    faults = [f"{name}: no such option" for name in values if name not in parameters]
     faults += [
         f"{name}: required"
-        for name, parameter in known.items()
+        for name, parameter in parameters.items()
         if parameter.default is parameter.empty and name not in values
     ]
-    chosen = {}
-    for name in known:
+    parsed = {}
+    for name in parameters:
         if name in values:
             types = _types(hints[name])
             try:
-                chosen[name] = _as_type(values[name], types)
+                parsed[name] = _as_type(values[name], types)
             except TypeError:
                 names = " or ".join(t.__name__ for t in types if t is not type(None))
                 faults.append(f"{name}: {values[name]!r} is no {names}")
     if faults:
-        about = ", ".join(f"{name}: {known[name].annotation}" for name in known)
+        about = ", ".join(f"{name}: {parameters[name].annotation}" for name in parameters)
         raise ConfigError(
             f"{len(faults)} fault(s) in the options: {'; '.join(faults)}. "
             f"Options of this method: {about or 'none'}"
         )
-    return chosen
+    return parsed
 
 
 def _options(reader: Convert) -> dict[str, inspect.Parameter]:

@@ -121,11 +121,11 @@ def convert(
     host = _host_sizes(state, heads)
     graph = None if kg is None else KnowledgeGraph.open(kg)
     if graph is not None:
-        known = read_vocabulary(entity_vocabulary or file.with_name(ENTITY_VOCABULARY))
-        table = table[_rows(list(graph.entities), known, len(table), absent, "entity")]
-        known = read_vocabulary(relation_vocabulary or file.with_name(RELATION_VOCABULARY))
+        vocabulary = read_vocabulary(entity_vocabulary or file.with_name(ENTITY_VOCABULARY))
+        table = table[_rows(list(graph.entities), vocabulary, len(table), absent, "entity")]
+        vocabulary = read_vocabulary(relation_vocabulary or file.with_name(RELATION_VOCABULARY))
         count = len(state[_RELATION_ROWS[0]])
-        rows = torch.from_numpy(_rows(list(graph.relations), known, count, absent, "relation"))
+        rows = torch.from_numpy(_rows(list(graph.relations), vocabulary, count, absent, "relation"))
         state |= {name: state[name][rows] for name in _RELATION_ROWS}
     state[_ENTITY_ROWS[0]] = torch.from_numpy(np.array(table, np.float32))
     config = original_config(
@@ -183,19 +183,19 @@ def _host_sizes(state: Mapping[str, Tensor], heads: int) -> dict[str, Any]:
 
 
 def _rows(
-    names: Sequence[str], known: Mapping[str, int], n_rows: int, absent: str, kind: str
+    names: Sequence[str], vocabulary: Mapping[str, int], n_rows: int, absent: str, kind: str
 ) -> NDArray[np.int64]:
     """The release's row of each of our rows: special ones, then `names` in order."""
-    if [known.get(name) for name in SPECIAL_NAMES] != list(range(N_SPECIAL_ROWS)):
+    if [vocabulary.get(name) for name in SPECIAL_NAMES] != list(range(N_SPECIAL_ROWS)):
         raise CheckpointError(f"the {kind} vocabulary does not begin with {SPECIAL_NAMES}")
-    if max(known.values()) >= n_rows:
+    if max(vocabulary.values()) >= n_rows:
         raise CheckpointError(
-            f"the {kind} vocabulary has id {max(known.values())}, its table {n_rows} rows"
+            f"the {kind} vocabulary has id {max(vocabulary.values())}, its table {n_rows} rows"
         )
-    without = [name for name in names if name not in known]
+    without = [name for name in names if name not in vocabulary]
     if without and (absent == "refuse" or len(without) == len(names)):
         raise CheckpointError(
             f"{len(without)} of {len(names)} {kind} names of the graph are not in the release, "
             f"{without[0]!r} first; absent=unknown lets them start from the row of unknown ones"
         )
-    return np.array([0, 1, 2, *(known.get(name, 0) for name in names)], np.int64)
+    return np.array([0, 1, 2, *(vocabulary.get(name, 0) for name in names)], np.int64)

@@ -198,15 +198,15 @@ def read_vectors(path: Path, *, only: Mapping[int, int] | None = None) -> NDArra
     return np.stack(vectors).astype(np.float32)
 
 
-def _numbers(line: str, place: str) -> NDArray[np.float64]:
+def _numbers(line: str, source: str) -> NDArray[np.float64]:
     try:
         if "_" in line or not line.isascii():  # float() takes 1_0, and digits of every script
             raise ValueError("numbers are written in ASCII digits")
         vector = np.array([float(part) for part in line.split()])
     except ValueError as error:
-        raise CheckpointError(f"{place}: {error}") from error
+        raise CheckpointError(f"{source}: {error}") from error
     if not np.isfinite(vector).all():
-        raise CheckpointError(f"{place}: a number that is not finite")
+        raise CheckpointError(f"{source}: a number that is not finite")
     return vector
 
 

@@ -55,11 +55,11 @@ def adapter_rules(name: str, n_blocks: int) -> Rules:
 def pretraining_rules(name: str, n_blocks: int) -> Rules:
     """A released file: one adapter and the head of its pre-training."""
     head = f"objectives.{OBJECTIVES_OF[name]}."
-    own: Rules = (("self_attention.", f"{head}self_attention."),) if name == "linguistic" else ()
+    rules: Rules = (("self_attention.", f"{head}self_attention."),) if name == "linguistic" else ()
     return (
         *adapter_rules(name, n_blocks),
         ("com_dense.", f"{head}features.com_dense."),
-        *own,
+        *rules,
         ("dense.", f"{head}dense."),
         ("out_proj.", f"{head}out_proj."),
     )
@@ -146,15 +146,15 @@ def _options(
     if missing:
         raise CheckpointError(f"{file} is no adapter of K-Adapter: it has no {missing}")
     try:
-        chosen = [int(part) for part in layers.split(",")]
+        layer_numbers = [int(part) for part in layers.split(",")]
     except ValueError:
         raise ConfigError(f"layers is {layers!r}; write numbers with commas: 0,11,23") from None
     n_blocks = n_numbered(state, "adapter.")
-    if len(chosen) != n_blocks:
+    if len(layer_numbers) != n_blocks:
         raise ConfigError(f"layers is {layers!r}; {file} has {n_blocks} blocks, so name as many")
     width, intermediate = (len(state[name]) for name in needed[1:])
     return {
-        "layers": chosen,
+        "layers": layer_numbers,
         "width": width,
         "n_layers": n_numbered(state, "adapter.0.encoder.layer."),
         "n_heads": n_heads or max(1, width // HEAD_SIZE),

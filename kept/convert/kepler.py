@@ -156,9 +156,9 @@ def from_original(
     constants = {f"ke_heads.{name}.{tensor}" for name in names for tensor in CONSTANTS}
     weights = {k: v for k, v in state.items() if k not in constants}
     ours = tables.to_ours(weights, rules(n_numbered(state, LAYERS), names), TIED, PACKED)
-    own = model.state_dict()
-    own[SEGMENTS].zero_()
-    load_strictly(model, ours | {name: own[name] for name in OURS_ALONE})
+    model_state = model.state_dict()
+    model_state[SEGMENTS].zero_()
+    load_strictly(model, ours | {name: model_state[name] for name in OURS_ALONE})
     return model
 
 
@@ -170,14 +170,14 @@ def to_original(model: KnowledgeForPreTraining, heads: tuple[str, ...]) -> dict[
     state = model.state_dict()
     if bool(state[SEGMENTS].any()):
         raise CheckpointError("the segment table has been trained, and the original has none")
-    own = {k: v for k, v in state.items() if k not in OURS_ALONE}
+    weights = {k: v for k, v in state.items() if k not in OURS_ALONE}
     table = rules(model.config.host.num_hidden_layers, heads)
     constants = {
         f"ke_heads.{name}.{tensor}": torch.tensor([float(model.config.objectives[task][option])])
         for name, task in zip(heads, TASKS, strict=False)
         for tensor, option in CONSTANTS.items()
     }
-    return tables.to_original(own, table, TIED, PACKED) | constants
+    return tables.to_original(weights, table, TIED, PACKED) | constants
 
 
 def convert(

@@ -131,15 +131,15 @@ def convert(
         spec.name: vocabularies.get(namespace)
         for spec, namespace in zip(config.specs, _namespaces(settings), strict=True)
     }
-    lacking = [name for name, found in names.items() if found is None]
+    lacking = [name for name, vocabulary in names.items() if vocabulary is None]
     if lacking:
         raise CheckpointError(
             f"{path} holds no vocabulary of the entities of {lacking[0]!r}; it has "
             f"{sorted(vocabularies)}; add {VOCABULARY}NAMESPACE.txt to the archive"
         )
-    known = {name: found for name, found in names.items() if found is not None}
+    found_names = {name: vocabulary for name, vocabulary in names.items() if vocabulary is not None}
     graph = None if kg is None else KnowledgeGraph.open(kg)
-    return from_original(state, config, known, graph=graph)
+    return from_original(state, config, found_names, graph=graph)
 
 
 def from_original(
@@ -168,8 +168,10 @@ def from_original(
         _drop_null(state, spec, order)
         if graph is not None and index == 0:
             order = _rows_for(graph, names, order)
-            known = graph_fields(graph)
-            fields |= {name: known[name] for name in known if name != "n_relations"}
+            graph_settings = graph_fields(graph)
+            fields |= {
+                name: graph_settings[name] for name in graph_settings if name != "n_relations"
+            }
         for key in _by_row(spec):
             state[key] = state[key][order]
         kars.append(fields)
@@ -187,9 +189,9 @@ def back_to_original(
     state = to_original(model.state_dict(), rules(config), TIED)
     for spec in config.specs:
         order = rows_of(vocabularies[spec.name])
-        places = torch.argsort(order)
+        inverse = torch.argsort(order)
         for key in _by_row(spec):
-            state[key] = state[key][places]
+            state[key] = state[key][inverse]
         if spec.loss == "margin":
             state[_null_key(spec)] = _null_vector(state, spec, order).clone()
     return state
@@ -212,12 +214,12 @@ def rows_of(names: Sequence[str]) -> Tensor:
 
 def _rows_for(graph: KnowledgeGraph, names: Sequence[str], order: Tensor) -> Tensor:
     """The original's row of each of `graph`'s rows."""
-    places = {name: row for row, name in enumerate(names, start=1)}
-    unknown = places.get(UNKNOWN, places[NULL])
+    row_by_name = {name: row for row, name in enumerate(names, start=1)}
+    unknown = row_by_name.get(UNKNOWN, row_by_name[NULL])
     rows = []
     for entity in range(graph.n_entities):
         title = graph.label(entity).replace(" ", "_")
-        rows.append(places.get(graph.entities.name(entity), places.get(title, unknown)))
+        rows.append(row_by_name.get(graph.entities.name(entity), row_by_name.get(title, unknown)))
     return torch.cat([order[:N_SPECIAL_ROWS], torch.tensor(rows, dtype=torch.int64)])
 
 
@@ -241,8 +243,8 @@ def original_config(
 def _config(
     settings: Mapping[str, Any], state: Mapping[str, Tensor], n_attention_heads: int | None
 ) -> KnowBERTConfig:
-    kgs, places = settings["soldered_kgs"], settings["soldered_layers"]
-    kars = [_kar(name, kgs[name], int(places[name]), state) for name in sorted(kgs)]
+    kgs, layer_numbers = settings["soldered_kgs"], settings["soldered_layers"]
+    kars = [_kar(name, kgs[name], int(layer_numbers[name]), state) for name in sorted(kgs)]
     words = state[_WORDS]
     layers = "pretrained_bert.bert.encoder.layer."
     hidden = words.shape[1]
@@ -309,15 +311,15 @@ def _namespaces(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(config: KnowBERTConfig, graph: KnowledgeGraph | None) -> dict[str, Any]:
-    own = {
+    fields = {
         "host": config.host.to_dict(),
         "objectives": config.objectives,
         "n_entities": config.n_entities,
         "n_relations": config.n_relations,
     }
     if graph is None:
-        return own
-    return own | graph_fields(graph)
+        return fields
+    return fields | graph_fields(graph)
 
 
 def _by_row(spec: KAR) -> tuple[str, ...]:

@@ -102,10 +102,10 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     return as_state(read_pickle(path), str(path))
 
 
-def as_state(value: Any, place: str) -> dict[str, Tensor]:
-    """`value` as names to tensors; raises `CheckpointError` naming `place` if it is not."""
+def as_state(value: Any, source: str) -> dict[str, Tensor]:
+    """`value` as names to tensors; raises `CheckpointError` naming `source` if it is not."""
     if not isinstance(value, Mapping) or not all(isinstance(v, Tensor) for v in value.values()):
-        raise CheckpointError(f"{place} does not hold a state dict (names to tensors)")
+        raise CheckpointError(f"{source} does not hold a state dict (names to tensors)")
     return dict(value)
 
 

@@ -60,7 +60,7 @@ def _read_lines(text: str) -> list[tuple[str, int]]:
 def _read_pickled(data: bytes) -> list[tuple[str, int]]:
     names: list[str] = []
     numbers: list[int] = []
-    for opcode, value, place in pickletools.genops(data):
+    for opcode, value, offset in pickletools.genops(data):
         if opcode.name in _STRINGS and len(names) == len(numbers):
             names.append(str(value))
         elif opcode.name in _INTEGERS and len(names) == len(numbers) + 1:
@@ -68,6 +68,6 @@ def _read_pickled(data: bytes) -> list[tuple[str, int]]:
         elif opcode.name not in _FRAMING:
             raise ValueError(
                 "no plain dictionary of names to ids; it could run code when unpickled and was "
-                f"not: {opcode.name} at byte {place}"
+                f"not: {opcode.name} at byte {offset}"
             )
     return list(zip(names, numbers, strict=True))

@@ -69,10 +69,10 @@ def _linked(text: str, mentions: Iterable[tuple[int, int, str]], id: str) -> Lin
 
 
 def _examples(linked: LinkedText, facts: Iterable[Sequence[str]]) -> Iterator[RelationExample]:
-    places: dict[str | None, list[Mention]] = {}
+    mentions: dict[str | None, list[Mention]] = {}
     for link in linked.links:
-        places.setdefault(link.entity, []).append(link.mention)
+        mentions.setdefault(link.entity, []).append(link.mention)
     for head, relation, tail in facts:
-        ends = (places.get(head, []), places.get(tail, []))
+        ends = (mentions.get(head, []), mentions.get(tail, []))
         if head != tail and all(len(links) == 1 for links in ends):
             yield RelationExample(linked, head, relation, tail, ends[0][0], ends[1][0])

@@ -68,10 +68,10 @@ def label_warnings(
             f"every training label is {labels[0]!r}: with one class any model is right, and its "
             "accuracy says nothing"
         )
-    known = set(labels)
+    label_set = set(labels)
     for name, examples in evaluation.items():
-        unknown = sorted({each for e in examples for each in e.labels} - known)
-        n = sum(not known.issuperset(example.labels) for example in examples)
+        unknown = sorted({each for e in examples for each in e.labels} - label_set)
+        n = sum(not label_set.issuperset(example.labels) for example in examples)
         if unknown:
             lines.append(
                 f"{name}: {n} of {len(examples)} examples have a label that training never shows "

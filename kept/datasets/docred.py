@@ -61,10 +61,10 @@ def read_docred(path: Path, report: DamageReport) -> Iterator[TaskExample]:
             relations.setdefault((head, tail), []).append(relation)
         n_pairs = 0
         for head, tail in _pairs(len(row.vertexSet)):
-            places = _nearest(row.vertexSet[head], row.vertexSet[tail])
-            if places is None:
+            mention_pair = _nearest(row.vertexSet[head], row.vertexSet[tail])
+            if mention_pair is None:
                 continue
-            text, targets = _shown(row.sents, places)
+            text, targets = _shown(row.sents, mention_pair)
             n_pairs += 1
             yield TaskExample(
                 LinkedText(text, (), f"{row.title}#{head}#{tail}"),
@@ -83,8 +83,8 @@ def thinned(examples: Sequence[TaskExample], seed: int) -> list[TaskExample]:
     bare = [i for i, example in enumerate(examples) if not example.labels]
     n_bare = UNRELATED * (len(examples) - len(bare))
     order = generator(seed, "pairs without a relation").permutation(len(bare))[:n_bare]
-    gone = {bare[i] for i in range(len(bare))} - {bare[i] for i in order.tolist()}
-    return [example for i, example in enumerate(examples) if i not in gone]
+    removed = {bare[i] for i in range(len(bare))} - {bare[i] for i in order.tolist()}
+    return [example for i, example in enumerate(examples) if i not in removed]
 
 
 def _document(row: _Row) -> tuple[_Row, Document]:
@@ -121,22 +121,28 @@ def _nearest(
     heads: Sequence[_Mention], tails: Sequence[_Mention]
 ) -> tuple[_Mention, _Mention] | None:
     """The two mentions with the fewest sentences between, the earliest of such; None: too far."""
-    distance, *_, places = min(
+    distance, *_, mention_pair = min(
         (
-            (abs(head.sent_id - tail.sent_id), head.sent_id, head.pos, tail.sent_id, tail.pos,
-             (head, tail))
+            (
+                abs(head.sent_id - tail.sent_id),
+                head.sent_id,
+                head.pos,
+                tail.sent_id,
+                tail.pos,
+                (head, tail),
+            )
             for head in heads
             for tail in tails
         ),
         key=lambda candidate: candidate[:-1],
-    )  # fmt: skip
-    return places if distance <= WINDOW else None
+    )
+    return mention_pair if distance <= WINDOW else None
 
 
 def _shown(
-    sentences: Sequence[list[str]], places: tuple[_Mention, _Mention]
+    sentences: Sequence[list[str]], mention_pair: tuple[_Mention, _Mention]
 ) -> tuple[str, tuple[Mention, ...]]:
-    numbers = [mention.sent_id for mention in places]
+    numbers = [mention.sent_id for mention in mention_pair]
     words: list[str] = []
     first_words = {}
     for number in range(min(numbers), max(numbers) + 1):
@@ -144,7 +150,7 @@ def _shown(
         words += sentences[number]
     spans = word_places(words)
     targets = []
-    for mention in places:
-        first, end = (first_words[mention.sent_id] + place for place in mention.pos)
+    for mention in mention_pair:
+        first, end = (first_words[mention.sent_id] + offset for offset in mention.pos)
         targets.append(Mention(spans[first][0], spans[end - 1][1]))
     return " ".join(words), tuple(targets)

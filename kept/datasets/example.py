@@ -112,11 +112,11 @@ def word_places(words: Sequence[str]) -> list[tuple[int, int]]:
     >>> word_places(["a", "bc"])
     [(0, 1), (2, 4)]
     """
-    places, start = [], 0
+    spans, start = [], 0
     for word in words:
-        places.append((start, start + len(word)))
+        spans.append((start, start + len(word)))
         start += len(word) + 1
-    return places
+    return spans
 
 
 def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExample:

@@ -100,26 +100,26 @@ def _read_table(
     refuse: Callable[[str], str | None] = lambda label: None,
 ) -> Iterator[TaskExample]:
     """`refuse` says what is wrong with a label, if anything is."""
-    places: list[int] = []
+    columns: list[int] = []
     for line, offset, raw in read_lines(path, report):
         if not raw.strip():
             report.n_blank += 1
             continue
         cells = [cell.strip() for cell in raw.decode().split("\t")]
-        if not places:
-            places, is_header = _columns(cells, name)
+        if not columns:
+            columns, is_header = _columns(cells, name)
             if is_header:
                 report.n_comment += 1
                 continue
-        if len(cells) <= max(places):
-            reason = f"{len(cells)} column(s), {max(places) + 1} are needed"
-        elif not all(cells[place] for place in places):
+        if len(cells) <= max(columns):
+            reason = f"{len(cells)} column(s), {max(columns) + 1} are needed"
+        elif not all(cells[column] for column in columns):
             reason = "an empty label or text"
-        elif fault := refuse(cells[places[0]]):
+        elif fault := refuse(cells[columns[0]]):
             reason = fault
         else:
             report.n_texts += 1
-            label, *texts = (cells[place] for place in places)
+            label, *texts = (cells[column] for column in columns)
             parts = [LinkedText(text, (), str(line)) for text in texts]
             yield TaskExample(parts[0] if len(parts) == 1 else join_texts(*parts), (label,))
             continue
@@ -166,7 +166,7 @@ def _sentence(
     report.n_texts += 1
     report.n_further += 1
     report.skip("a word of a sentence", len(words))
-    targets = [Mention(*place) for place in word_places(words)]
+    targets = [Mention(*span) for span in word_places(words)]
     return TaskExample(LinkedText(" ".join(words), (), str(line)), tuple(tags), tuple(targets))
 
 
@@ -236,11 +236,11 @@ def require_task(examples: Sequence[TaskExample], task: str, path: Path) -> None
     line = TASKS[task]
     if line.head not in ("pooled", "targets") or not examples:
         return
-    wanted, n = line.head_options.get("n_targets", 0), len(examples[0].targets)
-    if n != wanted:
+    n_targets, n = line.head_options.get("n_targets", 0), len(examples[0].targets)
+    if n != n_targets:
         kinds = {0: "classification", 1: "mention or typing", 2: "relation"}
         raise ConfigError(
-            f"{path} has {n} target(s) a text, a {task} {wanted}; its columns are those of "
+            f"{path} has {n} target(s) a text, a {task} {n_targets}; its columns are those of "
             f"{kinds.get(n, 'tagging')}: give that as task, or see docs/formats-of-texts.md"
         )
 
@@ -256,8 +256,8 @@ def read_examples(path: Path, format: str) -> list[TaskExample]:
 
 def for_training(examples: Sequence[TaskExample], format: str, seed: int) -> list[TaskExample]:
     """Those of the examples that training takes, drawn by the seed where the format draws."""
-    chosen = FORMATS[format].for_training
-    return list(examples) if chosen is None else chosen(examples, seed)
+    for_training = FORMATS[format].for_training
+    return list(examples) if for_training is None else for_training(examples, seed)
 
 
 def hold_out(
@@ -269,15 +269,15 @@ def hold_out(
     sizes: dict[str, int] = {}
     for example in examples:
         sizes[example.group] = sizes.get(example.group, 0) + 1
-    held: dict[str, None] = {}
+    held_texts: dict[str, None] = {}
     n_held = 0
     for i in order:
         if n_held >= share * len(examples):
             break
-        held[groups[i]] = None
+        held_texts[groups[i]] = None
         n_held += sizes[groups[i]]
-    rest = [example for example in examples if example.group not in held]
-    return rest, [example for example in examples if example.group in held]
+    rest = [example for example in examples if example.group not in held_texts]
+    return rest, [example for example in examples if example.group in held_texts]
 
 
 def some_of(examples: Sequence[TaskExample], most: int | None, seed: int) -> list[TaskExample]:
@@ -297,5 +297,5 @@ def some_of(examples: Sequence[TaskExample], most: int | None, seed: int) -> lis
                 kept.add(names[i])
                 n += sizes[names[i]]
         return [example for example in examples if example.group in kept]
-    chosen = draws.permutation(len(examples))[:most]
-    return [examples[i] for i in sorted(chosen.tolist())]
+    sample = draws.permutation(len(examples))[:most]
+    return [examples[i] for i in sorted(sample.tolist())]

@@ -72,12 +72,12 @@ def read_wic(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     for sides, label in read_rows(path, report, _Prompt, _sides):
         (first, second), parts = sides, [LinkedText(text, ()) for text, _ in sides]
         linked, targets = join_texts(*parts), []
-        for (text, place), start in ((first, 0), (second, linked.pair_start or 0)):
-            if place is None:
+        for (text, mention), start in ((first, 0), (second, linked.pair_start or 0)):
+            if mention is None:
                 report.n_further += 1
                 report.skip(NOT_FOUND)
-                place = Mention(0, len(text))
-            targets.append(Mention(place.start + start, place.end + start))
+                mention = Mention(0, len(text))
+            targets.append(Mention(mention.start + start, mention.end + start))
         yield TaskExample(linked, (label,), tuple(targets))
 
 

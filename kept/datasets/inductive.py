@@ -40,8 +40,8 @@ def read_grail(root: Path, name: str) -> InductiveSplit:
                 member = archive.extractfile(f"{folder}/{split}.txt")
                 if member is None:
                     raise SourceError(f"{root / GRAIL}: {folder}/{split}.txt is not a file")
-                place = f"{GRAIL.name}/{folder}/{split}.txt"
-                parts[f"{folder}/{split}"] = list(_triples(member.read().decode(), place))
+                source = f"{GRAIL.name}/{folder}/{split}.txt"
+                parts[f"{folder}/{split}"] = list(_triples(member.read().decode(), source))
     texts = _wordnet_texts(root) if name.startswith("WN") else _freebase_texts(root)
     triples = [triple for rows in parts.values() for triple in rows]
     graph = _graph(triples, texts, source=f"GraIL {name}")
@@ -63,9 +63,12 @@ def read_codex_unseen(
     triples = [triple for rows in parts for triple in rows]
     graph = _graph(triples, _codex_texts(folder), source="CoDEx-S")
     return split_unseen(
-        _splits(graph, parts), valid_share=valid_share, test_share=test_share,
-        context_share=context_share, seed=seed,
-    )  # fmt: skip
+        _splits(graph, parts),
+        valid_share=valid_share,
+        test_share=test_share,
+        context_share=context_share,
+        seed=seed,
+    )
 
 
 def training_graph(split: InductiveSplit) -> KnowledgeGraph:
@@ -87,13 +90,13 @@ def training_graph(split: InductiveSplit) -> KnowledgeGraph:
     return graph_from_records(records, sources=("training triples of an inductive split",))
 
 
-def _triples(text: str, place: str) -> Iterator[Triple]:
+def _triples(text: str, source: str) -> Iterator[Triple]:
     for number, line in enumerate(text.split("\n"), start=1):
         fields = line.rstrip("\r").split("\t")
         if len(fields) == 3 and all(fields):
             yield Triple(*fields)
         elif line.strip():
-            raise SourceError(f"{place}, line {number}: {line!r} is not head, relation, tail")
+            raise SourceError(f"{source}, line {number}: {line!r} is not head, relation, tail")
 
 
 def _splits(graph: KnowledgeGraph, parts: list[list[Triple]]) -> Splits:

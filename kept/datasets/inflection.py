@@ -33,13 +33,13 @@ def find_form(word: str, sentence: str) -> Mention | None:
     Mention(start=3, end=10)
     """
     lemma = word.lower()
-    places = [(m.start(), m.end()) for m in _WORD.finditer(sentence)]
+    word_spans = [(m.start(), m.end()) for m in _WORD.finditer(sentence)]
     parts = [
         (start + p.start(), start + p.end())
-        for start, end in places
+        for start, end in word_spans
         for p in re.finditer(r"\w+", sentence[start:end])
     ]
-    for spans in (places, parts):
+    for spans in (word_spans, parts):
         forms = [sentence[start:end].lower().removesuffix("'s") for start, end in spans]
         for is_form in (_same, _regular, _irregular, _ablaut):
             for (start, _), form in zip(spans, forms, strict=True):

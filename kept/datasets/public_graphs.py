@@ -96,8 +96,8 @@ def _wordnet_texts(root: Path) -> Iterator[Text]:
 
 def _wordnet_records(root: Path) -> Iterator[Record]:
     """From the folder `wordnet`, or where the system has it."""
-    own = root / "wordnet"
-    return wordnet.read(own if own.is_dir() else None, DamageReport(), lexical="synsets")
+    folder = root / "wordnet"
+    return wordnet.read(folder if folder.is_dir() else None, DamageReport(), lexical="synsets")
 
 
 GRAPHS: dict[str, Callable[[Path], tuple[list[Triple], Sequence[str], str]]] = {

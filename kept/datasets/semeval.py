@@ -55,9 +55,9 @@ def read_tacred(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 
 def _from_tacred(row: _TacredRow) -> TaskExample:
     words = [BRACKETS.get(token, token) for token in row.token]
-    places, targets = word_places(words), []
+    spans, targets = word_places(words), []
     for first, last in ((row.subj_start, row.subj_end), (row.obj_start, row.obj_end)):
         if not 0 <= first <= last < len(words):
             raise LinkingError(f"tokens {first} to {last} are not among the {len(words)}")
-        targets.append(Mention(places[first][0], places[last][1]))
+        targets.append(Mention(spans[first][0], spans[last][1]))
     return TaskExample(LinkedText(" ".join(words), (), row.id), (row.relation,), tuple(targets))

@@ -129,7 +129,7 @@ def _refuse_faults(report: DamageReport) -> None:
     )
 
 
-def columns_of(header: Sequence[str], names: Mapping[str, str], place: str) -> dict[str, str]:
+def columns_of(header: Sequence[str], names: Mapping[str, str], source: str) -> dict[str, str]:
     """Return the column of each use; raises `ConfigError` for one of `names` that is not there.
 
     >>> columns_of(["Sentence", "class"], {}, "a.csv")
@@ -137,25 +137,25 @@ def columns_of(header: Sequence[str], names: Mapping[str, str], place: str) -> d
     """
     by_name = {name.strip().casefold(): name for name in header}
     columns: dict[str, str] = {}
-    for use, known in COLUMNS.items():
+    for use, column_names in COLUMNS.items():
         if use in names:
             if names[use] not in header:
                 raise ConfigError(
-                    f"{place} has no column {names[use]!r} for {use}; it has {', '.join(header)}"
+                    f"{source} has no column {names[use]!r} for {use}; it has {', '.join(header)}"
                 )
             columns[use] = names[use]
             continue
-        matching = [by_name[name] for name in known if name in by_name]
+        matching = [by_name[name] for name in column_names if name in by_name]
         matching = [name for name in matching if name not in names.values()]
         if matching:
             columns[use] = matching[0]
     return columns
 
 
-def _kind(columns: Mapping[str, str], place: str) -> str:
+def _kind(columns: Mapping[str, str], source: str) -> str:
     if "question" in columns and "answer" in columns and "label" not in columns:
         raise ConfigError(
-            f"{place} holds questions with answers; `kept ask` answers questions over a graph, and "
+            f"{source} holds questions with answers; `kept ask` answers questions over a graph, and "
             "classes of texts need columns text and label"
         )
     if "tags" in columns and ("tokens" in columns or "targets" in columns):
@@ -163,10 +163,10 @@ def _kind(columns: Mapping[str, str], place: str) -> str:
     missing = [use for use in ("text", "label") if use not in columns]
     if missing:
         options = " and ".join(f"--{use}" for use in missing)
-        known = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
+        allowed_columns = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
         there = ", ".join(columns.values()) or "none that is known"
         raise ConfigError(
-            f"{place} has no column for {' and '.join(missing)} (names that are known: {known}; "
+            f"{source} has no column for {' and '.join(missing)} (names that are known: {allowed_columns}; "
             f"found: {there}); name the columns with {options}, or write a header"
         )
     if "head" in columns and "tail" in columns:
@@ -180,9 +180,9 @@ class _Reader:
     """Rows to examples, with what was decided on the way."""
 
     def __init__(
-        self, columns: Mapping[str, str], kind: str, place: str, report: DamageReport
+        self, columns: Mapping[str, str], kind: str, source: str, report: DamageReport
     ) -> None:
-        self.columns, self.kind, self.place, self.report = columns, kind, place, report
+        self.columns, self.kind, self.place, self.report = columns, kind, source, report
         self.examples: list[TaskExample] = []
         self.splits: list[str] = []
         self.repeated = 0
@@ -258,9 +258,9 @@ class _Reader:
         return tuple(labels)
 
     def _targets(self, text: str, row: Row) -> tuple[Mention, ...]:
-        given = self.cell(row, "targets")
-        if given not in (None, ""):
-            targets = tuple(_within(text, start, end) for start, end in given)
+        cell = self.cell(row, "targets")
+        if cell not in (None, ""):
+            targets = tuple(_within(text, start, end) for start, end in cell)
         elif self.kind == RELATION:
             targets = tuple(self._mention(text, self.cell(row, use)) for use in ("head", "tail"))
         elif self.kind == MENTION and self.cell(row, "start") not in (None, ""):
@@ -269,9 +269,9 @@ class _Reader:
             targets = (self._mention(text, self.cell(row, "mention")),)
         else:
             targets = ()
-        wanted = {RELATION: 2, MENTION: 1}.get(self.kind, 0)
-        if len(targets) != wanted:
-            raise ValueError(f"{len(targets)} targets; a {self.kind} has {wanted}")
+        n_expected = {RELATION: 2, MENTION: 1}.get(self.kind, 0)
+        if len(targets) != n_expected:
+            raise ValueError(f"{len(targets)} targets; a {self.kind} has {n_expected}")
         return targets
 
     def _mention(self, text: str, words: Any) -> Mention:
@@ -289,16 +289,16 @@ class _Reader:
         tags = _listed(self.cell(row, "tags"))
         if "tokens" not in self.columns:
             text = str(row.get(self.columns["text"], ""))
-            places = [_within(text, start, end) for start, end in self.cell(row, "targets")]
+            spans = [_within(text, start, end) for start, end in self.cell(row, "targets")]
         else:
             words = _listed(self.cell(row, "tokens"))
             text = " ".join(words)
-            places = [Mention(*place) for place in word_places(words)]
-        if not places:
+            spans = [Mention(*span) for span in word_places(words)]
+        if not spans:
             raise ValueError("no word")
-        if len(places) != len(tags):
-            raise ValueError(f"{len(places)} words with {len(tags)} tags")
-        return TaskExample(self._linked(text, row, line), tuple(tags), tuple(places))
+        if len(spans) != len(tags):
+            raise ValueError(f"{len(spans)} words with {len(tags)} tags")
+        return TaskExample(self._linked(text, row, line), tuple(tags), tuple(spans))
 
 
 def _within(text: str, start: Any, end: Any) -> Mention:

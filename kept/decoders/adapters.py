@@ -41,12 +41,14 @@ def insert_decoder_lora(host: PreTrainedModel, options: LoraOptions) -> None:
     queries, keys and values, which is changed as a whole. Raises `MissingExtraError` without peft.
     """
     hosts.check_decoder(host)
-    places = FUSED.get(host.config.model_type, APART)
+    module_names = FUSED.get(host.config.model_type, APART)
     numbered = range(len(hosts.layers(host)))
     stem = "transformer.h" if host.config.model_type == "gpt2" else "model.layers"
-    chosen = dict.fromkeys(places[name] for name in options.targets)
+    modules = dict.fromkeys(module_names[name] for name in options.targets)
     host.requires_grad_(False)
-    insert_lora_around(host, options, [f"{stem}.{i}.{place}" for i in numbered for place in chosen])
+    insert_lora_around(
+        host, options, [f"{stem}.{i}.{module}" for i in numbered for module in modules]
+    )
     host.to(host.dtype)
 
 
@@ -87,9 +89,13 @@ class DecoderAdapter(nn.Module):
 
     @torch.no_grad()
     def write(
-        self, host: PreTrainedModel, input_ids: Int[Tensor, "batch node"], node_mask: Tensor,
-        *, n_new: int,
-    ) -> Continuation:  # fmt: skip
+        self,
+        host: PreTrainedModel,
+        input_ids: Int[Tensor, "batch node"],
+        node_mask: Tensor,
+        *,
+        n_new: int,
+    ) -> Continuation:
         """The `n_new` most probable next words one by one, without a cache; padding on the left."""
         ids, mask = input_ids, node_mask
         scores: list[Tensor] = []

@@ -131,15 +131,15 @@ class Asker:
             return Reply(question, None, "no entity of the graph was found in the question")
         rows, left_out = self._facts(question, entities, options)
         if not rows:
-            said = f"the graph has no fact of {', '.join(labels)}"
-            return Reply(question, None, said, labels)
+            reason = f"the graph has no fact of {', '.join(labels)}"
+            return Reply(question, None, reason, labels)
         read = self._read(question, links, rows, options)
         first = read.texts[0]
         if not first:
-            said = "the decoder ended before it wrote a word"
-            return Reply(question, None, said, labels, left_out=left_out)
+            reason = "the decoder ended before it wrote a word"
+            return Reply(question, None, reason, labels, left_out=left_out)
         total = read.log_chances
-        shown = [
+        facts = [
             ShownFact(fact_in_words(self.graph, row), row, float(total[0] - total[i]), text)
             for i, (row, text) in enumerate(zip(rows, read.texts[1:], strict=False), 1)
         ]
@@ -148,7 +148,7 @@ class Asker:
             first,
             entities=labels,
             probability=float((total[0] / read.n_words).exp()),
-            facts=tuple(sorted(shown, key=lambda fact: -fact.change)),
+            facts=tuple(sorted(facts, key=lambda fact: -fact.change)),
             without_facts=read.texts[-1],
             change=float(total[0] - total[-1]),
             left_out=left_out,
@@ -157,31 +157,31 @@ class Asker:
 
     def _known(self, linked: LinkedText) -> tuple[list[Link], list[int]]:
         """The links to entities of the graph, and these, each once."""
-        found = [
+        entities = [
             (link, entity)
             for link in linked.links
             if link.entity is not None
             and (entity := self.graph.entities.find(link.entity)) is not None
         ]
-        return [link for link, _ in found], list(dict.fromkeys(entity for _, entity in found))
+        return [link for link, _ in entities], list(dict.fromkeys(entity for _, entity in entities))
 
     def _facts(
         self, question: str, entities: Sequence[int], options: AskOptions
     ) -> tuple[list[int], int]:
         """Rows of the facts to show, best first, and how many more there are."""
-        graph, found = self.graph, list[int]()
+        graph, candidates = self.graph, list[int]()
         for entity in entities:
-            found += np.arange(*graph.out_offsets[entity : entity + 2])[:N_RANKED].tolist()
+            candidates += np.arange(*graph.out_offsets[entity : entity + 2])[:N_RANKED].tolist()
             if options.directions == "both":
-                found += graph.in_order[slice(*graph.in_offsets[entity : entity + 2])][
+                candidates += graph.in_order[slice(*graph.in_offsets[entity : entity + 2])][
                     :N_RANKED
                 ].tolist()
-        found = list(dict.fromkeys(found))
-        if not found:
+        candidates = list(dict.fromkeys(candidates))
+        if not candidates:
             return [], 0
-        places = self.order(question, [fact_in_words(graph, row) for row in found])
-        chosen = [found[place] for place in places[: options.max_facts]]
-        return chosen, len(found) - len(chosen)
+        order = self.order(question, [fact_in_words(graph, row) for row in candidates])
+        rows = [candidates[index] for index in order[: options.max_facts]]
+        return rows, len(candidates) - len(rows)
 
     def _read(
         self, question: str, links: Sequence[Link], rows: Sequence[int], options: AskOptions
@@ -198,9 +198,9 @@ class Asker:
         answer = words[0][words[0] != end]
         total = torch.zeros(len(words))
         if len(answer):
-            given = answer.expand(len(words), -1)
+            expanded = answer.expand(len(words), -1)
             with torch.no_grad():
-                total = chances(self.host, tree, given).sum(dim=1)
+                total = chances(self.host, tree, expanded).sum(dim=1)
         n_nodes = int(batch.node_mask[0].sum())
         return _Written(tuple(t.strip() for t in texts), total, len(answer), n_nodes)
 
@@ -211,23 +211,31 @@ class Asker:
         small = excerpt(self.graph, rows)
         kept = [list(rows), *([r for r in rows if r != row] for row in rows), []]
         if options.facts_as == "words":
-            said = ["".join(f"{sentence(self.graph, row)} " for row in some) for some in kept]
-            texts = [prompt(self.tokenizer, question, (), s, options.begin) for s in said]
+            context = ["".join(f"{sentence(self.graph, row)} " for row in some) for some in kept]
+            texts = [prompt(self.tokenizer, question, (), s, options.begin) for s in context]
         else:
             text = prompt(self.tokenizer, question, links, "", options.begin)
             texts = [text] * (len(kept) - 1) + [dataclasses.replace(text, links=())]
         limit = self._require_short(texts, options)
         config = BuilderConfig(
-            policy="file", max_neighbours=options.max_facts, directions=options.directions,
-            replace_mentions=False, drop_probability=0.0, repeats="first",
-            max_words=limit, max_nodes=4 * limit,
-        )  # fmt: skip
-        own = {row: _ids(self.graph, row, small) for row in rows}
+            policy="file",
+            max_neighbours=options.max_facts,
+            directions=options.directions,
+            replace_mentions=False,
+            drop_probability=0.0,
+            repeats="first",
+            max_words=limit,
+            max_nodes=4 * limit,
+        )
+        fact_ids = {row: _ids(self.graph, row, small) for row in rows}
         exclude = [
-            Exclusion(triples=np.array([own[row] for row in rows if row not in some], np.int32)
-                      .reshape(-1, 3))
+            Exclusion(
+                triples=np.array(
+                    [fact_ids[row] for row in rows if row not in some], np.int32
+                ).reshape(-1, 3)
+            )
             for some in kept
-        ]  # fmt: skip
+        ]
         built = build_many(texts, self.tokenizer, small, seed=0, config=config, exclude=exclude)
         view = self._view(small, options, 4 * limit)
         pad = self.tokenizer.pad_token_id or 0
@@ -311,20 +319,21 @@ def sentence(graph: KnowledgeGraph, row: int) -> str:
 
 
 def prompt(
-    tokenizer: Any, question: str, links: Sequence[Link], said: str, begin: str
+    tokenizer: Any, question: str, links: Sequence[Link], context: str, begin: str
 ) -> LinkedText:
-    """The question in the tokenizer's chat format, `said` before it, `begin` of the answer behind.
+    """The question in the tokenizer's chat format, `context` before it, `begin` of the answer
+    behind.
 
     A tokenizer without a chat format gets "Question: …" and "Answer:". `links` are those of the
     question, and move with it. Raises `ConfigError` where a chat format changes the question.
     """
     if tokenizer.chat_template:
-        text = _in_chat_format(tokenizer, f"{said}{question}")
+        text = _in_chat_format(tokenizer, f"{context}{question}")
         mark = tokenizer.bos_token
         if mark and tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]:
             text = text.removeprefix(mark)  # the tokenizer adds it once more
     else:
-        text = f"{said}\nQuestion: {question}\nAnswer:".lstrip("\n")
+        text = f"{context}\nQuestion: {question}\nAnswer:".lstrip("\n")
     start = text.rfind(question)
     if start < 0:
         raise ConfigError(f"the decoder's chat format changes the question {question!r}")
@@ -356,8 +365,8 @@ def by_likeness(encoder: SentenceEncoder) -> Order:
     def order(question: str, facts: Sequence[str]) -> Sequence[int]:
         vectors = encoder.encode([question, *facts])
         alike = vectors[1:] @ vectors[0]
-        places: list[int] = np.argsort(-alike, kind="stable").tolist()
-        return places
+        order: list[int] = np.argsort(-alike, kind="stable").tolist()
+        return order
 
     return order
 

@@ -241,6 +241,6 @@ def sentence_vectors(
     if pooling == "mean":
         kept = node_mask[..., None]
         return states.masked_fill(~kept, 0).sum(dim=1) / kept.sum(dim=1)
-    places = torch.arange(node_mask.shape[1], device=node_mask.device)
-    last = (node_mask * places).argmax(dim=1)
+    positions = torch.arange(node_mask.shape[1], device=node_mask.device)
+    last = (node_mask * positions).argmax(dim=1)
     return states[torch.arange(len(states), device=states.device), last]

@@ -77,8 +77,8 @@ class DecoderLearner(nn.Module):
         self, folder: str | Path, state_dict: Mapping[str, Tensor] | None = None
     ) -> None:
         """Write what is trained, or `state_dict` in its place, as safetensors."""
-        held = self.own_tensors() if state_dict is None else state_dict
-        plain = {name: value.detach().cpu().contiguous() for name, value in held.items()}
+        tensors = self.own_tensors() if state_dict is None else state_dict
+        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         save_file(plain, Path(folder) / MODEL.mark)
 
 
@@ -118,9 +118,9 @@ class Lessons(Generic[Drawn, Batch]):
 
     def share(self, number: int, *, seed: int, rank: int, n: int) -> Share[Batch]:
         """The part of process `rank` of `n`; each makes no more than that."""
-        drawn = self.draw(seed, number)
-        own, is_spare = part_of(len(drawn), rank, n)
-        return Share(self.make(drawn, own), is_spare)
+        draw = self.draw(seed, number)
+        part, is_spare = part_of(len(draw), rank, n)
+        return Share(self.make(draw, part), is_spare)
 
 
 class Training(NamedTuple):

@@ -89,8 +89,8 @@ class LabelSentences:
         entities = unit_vectors([graph.label(i) for i in range(graph.n_entities)], encoder)
         names = [graph.relation_label(i) for i in range(graph.n_relations)]
         relations = unit_vectors(names, encoder)
-        own = entities.mean(dim=0), relations.mean(dim=0)
-        means = own if like is None else like.means
+        mean_rows = entities.mean(dim=0), relations.mean(dim=0)
+        means = mean_rows if like is None else like.means
         return cls(graph, entities - means[0], relations - means[1], means)
 
     def around(self, graph: KnowledgeGraph, entity: int) -> Facts | None:
@@ -98,8 +98,8 @@ class LabelSentences:
         triples = graph.outgoing(entity)
         if not len(triples):
             return None
-        nodes, places = np.unique(triples[:, [0, 2]], return_inverse=True)
-        ends = torch.from_numpy(places.reshape(-1, 2).T)
+        nodes, inverse = np.unique(triples[:, [0, 2]], return_inverse=True)
+        ends = torch.from_numpy(inverse.reshape(-1, 2).T)
         relations = self.relations[triples[:, 1].tolist()]
         return Facts(
             self.entities[nodes.tolist()],
@@ -122,13 +122,20 @@ class GraphPrompter(nn.Module):
         hosts.check_decoder(host)
         host.requires_grad_(False)
         network = GAT(
-            options.vector_width, options.width, options.n_layers, options.width,
-            v2=True, heads=options.n_heads, edge_dim=options.vector_width,
-        )  # fmt: skip
+            options.vector_width,
+            options.width,
+            options.n_layers,
+            options.width,
+            v2=True,
+            heads=options.n_heads,
+            edge_dim=options.vector_width,
+        )
         asked_for = SimpleNamespace(
-            llm=host, device=host.device, word_embedding=host.get_input_embeddings(),
+            llm=host,
+            device=host.device,
+            word_embedding=host.get_input_embeddings(),
             autocast_context=nullcontext(),
-        )  # fmt: skip
+        )
         self.retriever = GRetriever(asked_for, network, mlp_out_tokens=options.n_soft)
 
     def trained(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -143,12 +150,12 @@ class GraphPrompter(nn.Module):
 
     def load_own_state(self, state: dict[str, Tensor]) -> None:
         """Set what `own_state` returns; raises `ConfigError` for a name too many or too few."""
-        own = dict(self.trained())
-        wrong = sorted(own.keys() ^ state.keys())
+        trained = dict(self.trained())
+        wrong = sorted(trained.keys() ^ state.keys())
         if wrong:
             raise ConfigError(f"weights of another soft prompt; in one alone: {wrong[:3]}")
         with torch.no_grad():
-            for name, value in own.items():
+            for name, value in trained.items():
                 value.copy_(state[name])
 
     def forward(self, facts: Sequence[Facts]) -> Float[Tensor, "batch soft width"]:
@@ -168,10 +175,13 @@ class GraphPrompter(nn.Module):
         return prompts
 
     def tree(
-        self, host: PreTrainedModel, facts: Sequence[Facts | None],
-        input_ids: Int[Tensor, "batch node"], node_mask: Bool[Tensor, "batch node"],
+        self,
+        host: PreTrainedModel,
+        facts: Sequence[Facts | None],
+        input_ids: Int[Tensor, "batch node"],
+        node_mask: Bool[Tensor, "batch node"],
         before: Sequence[int] | None = None,
-    ) -> Tree:  # fmt: skip
+    ) -> Tree:
         """What the decoder reads: words, padded on the right, and among them each text's prompt.
 
         A prompt stands in front of the text, or before the word whose number `before` gives. A text
@@ -181,26 +191,30 @@ class GraphPrompter(nn.Module):
             raise BatchError(f"facts of {len(facts)} texts for {len(input_ids)}")
         words = host.get_input_embeddings()(input_ids)
         there = torch.tensor([each is not None for each in facts], device=input_ids.device)
-        known = [each for each in facts if each is not None]
+        facts_given = [each for each in facts if each is not None]
         vectors, mask = words, node_mask
-        if known:
-            made = self(known)
-            soft = words.new_zeros(len(words), made.shape[1], words.shape[2])
-            soft = soft.index_put((there.nonzero()[:, 0],), made.to(words.dtype))
-            places = before or [0] * len(words)
-            vectors = _among(words, soft, places)
-            mask = _among(node_mask, there[:, None].expand(-1, made.shape[1]), places)
+        if facts_given:
+            soft_words = self(facts_given)
+            soft = words.new_zeros(len(words), soft_words.shape[1], words.shape[2])
+            soft = soft.index_put((there.nonzero()[:, 0],), soft_words.to(words.dtype))
+            positions = before or [0] * len(words)
+            vectors = _among(words, soft, positions)
+            mask = _among(node_mask, there[:, None].expand(-1, soft_words.shape[1]), positions)
         numbers = torch.arange(mask.shape[1], device=mask.device)
         return Tree(
-            vectors, hosts.running_positions(mask), Visibility.causal(mask), mask,
-            mask.sum(dim=1), (mask * numbers).argmax(dim=1),
-        )  # fmt: skip
+            vectors,
+            hosts.running_positions(mask),
+            Visibility.causal(mask),
+            mask,
+            mask.sum(dim=1),
+            (mask * numbers).argmax(dim=1),
+        )
 
 
-def _among(nodes: Tensor, new: Tensor, places: Sequence[int]) -> Tensor:
+def _among(nodes: Tensor, new: Tensor, positions: Sequence[int]) -> Tensor:
     """Rows of `nodes` `[batch node ...]` with those of `new` before the node of that number."""
-    rows = zip(nodes, new, places, strict=True)
-    return torch.stack([torch.cat([own[:k], soft, own[k:]]) for own, soft, k in rows])
+    rows = zip(nodes, new, positions, strict=True)
+    return torch.stack([torch.cat([words[:k], soft, words[k:]]) for words, soft, k in rows])
 
 
 def said_words(
@@ -215,16 +229,16 @@ def said_words(
     n_pairs = max(n_soft // 2, 1)
     triples = np.concatenate([graph.outgoing(entity) for entity in entities])
     pair_of = {r: i % n_pairs for i, r in enumerate(np.unique(triples[:, 1]).tolist())}
-    said = words.entities.new_zeros(len(entities), n_soft, words.entities.shape[1])
+    vectors = words.entities.new_zeros(len(entities), n_soft, words.entities.shape[1])
     for row, entity in enumerate(entities):
         counts = [0] * n_pairs
         for _, relation, tail in graph.outgoing(entity).tolist():
             pair = pair_of[relation]
             counts[pair] += 1
-            said[row, n_soft // n_pairs * (pair + 1) - 1] += words.entities[tail]
+            vectors[row, n_soft // n_pairs * (pair + 1) - 1] += words.entities[tail]
             if n_soft > 1:
-                said[row, n_soft // n_pairs * pair] += words.relations[relation]
+                vectors[row, n_soft // n_pairs * pair] += words.relations[relation]
         for pair, count in enumerate(counts):
             width = n_soft // n_pairs
-            said[row, width * pair : width * (pair + 1)] /= max(count, 1)
-    return said
+            vectors[row, width * pair : width * (pair + 1)] /= max(count, 1)
+    return vectors

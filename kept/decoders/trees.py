@@ -56,11 +56,11 @@ def _means(
     labels: Sequence[str], host: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Tensor:
     table: Tensor = host.get_input_embeddings().weight
-    found = table.new_zeros(len(labels), table.shape[1])
+    means = table.new_zeros(len(labels), table.shape[1])
     for row, label in enumerate(labels):
         ids = tokenizer(f" {label}", add_special_tokens=False)["input_ids"]
-        found[row] = table[ids].mean(dim=0)
-    return found
+        means[row] = table[ids].mean(dim=0)
+    return means
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +95,13 @@ def knowledge_tree(
         raise ConfigError(f"readers is {readers!r}; choose one of {', '.join(get_args(Readers))}")
     trunk = trunk_of(batch)
     mask = _as_published(batch, trunk) if readers == "mention" else _left_to_right(batch, trunk)
-    seen = trunk if readers == "mention" else batch.node_mask
+    readers_mask = trunk if readers == "mention" else batch.node_mask
     order = batch.positions.masked_fill(~trunk, -1)
     return Tree(
         _vectors(host, batch, vectors),
         batch.positions,
         Visibility(mask),
-        seen,
+        readers_mask,
         order.amax(dim=1) + 1,
         order.argmax(dim=1),
     )
@@ -112,9 +112,9 @@ def trunk_of(batch: KnowledgeBatch) -> Bool[Tensor, "batch node"]:
     trunk = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
     if batch.mention_spans is None:
         return trunk
-    places = torch.arange(trunk.shape[1], device=trunk.device)
+    positions = torch.arange(trunk.shape[1], device=trunk.device)
     starts, ends = batch.mention_spans.unbind(dim=2)
-    inside = (places >= starts[..., None]) & (places < ends[..., None])
+    inside = (positions >= starts[..., None]) & (positions < ends[..., None])
     return trunk | inside.any(dim=1)
 
 
@@ -123,15 +123,15 @@ def _before(batch: KnowledgeBatch) -> Tensor:
     positions, n_nodes = batch.positions, batch.positions.shape[1]
     earlier = positions[:, None, :] < positions[:, :, None]
     tied = positions[:, None, :] == positions[:, :, None]
-    own = torch.ones(n_nodes, n_nodes, dtype=torch.bool, device=positions.device).tril()
-    before: Tensor = earlier | (tied & own)
+    causal = torch.ones(n_nodes, n_nodes, dtype=torch.bool, device=positions.device).tril()
+    before: Tensor = earlier | (tied & causal)
     return before
 
 
 def _as_published(batch: KnowledgeBatch, trunk: Tensor) -> Tensor:
     later_word = trunk[:, :, None] & trunk[:, None, :] & ~_before(batch)
-    seen: Tensor = batch.visibility.mask & ~later_word
-    return seen
+    mask: Tensor = batch.visibility.mask & ~later_word
+    return mask
 
 
 def _left_to_right(batch: KnowledgeBatch, trunk: Tensor) -> Tensor:
@@ -146,9 +146,9 @@ def _left_to_right(batch: KnowledgeBatch, trunk: Tensor) -> Tensor:
     to_words = to_words & (positions[:, None, :] < begins[:, :, None])
     to_branches = trunk[:, :, None] & injected[:, None, :]
     to_branches = to_branches & (positions[:, :, None] >= begins[:, None, :])
-    own = torch.eye(trunk.shape[1], dtype=torch.bool, device=trunk.device)
-    seen: Tensor = among_words | to_words | to_branches | (together & before) | own
-    return seen
+    is_self = torch.eye(trunk.shape[1], dtype=torch.bool, device=trunk.device)
+    visible: Tensor = among_words | to_words | to_branches | (together & before) | is_self
+    return visible
 
 
 def _vectors(host: PreTrainedModel, batch: KnowledgeBatch, vectors: LabelVectors | None) -> Tensor:
@@ -164,11 +164,12 @@ def _vectors(host: PreTrainedModel, batch: KnowledgeBatch, vectors: LabelVectors
         return pieces
     words: Tensor = table(batch.node_ids.masked_fill(batch.node_kinds != NodeKind.WORD, 0))
     rows = (batch.node_ids - N_SPECIAL_ROWS).clamp(min=0)
-    for kind, own in (
-        (NodeKind.ENTITY, vectors.entities), (NodeKind.RELATION, vectors.relations),
-    ):  # fmt: skip
+    for kind, kind_vectors in (
+        (NodeKind.ENTITY, vectors.entities),
+        (NodeKind.RELATION, vectors.relations),
+    ):
         of_kind = batch.node_kinds == kind
-        vectors_of_kind = own[rows.masked_fill(~of_kind, 0)].to(words)
+        vectors_of_kind = kind_vectors[rows.masked_fill(~of_kind, 0)].to(words)
         words = torch.where(of_kind[..., None], vectors_of_kind, words)
     return words
 
@@ -210,7 +211,7 @@ def write(
     cache = DynamicCache(config=host.config)
     states = read_tree(host, tree, cache)
     rows = torch.arange(len(states), device=states.device)
-    seen = tree.read_on
+    visible = tree.read_on
     scores = first_scores = hosts.logits(host, states[rows, tree.last])
     words: list[Tensor] = []
     stopped = torch.zeros(len(states), dtype=torch.bool, device=states.device)
@@ -222,10 +223,10 @@ def write(
         words.append(word)
         if number == n_new - 1 or bool(stopped.all()):
             break
-        seen = functional.pad(seen, (0, 1), value=True)
+        visible = functional.pad(visible, (0, 1), value=True)
         positions = (tree.next_position + number)[:, None]
         hidden = hosts.embed(host, host.get_input_embeddings()(word[:, None]), positions)
-        mask = _row_mask(host, seen)
+        mask = _row_mask(host, visible)
         step = hosts.masked_stepper(host, mask, positions, cache)
         for layer in hosts.layers(host):
             hidden = step(layer, hidden)
@@ -251,16 +252,16 @@ def chances(
     n_new = words.shape[1]
     if len(words) != n_rows or n_new == 0:
         raise BatchError(f"words {tuple(words.shape)} to follow {tree}: a row for each, not empty")
-    places = torch.arange(n_new, device=words.device)
+    steps = torch.arange(n_new, device=words.device)
     mask = torch.zeros(n_rows, n_nodes + n_new, n_nodes + n_new, dtype=torch.bool)
     mask = mask.to(words.device)
     mask[:, :n_nodes, :n_nodes] = tree.visibility.mask
     mask[:, n_nodes:, :n_nodes] = tree.read_on[:, None]
-    mask[:, n_nodes:, n_nodes:] = places[None, :] <= places[:, None]
+    mask[:, n_nodes:, n_nodes:] = steps[None, :] <= steps[:, None]
     longer = dataclasses.replace(
         tree,
         vectors=torch.cat([tree.vectors, host.get_input_embeddings()(words)], dim=1),
-        positions=torch.cat([tree.positions, tree.next_position[:, None] + places], dim=1),
+        positions=torch.cat([tree.positions, tree.next_position[:, None] + steps], dim=1),
         visibility=Visibility(mask),
     )
     states = read_tree(host, longer)
@@ -270,11 +271,11 @@ def chances(
     return scores.gather(2, words[..., None])[..., 0]
 
 
-def _row_mask(host: PreTrainedModel, seen: Tensor) -> Tensor:
+def _row_mask(host: PreTrainedModel, visible: Tensor) -> Tensor:
     """Numbers `[batch 1 1 node]` that are added to the scores of one new node."""
     least = torch.finfo(host.dtype).min
-    mask = torch.zeros(seen.shape, dtype=host.dtype, device=seen.device)
-    return mask.masked_fill(~seen, least)[:, None, None]
+    mask = torch.zeros(visible.shape, dtype=host.dtype, device=visible.device)
+    return mask.masked_fill(~visible, least)[:, None, None]
 
 
 def answer_loss(
@@ -289,10 +290,10 @@ def answer_loss(
     n_words = is_word.sum(dim=1)
     number = is_word.cumsum(dim=1) - 1
     learnt = is_word & (number >= (n_words - n_answer)[:, None])
-    rows, places = learnt.nonzero(as_tuple=True)
-    if not len(places) or int((n_words - n_answer).min()) < 1:
+    rows, inverse = learnt.nonzero(as_tuple=True)
+    if not len(inverse) or int((n_words - n_answer).min()) < 1:
         raise BatchError("an answer needs a word, and a word before it to be predicted from")
-    scores = hosts.logits(host, states[rows, places - 1]).float()
-    expected = batch.node_ids[rows, places]
+    scores = hosts.logits(host, states[rows, inverse - 1]).float()
+    expected = batch.node_ids[rows, inverse]
     total = functional.cross_entropy(scores, expected, reduction="sum")
     return mean_of(total, len(expected))

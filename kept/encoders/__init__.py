@@ -75,10 +75,10 @@ def read_config(folder: str | Path) -> KnowledgeConfig:
     return config
 
 
-def _load(model_type: str, place: str) -> type[KnowledgeEncoder]:
+def _load(model_type: str, module_name: str) -> type[KnowledgeEncoder]:
     if model_type not in ENCODERS:
         raise CheckpointError(
-            f"{place} has model_type {model_type!r}, which is none of {sorted(ENCODERS)}"
+            f"{module_name} has model_type {model_type!r}, which is none of {sorted(ENCODERS)}"
         )
     module, name = ENCODERS[model_type]
     loaded: type[KnowledgeEncoder] = getattr(import_module(module), name)

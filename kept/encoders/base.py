@@ -267,8 +267,8 @@ class KnowledgeEncoder(KnowledgeModel):
             )
         vectors = None
         for kind, table in tables.items():
-            chosen = batch.node_kinds == kind
-            rows = batch.node_ids.where(chosen, PAD_ROW)
+            is_kind = batch.node_kinds == kind
+            rows = batch.node_ids.where(is_kind, PAD_ROW)
             if checks and int(rows.max()) >= table.num_embeddings:
                 name = NodeKind(kind).name.lower() if kind < len(NodeKind) else "piece"
                 raise BatchError(
@@ -277,7 +277,7 @@ class KnowledgeEncoder(KnowledgeModel):
                     "tokenizer"
                 )
             injected = table(rows)
-            vectors = injected if vectors is None else injected.where(chosen[..., None], vectors)
+            vectors = injected if vectors is None else injected.where(is_kind[..., None], vectors)
         assert vectors is not None
         return vectors
 

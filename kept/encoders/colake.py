@@ -202,5 +202,5 @@ class CoLAKE(KnowledgeEncoder):
                     if table is self.relation_embeddings
                     else graph.labels(ids)
                 )
-                means, known = mean_pieces(names, words, tokenizer)
-                put_rows(table, rows[known], means[known])
+                means, is_known = mean_pieces(names, words, tokenizer)
+                put_rows(table, rows[is_known], means[is_known])

@@ -105,14 +105,14 @@ class EBERT(KnowledgeEncoder):
             model.set_vectors(PROVIDERS[vectors](words, tokenizer)(graph))
             return model
         file = Wikipedia2VecFile(Path(vectors_from))
-        found = file(graph)
-        if graph.n_entities and not bool(found.known.any()):
+        graph_vectors = file(graph)
+        if graph.n_entities and not bool(graph_vectors.known.any()):
             raise CheckpointError(
                 f"{file.path} has a page for none of the graph's {graph.n_entities} entities; its "
                 "pages must be named like their identifiers or labels"
             )
-        mapped = found.vectors @ fit_to_words(file, words, tokenizer, mapping).cpu()
-        model.set_vectors(EntityVectors(mapped, found.known))
+        mapped = graph_vectors.vectors @ fit_to_words(file, words, tokenizer, mapping).cpu()
+        model.set_vectors(EntityVectors(mapped, graph_vectors.known))
         return model
 
     def row_tables(self) -> tuple[RowTable, ...]:
@@ -129,18 +129,20 @@ class EBERT(KnowledgeEncoder):
         self.entity_vectors.requires_grad_(False)
 
     @torch.no_grad()
-    def set_vectors(self, found: EntityVectors) -> None:
+    def set_vectors(self, vectors: EntityVectors) -> None:
         """Set the vectors of the graph's entities, in the host's space; special rows: 0."""
         no_special_rows(self.entity_vectors)
-        rows = torch.arange(N_SPECIAL_ROWS, len(found.known) + N_SPECIAL_ROWS)
-        put_rows(self.entity_vectors, rows, found.vectors * found.known[:, None])
+        rows = torch.arange(N_SPECIAL_ROWS, len(vectors.known) + N_SPECIAL_ROWS)
+        put_rows(self.entity_vectors, rows, vectors.vectors * vectors.known[:, None])
 
     def set_labels(self, labels: LabelVectors, graph: KnowledgeGraph) -> None:
         """As `set_vectors`, of the rows that are held here alone."""
         no_special_rows(self.entity_vectors)
         for rows in held_rows(self.entity_vectors, N_SPECIAL_ROWS, LABELS_AT_ONCE):
-            found = labels.of(graph, (rows - N_SPECIAL_ROWS).numpy())
-            put_rows(self.entity_vectors, rows, found.vectors * found.known[:, None])
+            label_vectors = labels.of(graph, (rows - N_SPECIAL_ROWS).numpy())
+            put_rows(
+                self.entity_vectors, rows, label_vectors.vectors * label_vectors.known[:, None]
+            )
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every node; raises `BatchError` for an entity without a vector.

@@ -144,9 +144,13 @@ class ERNIE(KnowledgeEncoder):
         if vectors is not None:
             width = open_vectors(vectors).width
         source = vector_rows(
-            graph, width=width, seed=seed, n_epochs=vector_epochs, path=vectors,
+            graph,
+            width=width,
+            seed=seed,
+            n_epochs=vector_epochs,
+            path=vectors,
             standardise=standardise,
-        )  # fmt: skip
+        )
         model = cls.from_host(host, graph, entity_width=width, **options)
         length = hosts.embedded_length(host) if scale == "host" else 1.0
         source.put_into(model.entity_vectors, N_SPECIAL_ROWS, length)

@@ -76,10 +76,12 @@ class KAdapterConfig(KnowledgeConfig):
     @classmethod
     def of(cls, host: PreTrainedModel, graph: KnowledgeGraph, **options: Any) -> KAdapterConfig:
         """As the base; every adapter that names no graph gets the hash of this one."""
-        chosen = options.pop("adapters", None)
+        adapter_options = options.pop("adapters", None)
         adapters = {
             name: {"graph_hash": graph.content_hash, **values}
-            for name, values in ({"factual": {}} if chosen is None else chosen).items()
+            for name, values in (
+                {"factual": {}} if adapter_options is None else adapter_options
+            ).items()
         }
         return super().of(host, graph, adapters=adapters, **options)
 
@@ -165,19 +167,19 @@ class KAdapter(KnowledgeEncoder):
         """
         if not adapters_from:
             return cls.from_host(host, graph, **options)
-        new, known = dict(options.pop("adapters", None) or {}), {}
+        new, loaded = dict(options.pop("adapters", None) or {}), {}
         trained_on = (graph if adapters_graph is None else adapters_graph).content_hash
         for folder in adapters_from:
             saved = read_adapter(find_adapter(folder), host.config)
             if not any_graph:
                 saved.require_graph(trained_on)
-            if saved.name in known or saved.name in new:
+            if saved.name in loaded or saved.name in new:
                 raise ConfigError(f"{folder}: there is an adapter {saved.name!r} already")
-            known[saved.name] = saved
-        values = {name: dataclasses.asdict(saved.options) for name, saved in known.items()}
+            loaded[saved.name] = saved
+        values = {name: dataclasses.asdict(saved.options) for name, saved in loaded.items()}
         moving = {"pretraining_trains": [f"adapters.{name}" for name in new], **options}
         encoder = cls.from_host(host, graph, adapters={**new, **values}, **moving)
-        for name, saved in known.items():
+        for name, saved in loaded.items():
             load_strictly(encoder.adapter(name), saved.weights)
         return encoder
 
@@ -322,13 +324,13 @@ class KAdapter(KnowledgeEncoder):
         saved = read_adapter(find_adapter(folder), self.host.config)
         if not any_graph:
             saved.require_graph(self.config.content_hash if graph is None else graph.content_hash)
-        chosen = name or saved.name
-        if chosen in self.config.adapters:
-            raise ConfigError(f"there is an adapter {chosen!r} already; give another name")
+        adapter_name = name or saved.name
+        if adapter_name in self.config.adapters:
+            raise ConfigError(f"there is an adapter {adapter_name!r} already; give another name")
         adapter = self._new(saved.options)
         load_strictly(adapter, saved.weights)
-        self._put(chosen, saved.options, adapter)
-        return chosen
+        self._put(adapter_name, saved.options, adapter)
+        return adapter_name
 
     def describe_adapter(self, name: str, **fields: Any) -> None:
         """Change the description of an adapter: `graph_hash`, `trained_on`."""

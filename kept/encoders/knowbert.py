@@ -174,13 +174,13 @@ class KnowBERT(KnowledgeEncoder):
         A KAR after the first names its graph's folder in `kg`; `vectors_from` names a folder that
         `kept kgc train` wrote, or a text file of Wikipedia2Vec, instead of training.
         """
-        own = [dict(kar) for kar in kars]
-        folders = [kar.pop("kg", None) for kar in own]
-        sources = [kar.pop("vectors_from", None) for kar in own]
-        if own and (folders[0] is not None or None in folders[1:]):
+        kar_options = [dict(kar) for kar in kars]
+        folders = [kar.pop("kg", None) for kar in kar_options]
+        sources = [kar.pop("vectors_from", None) for kar in kar_options]
+        if kar_options and (folders[0] is not None or None in folders[1:]):
             raise ConfigError("every KAR but the first names the folder of its graph in `kg`")
         graphs = [graph, *map(KnowledgeGraph.open, folders[1:])]
-        model = cls.from_host(host, graph, kars=own, others=graphs[1:], **options)
+        model = cls.from_host(host, graph, kars=kar_options, others=graphs[1:], **options)
         for spec, each, source in zip(model.specs, graphs, sources, strict=True):
             table = model.linker(spec.name).entities
             vectors = vector_rows(
@@ -283,20 +283,20 @@ class KnowBERT(KnowledgeEncoder):
         self, graph: int, hidden: Tensor, batch: KnowledgeBatch, scores: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """One KAR: new states, and `scores` with those of its mentions."""
-        name, own = self.specs[graph].name, mentions_of(batch, graph)
+        name, mentions = self.specs[graph].name, mentions_of(batch, graph)
         linked = self.linker(name)(
-            hidden, own.spans, own.candidate_ids, own.priors, own.mentions_see
+            hidden, mentions.spans, mentions.candidate_ids, mentions.priors, mentions.mentions_see
         )
         linked_scores = linked.scores[:, :-1].to(hidden.dtype)
-        if scores is not None and own.places is None:
+        if scores is not None and mentions.places is None:
             scores = linked_scores
-        elif scores is not None and own.places is not None:
-            places = own.places[..., None].expand_as(linked_scores)
+        elif scores is not None and mentions.places is not None:
+            positions = mentions.places[..., None].expand_as(linked_scores)
             assert batch.mention_graphs is not None
-            mine = batch.mention_graphs.gather(1, own.places) == graph
-            merged = torch.where(mine[..., None], linked_scores, scores.gather(1, places))
-            scores = scores.scatter(1, places, merged)
-        return self.recontextualisation(name)(hidden, linked, own.nodes_see), scores
+            mine = batch.mention_graphs.gather(1, mentions.places) == graph
+            merged = torch.where(mine[..., None], linked_scores, scores.gather(1, positions))
+            scores = scores.scatter(1, positions, merged)
+        return self.recontextualisation(name)(hidden, linked, mentions.nodes_see), scores
 
 
 def _parts_of(graph: KnowledgeGraph) -> Tensor:

@@ -106,19 +106,19 @@ def extend(
     _require_grown(before, graph)
     tokenizer = saved_tokenizer(folder)
     words = hosts.word_table(_encoder_of(model).host).weight.detach()
-    places = {
+    new_rows = {
         "entity": torch.from_numpy(graph.entities.ids(before.entities.array).astype(np.int64)),
         "relation": torch.from_numpy(graph.relations.ids(before.relations.array).astype(np.int64)),
     }
     is_old = {
-        "entity": _mask(places["entity"], graph.n_entities),
-        "relation": _mask(places["relation"], graph.n_relations),
+        "entity": _mask(new_rows["entity"], graph.n_entities),
+        "relation": _mask(new_rows["relation"], graph.n_relations),
     }
     world = World(graph, is_old["entity"], words, tokenizer)
     grown, marks = [], dict[str, NDArray[np.object_]]()
     for table in model.row_tables():
-        told, used = _grow(model, table, places[table.of], is_old[table.of], world, start)
-        grown.append(told)
+        growth, used = _grow(model, table, new_rows[table.of], is_old[table.of], world, start)
+        grown.append(growth)
         marks.setdefault(table.of, used)
     model.follow(graph)
     rows = tuple(_new_rows(graph, is_old, marks))
@@ -208,13 +208,13 @@ def _encoder_of(model: KnowledgeModel) -> KnowledgeEncoder:
 def _graph_before(
     settings: Mapping[str, Any], model: KnowledgeModel, folder: Path
 ) -> KnowledgeGraph:
-    place = settings.get("kg")
-    if not isinstance(place, str) or not (Path(place) / "manifest.json").is_file():
+    graph_folder = settings.get("kg")
+    if not isinstance(graph_folder, str) or not (Path(graph_folder) / "manifest.json").is_file():
         raise ConfigError(
             f"the graph that {folder} was made with ({model.config.id_space_hash[:12]}) is not at "
-            f"{place or '(no place is written)'}; name its folder with --before"
+            f"{graph_folder or '(no place is written)'}; name its folder with --before"
         )
-    return KnowledgeGraph.open(place)
+    return KnowledgeGraph.open(graph_folder)
 
 
 def _require_grown(before: KnowledgeGraph, graph: KnowledgeGraph) -> None:
@@ -238,14 +238,14 @@ def _require_grown(before: KnowledgeGraph, graph: KnowledgeGraph) -> None:
 def _grow(
     model: nn.Module,
     table: RowTable,
-    places: Tensor,
+    new_rows: Tensor,
     is_old: Bool[Tensor, " node"],
     world: World,
     start: str | None,
 ) -> tuple[TableGrowth, NDArray[np.object_]]:
     """Put the grown table into the model; the second value names the start of each new row."""
     old = model.get_parameter(table.name)
-    special, n_old = table.n_special, len(places)
+    special, n_old = table.n_special, len(new_rows)
     if len(old) != special + n_old:
         raise GraphMismatchError(
             f"{table.name} has {len(old) - special} rows and the run's graph {n_old} "
@@ -254,7 +254,7 @@ def _grow(
     rows = old.new_zeros(special + len(is_old), *old.shape[1:], requires_grad=False)
     with torch.no_grad():
         rows[:special] = old[:special]
-        rows[places + special] = old[special:]
+        rows[new_rows + special] = old[special:]
         vectors = rows[special:]
         if table.of == "entity":
             likeness, used = _start_entities(vectors, table, world, start)
@@ -300,15 +300,15 @@ def _start_relations(
         rows[new] = rows[is_old].mean(0)
     if table.space == "words":
         names = [world.graph.relation_label(relation) for relation in new.tolist()]
-        vectors, known = world.names(names)
-        rows[new[known]] = vectors[known].to(rows)
-        used[known.numpy()] = "names"
+        vectors, is_known = world.names(names)
+        rows[new[is_known]] = vectors[is_known].to(rows)
+        used[is_known.numpy()] = "names"
     return used
 
 
 def _put(model: nn.Module, name: str, rows: Tensor, *, requires_grad: bool) -> None:
-    place, _, attribute = name.rpartition(".")
-    module = model.get_submodule(place)
+    module_name, _, attribute = name.rpartition(".")
+    module = model.get_submodule(module_name)
     setattr(module, attribute, nn.Parameter(rows, requires_grad=requires_grad))
     if isinstance(module, nn.Embedding):
         module.num_embeddings = len(rows)
@@ -316,9 +316,9 @@ def _put(model: nn.Module, name: str, rows: Tensor, *, requires_grad: bool) -> N
         module.out_features = len(rows)
 
 
-def _mask(places: Tensor, n: int) -> Bool[Tensor, " node"]:
+def _mask(new_rows: Tensor, n: int) -> Bool[Tensor, " node"]:
     mask = torch.zeros(n, dtype=torch.bool)
-    mask[places] = True
+    mask[new_rows] = True
     return mask
 
 
@@ -352,8 +352,8 @@ def _told(extension: Extension, run: Path) -> str:
     earlier = []
     if is_extended(run):
         earlier = json.loads((run / EXTENDED).read_text(encoding="utf-8"))["extensions"]
-    told = {"run": str(run.resolve()), **extension.as_json()}
-    return json.dumps({"extensions": [*earlier, told]}, indent=1, ensure_ascii=False) + "\n"
+    history = {"run": str(run.resolve()), **extension.as_json()}
+    return json.dumps({"extensions": [*earlier, history]}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _listed(extension: Extension, run: Path) -> str:

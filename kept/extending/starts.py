@@ -62,16 +62,16 @@ class World:
         `described`: of the name and what the graph says of it; an entity without a description has
         none.
         """
-        vectors, known = [self.words[:0]], [torch.zeros(0, dtype=torch.bool)]
+        vectors, known_parts = [self.words[:0]], [torch.zeros(0, dtype=torch.bool)]
         for ids in entities.split(LABELS_AT_ONCE):
             texts = self.graph.labels(ids.numpy())
             if described:
-                told = map(self.graph.description, ids.tolist())
-                texts = [f"{a} {b}" if b else "" for a, b in zip(texts, told, strict=True)]
+                descriptions = map(self.graph.description, ids.tolist())
+                texts = [f"{a} {b}" if b else "" for a, b in zip(texts, descriptions, strict=True)]
             means, has_pieces = self.names(texts)
             vectors.append(means)
-            known.append(has_pieces)
-        return torch.cat(vectors), torch.cat(known)
+            known_parts.append(has_pieces)
+        return torch.cat(vectors), torch.cat(known_parts)
 
     def names(
         self, names: Sequence[str]
@@ -108,10 +108,10 @@ def from_translations(
     steps = rows.new_zeros(world.graph.n_relations, rows.shape[1])
     counts = rows.new_zeros(world.graph.n_relations)
     for triples in world.triples.split(TRIPLES_AT_ONCE):
-        known = triples[is_known[triples[:, 0]] & is_known[triples[:, 2]]]
-        heads, relations, tails = known.unbind(1)
+        known_triples = triples[is_known[triples[:, 0]] & is_known[triples[:, 2]]]
+        heads, relations, tails = known_triples.unbind(1)
         steps.index_add_(0, relations, rows[tails] - rows[heads])
-        counts.index_add_(0, relations, rows.new_ones(len(known)))
+        counts.index_add_(0, relations, rows.new_ones(len(known_triples)))
     return _passed_on(rows, is_known, world, steps / counts.clamp_min(1)[:, None])
 
 
@@ -119,32 +119,32 @@ def _passed_on(
     rows: Tensor, is_known: Tensor, world: World, steps: Float[Tensor, "relation width"]
 ) -> tuple[Tensor, Tensor]:
     unknown = (~is_known).nonzero()[:, 0]
-    places = torch.zeros(len(is_known), dtype=torch.int64)
-    places[unknown] = torch.arange(len(unknown))
-    found, has_row = rows.new_zeros(len(unknown), rows.shape[1]), is_known[unknown]
+    row_numbers = torch.zeros(len(is_known), dtype=torch.int64)
+    row_numbers[unknown] = torch.arange(len(unknown))
+    passed_rows, has_row = rows.new_zeros(len(unknown), rows.shape[1]), is_known[unknown]
     touching = ~is_known[world.triples[:, 0]] | ~is_known[world.triples[:, 2]]
     heads, relations, tails = world.triples[touching].unbind(1)
     passes = ((heads, tails, -1), (tails, heads, 1))
 
     def read(ids: Tensor) -> Tensor:
-        return torch.where(is_known[ids][:, None], rows[ids], found[places[ids]])
+        return torch.where(is_known[ids][:, None], rows[ids], passed_rows[row_numbers[ids]])
 
     while True:
-        total, length = torch.zeros_like(found), rows.new_zeros(len(unknown))
+        total, length = torch.zeros_like(passed_rows), rows.new_zeros(len(unknown))
         count, has_any = rows.new_zeros(len(unknown)), is_known.clone()
         has_any[unknown] = has_row
         for ends, sources, sign in passes:
-            chosen = has_any[sources] & ~has_any[ends]
-            to, vectors = places[ends[chosen]], read(sources[chosen])
+            receives = has_any[sources] & ~has_any[ends]
+            to, vectors = row_numbers[ends[receives]], read(sources[receives])
             length.index_add_(0, to, vectors.norm(dim=1))
-            total.index_add_(0, to, vectors + sign * steps[relations[chosen]])
+            total.index_add_(0, to, vectors + sign * steps[relations[receives]])
             count.index_add_(0, to, rows.new_ones(len(to)))
         reached = count > 0
         if not reached.any():
-            return found, has_row
+            return passed_rows, has_row
         means = total[reached] / count[reached, None]
         norms = means.norm(dim=1).clamp_min(1e-12)
-        found[reached] = means * (length[reached] / count[reached] / norms)[:, None]
+        passed_rows[reached] = means * (length[reached] / count[reached] / norms)[:, None]
         has_row |= reached
 
 
@@ -178,12 +178,12 @@ def _map(
     rows: Tensor, is_known: Tensor, world: World, described: bool
 ) -> Callable[[Tensor], Tensor] | None:
     """The ridge regression of rows on texts, fitted on known entities; None without two."""
-    known = is_known.nonzero()[:, 0].numpy()
+    known_ids = is_known.nonzero()[:, 0].numpy()
     draws = generator(0, "entities on which names are mapped", int(described))
-    some = draws.choice(known, min(N_FITTED, len(known)), replace=False)
-    chosen = torch.from_numpy(np.sort(some).astype(np.int64))
-    texts, has_text = world.texts(chosen, described=described)
-    source, target = texts[has_text].double(), rows[chosen[has_text]].double()
+    some = draws.choice(known_ids, min(N_FITTED, len(known_ids)), replace=False)
+    sample = torch.from_numpy(np.sort(some).astype(np.int64))
+    texts, has_text = world.texts(sample, described=described)
+    source, target = texts[has_text].double(), rows[sample[has_text]].double()
     if len(source) < 2:
         return None
     middle, centre = source.mean(0), target.mean(0)
@@ -216,13 +216,13 @@ def scores(
         return dict.fromkeys(STARTS)
     is_known[guessed] = False
     centre = mean_row(rows, is_known)
-    places = torch.searchsorted((~is_known).nonzero()[:, 0], guessed)
-    found: dict[str, float | None] = {}
+    guessed_rows = torch.searchsorted((~is_known).nonzero()[:, 0], guessed)
+    by_start: dict[str, float | None] = {}
     for name, start in STARTS.items():
-        guesses, has_guess = (each[places] for each in start(rows, is_known, world, in_words))
+        guesses, has_guess = (each[guessed_rows] for each in start(rows, is_known, world, in_words))
         likeness = torch.cosine_similarity(guesses - centre, rows[guessed] - centre)
-        found[name] = float(likeness.where(has_guess, 0.0).mean())
-    return found
+        by_start[name] = float(likeness.where(has_guess, 0.0).mean())
+    return by_start
 
 
 def has_row(rows: Float[Tensor, "entity width"], world: World) -> Bool[Tensor, " entity"]:
@@ -235,17 +235,19 @@ def mean_row(
 ) -> Float[Tensor, " width"]:
     """The mean of the known rows; zeros without any."""
     total = torch.zeros(rows.shape[1], dtype=torch.float64)
-    for part, known in zip(rows.split(ROWS_AT_ONCE), is_known.split(ROWS_AT_ONCE), strict=True):
-        total += part[known].double().sum(0)
+    for part, known_part in zip(
+        rows.split(ROWS_AT_ONCE), is_known.split(ROWS_AT_ONCE), strict=True
+    ):
+        total += part[known_part].double().sum(0)
     return (total / max(int(is_known.sum()), 1)).to(rows)
 
 
-def best_first(found: dict[str, float | None], chosen: Sequence[str] = ()) -> list[str]:
-    """The starts to try one after the other: those `chosen`, else by score, without those below 0.
+def best_first(scores: dict[str, float | None], starts: Sequence[str] = ()) -> list[str]:
+    """The starts to try one after the other: those `starts`, else by score, without those below 0.
 
     >>> best_first({"neighbours": 0.2, "names": 0.5, "descriptions": -0.1})
     ['names', 'neighbours']
     """
-    rest = [n for n, score in found.items() if n not in chosen and (score is None or score > 0)]
-    rest.sort(key=lambda name: -(found[name] or 0.0))
-    return [*chosen, *rest]
+    rest = [n for n, score in scores.items() if n not in starts and (score is None or score > 0)]
+    rest.sort(key=lambda name: -(scores[name] or 0.0))
+    return [*starts, *rest]

@@ -112,26 +112,26 @@ def assemble(
     if config.teacher is not None and trained is None:
         teacher = Predictor.from_pretrained(config.teacher)
         labels = teacher.classes_for(config.task, labels)
-    asked = {name: sets[name] for name in _evaluated(sets)}
+    evaluation_sets = {name: sets[name] for name in _evaluated(sets)}
     warnings = warnings_of(labels, task.problem_type)
     warnings += _case_warnings(config, sets["train"], whole)
-    if warnings := [*warnings, *label_warnings(labels, task.problem_type, asked)]:
+    if warnings := [*warnings, *label_warnings(labels, task.problem_type, evaluation_sets)]:
         facts["warnings"] = warnings
     new_model = (
         _model(config, graph, whole, labels) if trained is None else _trained(trained, graph)
     )
-    model, chosen, tokenizer = new_model
+    model, method_spec, tokenizer = new_model
     builder, options = config.graph, config.view
     if builder is None:
         builder = saved_builder(config.model) if config.model else BuilderConfig()
     if options is None:
         options = saved_view(config.model) if config.model else {}
     config = config.model_copy(update={"graph": builder, "view": options})
-    view = view_for(chosen, graph, tokenizer, options)
+    view = view_for(method_spec, graph, tokenizer, options)
     cut = candidate_warnings([example.linked for example in clean["train"]], view, "train")
     if cut:
         facts["warnings"] = [*facts.get("warnings", ()), *cut]
-    maker = _Maker(config, builder, whole, graph, tokenizer, chosen, view, others)
+    maker = _Maker(config, builder, whole, graph, tokenizer, method_spec, view, others)
 
     train = maker.data(sets["train"], {label: i for i, label in enumerate(labels)})
     if teacher is not None:
@@ -157,12 +157,12 @@ def assemble(
     if trained is None:
         for name, data in {"train": train, **run.evaluation}.items():
             maker.require_read(name, clean[name], data)
-    changes = chosen.reads_facts or config.knowledge != "shuffled"  # names and links stay
+    changes = method_spec.reads_facts or config.knowledge != "shuffled"  # names and links stay
     is_new = train.view.reads_graph and not config.model and changes
     is_free = is_pretrained_control or is_new
     is_free = is_free or (is_untrained and config.knowledge == "off")
     if config.knowledge != "true" and not is_free:
-        view = view_for(chosen, clear, tokenizer, options)
+        view = view_for(method_spec, clear, tokenizer, options)
         true = dataclasses.replace(maker, graph=clear, view=view, others=None, knowledge="true")
         require_difference(train, true.data(sets["train"], train.labels), config.knowledge)
     return with_further(run, maker, further, is_trained=trained is not None)
@@ -267,9 +267,9 @@ def _model(
     config: FinetuneConfig, graph: KnowledgeGraph, whole: KnowledgeGraph, labels: Sequence[str]
 ) -> tuple[KnowledgeForTask, Method, PreTrainedTokenizerBase]:
     task = TASKS[config.task]
-    drawn = torch_draws(config.training.seed, "initial weights")
-    with tables_in_parts(config.training), drawn:
-        encoder, chosen, tokenizer = _encoder(config, graph, whole)
+    weight_draws = torch_draws(config.training.seed, "initial weights")
+    with tables_in_parts(config.training), weight_draws:
+        encoder, method_spec, tokenizer = _encoder(config, graph, whole)
         for kind in PLACES:
             if (inside := getattr(config, kind)) is not None:
                 encoder.insert(kind, dataclasses.asdict(inside))
@@ -284,7 +284,7 @@ def _model(
         )
     if config.train_only:
         encoder.train_only(config.train_only)
-    return model, chosen, tokenizer
+    return model, method_spec, tokenizer
 
 
 def _trained(
@@ -300,7 +300,7 @@ def _encoder(
     if config.model is not None:
         encoder = saved_encoder(config.model, graph=graph)
         return encoder, method_of(encoder), saved_tokenizer(config.model)
-    chosen, tokenizer = method(config.method or ""), hosts.load_tokenizer(config.host)
+    method_spec, tokenizer = method(config.method or ""), hosts.load_tokenizer(config.host)
     options = dict(config.options)
     if config.adapters:  # `graph` lacks evaluated pairs; they were trained on the whole
         options |= {
@@ -308,10 +308,10 @@ def _encoder(
             "adapters_graph": whole,
             "any_graph": config.any_graph,
         }
-    new_encoder = chosen.new_encoder(
+    new_encoder = method_spec.new_encoder(
         config.host, graph, tokenizer, seed=config.training.seed, **options
     )
-    return new_encoder, chosen, tokenizer
+    return new_encoder, method_spec, tokenizer
 
 
 def read_sets(
@@ -332,10 +332,12 @@ def read_sets(
     if config.leave_out:
         out = set(config.leave_out)
         sets = {n: [e for e in members if out.isdisjoint(e.labels)] for n, members in sets.items()}
-    held = {e.linked.text for e in (*(e for name in _evaluated(sets) for e in sets[name]), *hidden)}
+    evaluation_texts = {
+        e.linked.text for e in (*(e for name in _evaluated(sets) for e in sets[name]), *hidden)
+    }
     n_all = len(sets["train"])
     if not config.keep_repeats:
-        sets["train"] = [e for e in sets["train"] if e.linked.text not in held]
+        sets["train"] = [e for e in sets["train"] if e.linked.text not in evaluation_texts]
     facts: dict[str, Any] = {"n_train_repeats_dropped": n_all - len(sets["train"])}
     sets["train"] = for_training(sets["train"], config.format, seed)
     for name in sets:

@@ -115,8 +115,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
                 f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
-        chosen = None if self.method is None else method(self.method)
-        if self.knowledge != "true" and (names := precomputed_options(self.options, chosen)):
+        method_spec = None if self.method is None else method(self.method)
+        if self.knowledge != "true" and (names := precomputed_options(self.options, method_spec)):
             faults.append(
                 f"options {names} bring what was made beforehand, whatever "
                 f"knowledge={self.knowledge!r} takes away; leave them out"
@@ -145,9 +145,11 @@ class FinetuneConfig(TaskFiles, RunConfig):
     def all_head_options(self) -> dict[str, Any]:
         """The task's own options where they fit the head, under those that were given."""
         task = TASKS[self.task]
-        known = {f.name for f in dataclasses.fields(head_kind(self.head or task.head).options)}
-        own = {name: value for name, value in task.head_options.items() if name in known}
-        return {**own, **self.head_options}
+        known_names = {
+            f.name for f in dataclasses.fields(head_kind(self.head or task.head).options)
+        }
+        options = {name: value for name, value in task.head_options.items() if name in known_names}
+        return {**options, **self.head_options}
 
     @property
     def span_options(self) -> SpanOptions | None:
@@ -158,8 +160,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
 
     def of_further(self, task: FurtherTask) -> Self:
         """This configuration with what differs for a further task."""
-        own = {name: getattr(task, name) for name in TaskFiles.model_fields}
-        return self.model_copy(update={**own, "also": ()})
+        fields = {name: getattr(task, name) for name in TaskFiles.model_fields}
+        return self.model_copy(update={**fields, "also": ()})
 
     def started_from(self, model: Path) -> Self:
         """The task on a model that was trained before; ConfigError for what goes with none."""

@@ -214,9 +214,14 @@ class TaskData:
     def require_read(self, of: str, *, is_linked: bool, needs_facts: bool) -> None:
         """Raise `NoKnowledgeError` where a view that reads the graph shows nothing of it."""
         require_read(
-            self.coverage, self._texts, self.graph, self.view, of=of, is_linked=is_linked,
+            self.coverage,
+            self._texts,
+            self.graph,
+            self.view,
+            of=of,
+            is_linked=is_linked,
             needs_facts=needs_facts,
-        )  # fmt: skip
+        )
 
     @property
     def _texts(self) -> list[LinkedText]:
@@ -320,10 +325,12 @@ class TaskData:
             )
             for spans in (self._context_spans(index, words),)
         ]
-        found = best_spans(read, self.spans)
-        if found and not self.spans.no_answer:
-            return found
-        return sorted([*found, Span(0, 0, score_of_none(read))], key=lambda span: -span.score)
+        best_span_rows = best_spans(read, self.spans)
+        if best_span_rows and not self.spans.no_answer:
+            return best_span_rows
+        return sorted(
+            [*best_span_rows, Span(0, 0, score_of_none(read))], key=lambda span: -span.score
+        )
 
     def _context_spans(self, index: int, words: Words) -> NDArray[np.int32]:
         return words.spans[words.spans[:, 0] >= context_of(self.examples[index])]
@@ -334,16 +341,16 @@ class TaskData:
         return {"labels": torch.tensor([IGNORE if window else int(example.labels[0]) - 1])}
 
     def _of_span(
-        self, index: int, window: int, drawn: WordKnowledgeGraph, batch: KnowledgeBatch
+        self, index: int, window: int, word_graph: WordKnowledgeGraph, batch: KnowledgeBatch
     ) -> dict[str, Any]:
         words, targets = self._windows[index][window], self.examples[index].targets
-        places = self.view.places(drawn, batch)
+        positions = self.view.places(word_graph, batch)
         if self.labels is None:
             pieces = [Mention(*span) for span in self._context_spans(index, words).tolist()]
-            return {"target_spans": row(target_spans(drawn, places, pieces))}
+            return {"target_spans": row(target_spans(word_graph, positions, pieces))}
         first, end = 0, 1
         if targets and n_pieces(words, targets[0]) == n_pieces(self._words[index], targets[0]) > 0:
-            first, end = target_spans(drawn, places, targets)[0].tolist()
+            first, end = target_spans(word_graph, positions, targets)[0].tolist()
         return {"labels": torch.tensor([[first, max(end - 1, first)]])}
 
     def _node_bounds(self) -> NDArray[np.int64]:

@@ -65,9 +65,9 @@ class FewshotConfig(RunConfig):
     @field_validator("novel_format")
     @classmethod
     def _of_relations(cls, name: str) -> str:
-        known = sorted(n for n, line in FORMATS.items() if line.task == "relation")
-        if name not in known:
-            raise ValueError(f"one of {known}")
+        formats = sorted(n for n, line in FORMATS.items() if line.task == "relation")
+        if name not in formats:
+            raise ValueError(f"one of {formats}")
         return name
 
 
@@ -93,20 +93,28 @@ def run_fewshot(
         _pools(labels, way, shot, config.n_queries)
     if config.trained:
         train(
-            assembled.model, assembled.train, assembled.config.training, folder, reporter=reporter,
+            assembled.model,
+            assembled.train,
+            assembled.config.training,
+            folder,
+            reporter=reporter,
             resume=Resume.IF_ANY,
-        ).require_end()  # fmt: skip
+        ).require_end()
     vectors = representations(assembled.model, data)
     scores = {
         f"{way}-way {shot}-shot": _score(labels, vectors, way, shot, config)
         for way, shot in settings
     }
     return {
-        "name": config.name, "n_asked": len(labels), "skipped": data.skipped,
-        "n_relations": len(set(labels)), "trained": config.trained, **assembled.facts,
+        "name": config.name,
+        "n_asked": len(labels),
+        "skipped": data.skipped,
+        "n_relations": len(set(labels)),
+        "trained": config.trained,
+        **assembled.facts,
         "coverage": assembled.facts["coverage"] | {"novel": data.coverage.as_json()},
         "scores": scores,
-    }  # fmt: skip
+    }
 
 
 @torch.no_grad()
@@ -117,11 +125,11 @@ def representations(model: KnowledgeForTask, data: TaskData, *, batch_size: int 
     rows: dict[int, Floats] = {}
     order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
     for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
+        chunk = order[start : start + batch_size]
+        samples = [data.sample(i, epoch=0, seed=0) for i in chunk]
         batch = data.collate(samples, epoch=0, seed=0, step=0).to(model.device)
         states = target_states(model.encoder(batch).node_states, batch.target_spans)
-        for item, row in zip(chosen, states.flatten(1).double().cpu().numpy(), strict=True):
+        for item, row in zip(chunk, states.flatten(1).double().cpu().numpy(), strict=True):
             rows[item] = row
     model.train(was_training)
     return np.stack([rows[i] for i in range(len(data))])
@@ -145,11 +153,11 @@ def episode_accuracies(
     accuracies = np.empty(n_episodes)
     for episode in range(n_episodes):
         draws = generator(seed, "episode", way, shot, episode)
-        chosen = [
+        sample = [
             draws.choice(pools[k], shot + n_queries, replace=False)
             for k in draws.choice(len(pools), way, replace=False)
         ]
-        episodes = vectors[np.stack(chosen)]
+        episodes = vectors[np.stack(sample)]
         centres = episodes[:, :shot].mean(axis=1)
         questions = episodes[:, shot:].reshape(way * n_queries, -1)
         distances = (centres**2).sum(1) - 2 * questions @ centres.T
@@ -177,9 +185,14 @@ def _score(
 ) -> dict[str, Any]:
     """Mean and interval over episodes; guessing is right once in `way`."""
     accuracies = episode_accuracies(
-        labels, vectors, way=way, shot=shot, n_queries=config.n_queries,
-        n_episodes=config.n_episodes, seed=config.seed,
-    )  # fmt: skip
+        labels,
+        vectors,
+        way=way,
+        shot=shot,
+        n_queries=config.n_queries,
+        n_episodes=config.n_episodes,
+        seed=config.seed,
+    )
     draws = generator(config.seed, "bootstrap", way, shot)
     interval = bootstrap_interval(accuracies, generator=draws)
     return dataclasses.asdict(interval) | {"baseline": 1 / way}

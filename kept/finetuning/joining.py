@@ -41,20 +41,22 @@ def keep_apart(
     if not further or config.keep_repeats:
         return {}
     everything = [("the run's own task", sets), *((each.name, each.sets) for each in further)]
-    held = {
+    evaluation_texts = {
         example.linked.text
-        for _, own in everything
-        for name in own
+        for _, examples in everything
+        for name in examples
         if name != "train"
-        for example in own[name]
+        for example in examples[name]
     }
     n_dropped = 0
-    for name, own in everything:
-        left = [example for example in own["train"] if example.linked.text not in held]
-        if not left:
+    for name, examples in everything:
+        remaining = [
+            example for example in examples["train"] if example.linked.text not in evaluation_texts
+        ]
+        if not remaining:
             raise ConfigError(f"all training texts of {name} are evaluated by another task")
-        n_dropped += len(own["train"]) - len(left)
-        own["train"] = left
+        n_dropped += len(examples["train"]) - len(remaining)
+        examples["train"] = remaining
     return {"n_train_asked_of_other_tasks_dropped": n_dropped}
 
 
@@ -73,9 +75,11 @@ def with_further(
         require_labels(labels, len(each.sets["train"]))
         if not is_trained:
             _add_head(run, each, labels)
-        own = dataclasses.replace(maker, config=each.config)
-        train = own.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
-        sets = {name: own.data(part, None) for name, part in each.sets.items() if name != "train"}
+        own_maker = dataclasses.replace(maker, config=each.config)
+        train = own_maker.data(each.sets["train"], {label: i for i, label in enumerate(labels)})
+        sets = {
+            name: own_maker.data(part, None) for name, part in each.sets.items() if name != "train"
+        }
         for name, data in {"train": train, **sets}.items():
             data.require_some(f"{each.name}/{name}", n_positions(run.model.encoder.host))
         further_runs[each.name] = dataclasses.replace(
@@ -90,7 +94,7 @@ def with_further(
                 "labels": labels,
                 "coverage": {"train": train.coverage.as_json()},
             },
-            with_link_errors=own.with_link_errors(each.sets),
+            with_link_errors=own_maker.with_link_errors(each.sets),
             task=number,
         )
         evaluation |= {f"{each.name}/{name}": data for name, data in sets.items()}

@@ -39,10 +39,10 @@ def mark_targets(
     marks = _marks(linked.text, targets, markers)
     pieces, last, length = [], 0, 0
     starts, ends = [0] * len(targets), [0] * len(targets)
-    for place, _, target, opens, mark in marks:
-        pieces += [linked.text[last:place], mark]
-        length += place - last
-        last = place
+    for position, _, target, opens, mark in marks:
+        pieces += [linked.text[last:position], mark]
+        length += position - last
+        last = position
         if opens:
             starts[target] = length
         length += len(mark)
@@ -55,7 +55,7 @@ def mark_targets(
     moved = tuple(Mention(start, end) for start, end in zip(starts, ends, strict=True))
     second = linked.pair_start
     if second is not None:
-        before = [mark for place, (opens, *_), *_, mark in marks if place + opens <= second]
+        before = [mark for position, (opens, *_), *_, mark in marks if position + opens <= second]
         second += len("".join(before))
     return dataclasses.replace(linked, text=text, links=links, pair_start=second), moved
 
@@ -74,6 +74,6 @@ def _marks(text: str, targets: Sequence[Mention], markers: Sequence[str]) -> lis
 
 
 def _moved(mention: Mention, marks: Sequence[_Mark]) -> Mention:
-    start = sum(len(mark) for place, *_, mark in marks if place <= mention.start)
-    end = sum(len(mark) for place, *_, mark in marks if place < mention.end)
+    start = sum(len(mark) for position, *_, mark in marks if position <= mention.start)
+    end = sum(len(mark) for position, *_, mark in marks if position < mention.end)
     return Mention(mention.start + start, mention.end + end)

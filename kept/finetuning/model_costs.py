@@ -28,9 +28,9 @@ def sentence_milliseconds(
     model.eval()
     times = []
     for batch in (batches[0], *batches):  # the first of all warms up
-        begun = time.perf_counter()
+        begin = time.perf_counter()
         model(batch).class_logits.cpu()
-        times.append((time.perf_counter() - begun) / len(batch) * 1000)
+        times.append((time.perf_counter() - begin) / len(batch) * 1000)
     return statistics.median(times[1:])
 
 

@@ -67,8 +67,8 @@ class TaskMixture:
 
     def n_nodes(self, index: int) -> int:
         """An upper bound for sample `index` in every epoch."""
-        task, own = self._locate(index)
-        return self.parts[task].n_nodes(own)
+        task, local_index = self._locate(index)
+        return self.parts[task].n_nodes(local_index)
 
     def strata(self, *, epoch: int, seed: int) -> list[NDArray[np.int64]]:
         """The samples of an epoch, task by task, in the order of training."""
@@ -83,8 +83,8 @@ class TaskMixture:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The sample with its task's number."""
-        task, own = self._locate(index)
-        sample = self.parts[task].sample(own, epoch=epoch, seed=seed)
+        task, local_index = self._locate(index)
+        sample = self.parts[task].sample(local_index, epoch=epoch, seed=seed)
         return sample.replace(task_ids=torch.full((len(sample),), task))
 
     def collate(

@@ -110,8 +110,9 @@ class Explanation:
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        rows = [(i.kind, i.what, f"{i.score:.3f}", f"{i.change:+.3f}", i.label)
-                for i in self.influences]  # fmt: skip
+        rows = [
+            (i.kind, i.what, f"{i.score:.3f}", f"{i.change:+.3f}", i.label) for i in self.influences
+        ]
         columns = ("kind", "what is left out", f"{self.about} without it", "change", "answer")
         return table(f"{self.text} → {self.label}", columns, rows, len(rows))
 
@@ -180,8 +181,14 @@ class Predictor:
             own_case = config.get("case", "smart")
             _require_known(task, markers, threshold, own_case)
         except (
-            ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError,
-        ) as error:  # fmt: skip
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+            OSError,
+        ) as error:
             raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
         return cls(
             KnowledgeForTask.from_pretrained(folder),
@@ -281,11 +288,11 @@ class Predictor:
         labels = [self._label(row, problem) for row in scores]
 
         def influence(
-            kind: str, what: str, row: int | None, link: int, place: int, attention: float | None
+            kind: str, what: str, row: int | None, link: int, index: int, attention: float | None
         ) -> Influence:
-            score = float(scores[place, followed])
+            score = float(scores[index, followed])
             change = float(scores[0, followed]) - score
-            return Influence(kind, what, row, link, score, change, labels[place], attention)
+            return Influence(kind, what, row, link, score, change, labels[index], attention)
 
         attention = self._attention(batches[0], [data.fact_nodes(word_graph, n) for n in relations])
         influences = [
@@ -299,9 +306,9 @@ class Predictor:
         ]
         n_single = n_before + len(linked)
         together = []
-        for place, (why, nodes) in enumerate(groups, n_single):
+        for index, (why, nodes) in enumerate(groups, n_single):
             rows = word_graph.origins[nodes, 1].tolist()
-            score = float(scores[place, followed])
+            score = float(scores[index, followed])
             together.append(
                 GroupInfluence(
                     why,
@@ -310,7 +317,7 @@ class Predictor:
                     int(word_graph.origins[nodes[0], 0]),
                     score,
                     float(scores[0, followed]) - score,
-                    labels[place],
+                    labels[index],
                 )
             )
         return Explanation(
@@ -355,8 +362,8 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        own = linker or DictionaryLinker(graph, case=self.case)
-        texts = with_links([each.linked for each in examples], own)
+        text_linker = linker or DictionaryLinker(graph, case=self.case)
+        texts = with_links([each.linked for each in examples], text_linker)
         examples = [
             dataclasses.replace(each, linked=text)
             for each, text in zip(examples, texts, strict=True)
@@ -419,8 +426,8 @@ class Predictor:
         self, example: TaskExample, links: Sequence[int], graph: KnowledgeGraph
     ) -> Iterator[KnowledgeBatch]:
         """The example without each link, every one number 0 of its set: the draws stay."""
-        for gone in links:
-            kept = tuple(link for i, link in enumerate(example.linked.links) if i != gone)
+        for removed in links:
+            kept = tuple(link for i, link in enumerate(example.linked.links) if i != removed)
             linked = dataclasses.replace(example.linked, links=kept)
             data = self._data([dataclasses.replace(example, linked=linked)], graph)
             yield data.sample(0, epoch=0, seed=0)
@@ -457,8 +464,8 @@ class Predictor:
         return answer
 
 
-def _example(given: Question) -> TaskExample:
-    return given if isinstance(given, TaskExample) else question(given)
+def _example(given_question: Question) -> TaskExample:
+    return given_question if isinstance(given_question, TaskExample) else question(given_question)
 
 
 def _link_in_words(linked: LinkedText, index: int) -> str:
@@ -470,9 +477,9 @@ def _link_in_words(linked: LinkedText, index: int) -> str:
 def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None:
     """Raise `ValueError` for settings that no run of `kept finetune` writes."""
     tables = (("task", task, TASKS), ("markers", markers, MARKERS), ("case", case, CASES))
-    for what, name, known in tables:
-        if name not in [*known, *([None] if what == "markers" else [])]:
-            raise ValueError(f"{what} {name!r} is none of {', '.join(known)}")
+    for what, name, names in tables:
+        if name not in [*names, *([None] if what == "markers" else [])]:
+            raise ValueError(f"{what} {name!r} is none of {', '.join(names)}")
     if not math.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}, which is no finite number")
 
@@ -502,13 +509,13 @@ def _far_ends(word_graph: WordKnowledgeGraph, relation: int) -> list[int]:
 
 def _without_facts(word_graph: WordKnowledgeGraph, relations: Sequence[int]) -> WordKnowledgeGraph:
     """The graph without several facts; nodes move when one goes, so each is looked up anew."""
-    gone = [tuple(word_graph.origins[node, :2].tolist()) for node in relations]
-    for link, row in gone:
-        found = np.flatnonzero(
+    origins = [tuple(word_graph.origins[node, :2].tolist()) for node in relations]
+    for link, row in origins:
+        nodes = np.flatnonzero(
             (word_graph.kinds == NodeKind.RELATION)
             & (word_graph.origins[:, 0] == link)
             & (word_graph.origins[:, 1] == row)
         )
-        if len(found):
-            word_graph = without_fact(word_graph, int(found[0]))
+        if len(nodes):
+            word_graph = without_fact(word_graph, int(nodes[0]))
     return word_graph

@@ -43,14 +43,16 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
     under: dict[str, Any] = {
         field: dict(values)
         for field, values in (
-            ("options", recipe.options), ("view", recipe.view), ("graph", recipe.graph),
+            ("options", recipe.options),
+            ("view", recipe.view),
+            ("graph", recipe.graph),
         )
         if values
-    }  # fmt: skip
+    }
     under |= _reading(fields, task)
     under["training"] = _training(fields, recipe.rates)
-    given = {name: value for name, value in fields.items() if value is not None}
-    return merged(under, given)
+    set_fields = {name: value for name, value in fields.items() if value is not None}
+    return merged(under, set_fields)
 
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,18 +86,18 @@ def _training(fields: Mapping[str, Any], rates: Mapping[str, float]) -> dict[str
     training = fields.get("training") or {}
     if not isinstance(training, Mapping):
         return {}
-    found: dict[str, Any] = {}
+    learning_rates: dict[str, Any] = {}
     if not any(training.get(name) for name in RATES):
         is_small = str(fields.get("host") or RECIPE_HOST).startswith(RECIPE_HOST)
         share = 1.0 if is_small else WIDER_HOST
         still = fields.get("strategy") == "features" or "encoder" in (fields.get("freeze") or ())
         adapted = any(fields.get(name) is not None for name in PLACES)
         names = ("learning_rate",) if still or adapted else RATES
-        found = {name: rates[name] * share for name in names if name in rates}
+        learning_rates = {name: rates[name] * share for name in names if name in rates}
     steps = training.get("steps")
     if isinstance(steps, int) and "warmup_steps" not in training:
-        found["warmup_steps"] = min(WARMUP_STEPS, steps // WARMUP_SHARE)
-    return found
+        learning_rates["warmup_steps"] = min(WARMUP_STEPS, steps // WARMUP_SHARE)
+    return learning_rates
 
 
 def budget_warning(config: Any, n_train: int) -> str | None:
@@ -108,12 +110,12 @@ def budget_warning(config: Any, n_train: int) -> str | None:
     needed, training = method(config.method).recipe.examples, config.training
     if needed is None:
         return None
-    seen = n_examples(training, n_train)
-    if seen >= needed:
+    n_examples_seen = n_examples(training, n_train)
+    if n_examples_seen >= needed:
         return None
     return (
         f"{title(config.method)} read {needed:,} examples in the reading control before it "
-        f"answered from facts; this run reads {seen:,}, and may end without having learned to; "
+        f"answered from facts; this run reads {n_examples_seen:,}, and may end without having learned to; "
         "give more --steps or a larger --batch-size"
     )
 

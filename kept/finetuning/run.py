@@ -105,13 +105,14 @@ class FinetuneRun:
             name: dev_scores[name]["estimate"] for name in CORRELATIONS if name in dev_scores
         }
         correlations = correlations or {
-            "accuracy": dev_scores["accuracy"]["estimate"], "micro_f1": dev_scores["micro"]["f1"]
-        }  # fmt: skip
+            "accuracy": dev_scores["accuracy"]["estimate"],
+            "micro_f1": dev_scores["micro"]["f1"],
+        }
         mix = self.model.layer_weights(self.task) or {"weights": []}
         correlations |= {f"weight of state {i}": weight for i, weight in enumerate(mix["weights"])}
         for name, run in self.further.items():
-            own = run.evaluate(model, step, together=together)
-            correlations |= {f"{name}: {score}": value for score, value in own.items()}
+            scores = run.evaluate(model, step, together=together)
+            correlations |= {f"{name}: {score}": value for score, value in scores.items()}
         return correlations
 
     def score(
@@ -119,9 +120,9 @@ class FinetuneRun:
     ) -> tuple[Answers, dict[str, Any]]:
         """Predictions for a set (or `data`, made of it), and its scores beside the baseline's;
         `together` as in `evaluate`."""
-        task, _, own = name.rpartition("/")
+        task, _, set_name = name.rpartition("/")
         if task:
-            return self.further[task].score(own, data, together=together)
+            return self.further[task].score(set_name, data, together=together)
         config, question = self.config, self.model.question(self.task)
         data = self.evaluation[name] if data is None else data
         kind = question.problem_type
@@ -147,9 +148,9 @@ class FinetuneRun:
                 ),
             )
         ]
-        known = set(question.labels)
+        labels = set(question.labels)
         n_unknown = sum(
-            kind not in (REGRESSION, SPAN, CHOICE) and not known.issuperset(example.labels)
+            kind not in (REGRESSION, SPAN, CHOICE) and not labels.issuperset(example.labels)
             for example in data.examples
         )
         counts = {
@@ -203,29 +204,29 @@ def predict(
     question = model.question(task)
     names, kind = question.labels, question.problem_type
     labels: dict[int, tuple[str, ...]] = {}
-    for chosen, samples, batch, logits in _answered(model, data, batch_size, task, together):
-        place = -1
-        for item, sample in zip(chosen, samples, strict=True):
-            place += 1
+    for indices, samples, batch, logits in _answered(model, data, batch_size, task, together):
+        offset = -1
+        for item, sample in zip(indices, samples, strict=True):
+            offset += 1
             if kind == SPAN:
-                rows = slice(place, place + len(sample))
-                place = rows.stop - 1
+                rows = slice(offset, offset + len(sample))
+                offset = rows.stop - 1
                 spans = data.answers(item, logits[rows], batch.take(rows))
                 labels[item] = (answer_of(data.examples[item].linked.text, spans, threshold),)
                 continue
             if kind == CHOICE:
-                best = int(logits[place : place + len(sample), 0].argmax())
-                labels[item], place = (str(best + 1),), place + len(sample) - 1
+                best = int(logits[offset : offset + len(sample), 0].argmax())
+                labels[item], offset = (str(best + 1),), offset + len(sample) - 1
                 continue
             if kind == REGRESSION:
-                labels[item] = (f"{float(logits[place, 0]):.6f}",)
+                labels[item] = (f"{float(logits[offset, 0]):.6f}",)
                 continue
             if kind == TAGGING:
-                numbers = _tags(logits[place], batch, place, len(data.examples[item].targets))
+                numbers = _tags(logits[offset], batch, offset, len(data.examples[item].targets))
             elif kind == MULTI:
-                numbers = (logits[place] > threshold).nonzero()[:, 0].tolist()
+                numbers = (logits[offset] > threshold).nonzero()[:, 0].tolist()
             else:
-                numbers = [int(logits[place].argmax())]
+                numbers = [int(logits[offset].argmax())]
             labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
     for others in together.from_each(labels):
         labels |= others
@@ -238,8 +239,8 @@ def class_logits(
 ) -> Float[Tensor, "item class"]:
     """The logits of every item of `data`, for tasks with one answer a text; float32."""
     rows = torch.empty(len(data), len(model.question().labels))
-    for chosen, _, _, logits in _answered(model, data, batch_size, 0):
-        rows[chosen] = logits
+    for indices, _, _, logits in _answered(model, data, batch_size, 0):
+        rows[indices] = logits
     return rows
 
 
@@ -261,12 +262,12 @@ def _answered(
     starts = range(0, len(order), batch_size)
     for turn in range(0, len(starts), together.n):
         start = starts[min(turn + together.rank, len(starts) - 1)]
-        chosen = order[start : start + batch_size]
-        samples = [data.sample(i, epoch=0, seed=0) for i in chosen]
+        indices = order[start : start + batch_size]
+        samples = [data.sample(i, epoch=0, seed=0) for i in indices]
         batch = data.collate(samples, epoch=0, seed=0, step=0)
         if task:
             batch = batch.replace(task_ids=torch.full((len(batch),), task))
-        yield chosen, samples, batch, model(batch.to(model.device)).class_logits.float().cpu()
+        yield indices, samples, batch, model(batch.to(model.device)).class_logits.float().cpu()
     model.train(was_training)
 
 
@@ -280,9 +281,9 @@ def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:
     return text[best.start : best.end]
 
 
-def _tags(logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int) -> list[int | None]:
+def _tags(logits: Tensor, batch: KnowledgeBatch, position: int, n_words: int) -> list[int | None]:
     """The best class at the first node of every word; None for a word without one."""
     assert batch.target_spans is not None
-    spans = batch.target_spans[place, :n_words].tolist()
+    spans = batch.target_spans[position, :n_words].tolist()
     best = logits.argmax(dim=1).tolist()
     return [best[start] if start < stop else None for start, stop in spans]

@@ -38,8 +38,8 @@ def windows(words: Words, context: int, *, max_words: int, options: SpanOptions)
         )
     stride = min(options.stride, room)
     last = max(len(second) - room, 0)
-    places = [*range(0, last, stride), last]
-    return [words[np.sort(np.r_[always, second[at : at + room]])] for at in places]
+    begins = [*range(0, last, stride), last]
+    return [words[np.sort(np.r_[always, second[at : at + room]])] for at in begins]
 
 
 def choice_rows(
@@ -54,9 +54,9 @@ def choice_rows(
     starts = words.spans[:, 0]
     special = np.flatnonzero(starts < 0)
     first = np.flatnonzero((starts >= 0) & (starts < context))
-    places = np.array([(choice.start, choice.end) for choice in choices], np.int32)
+    bounds = np.array([(choice.start, choice.end) for choice in choices], np.int32)
     rows = []
-    for start, stop in pieces_of_all(words.spans, places).tolist():
+    for start, stop in pieces_of_all(words.spans, bounds).tolist():
         room = max_words - len(special) - (stop - start)
         if room < 1:
             raise ConfigError(

@@ -176,8 +176,8 @@ class StoryTrainer:
         """Take one step and return its loss; raises `TrainingError` where it is not finite."""
         self.model.train()
         output = self.model(batch)
-        found = story_losses(output, batch, self.class_weight)
-        loss = found.total if multi_task else word_loss(output.logits, batch)
+        losses = story_losses(output, batch, self.class_weight)
+        loss = losses.total if multi_task else word_loss(output.logits, batch)
         if not bool(torch.isfinite(loss)):
             raise TrainingError(
                 f"the loss of step {len(self.losses)} is {float(loss.detach())}; lower the "
@@ -235,11 +235,11 @@ def write(
     while len(written) < limit:
         out = model.host(input_ids=ids, past_key_values=cache, use_cache=True)
         scores = top_k(out.logits[0, -1].float() / temperature, k)
-        drawn = int(torch.multinomial(scores.softmax(dim=-1), 1, generator=draws))
-        if drawn == pad_id:
+        next_id = int(torch.multinomial(scores.softmax(dim=-1), 1, generator=draws))
+        if next_id == pad_id:
             break
-        written.append(drawn)
-        ids, cache = torch.tensor([[drawn]]), out.past_key_values
+        written.append(next_id)
+        ids, cache = torch.tensor([[next_id]]), out.past_key_values
     return written
 
 

@@ -63,8 +63,10 @@ class Chunk:
     alias_copy_inds: Int[Tensor, "batch node"] | None = None
 
     def __post_init__(self) -> None:
-        shapes = {name: tuple(getattr(self, name).shape) for name in
-                  ("source", "mention_type", "entity_ids", "raw_entity_ids")}  # fmt: skip
+        shapes = {
+            name: tuple(getattr(self, name).shape)
+            for name in ("source", "mention_type", "entity_ids", "raw_entity_ids")
+        }
         if len(set(shapes.values())) > 1:
             raise BatchError(f"the fields of a chunk differ in shape: {shapes}")
 
@@ -171,10 +173,10 @@ class WordModel(nn.Module):
         packed = pack_padded_sequence(
             embed(flat[real]), lengths[real].cpu(), batch_first=True, enforce_sorted=False
         )
-        found, _ = pad_packed_sequence(
+        alias_states, _ = pad_packed_sequence(
             self.alias_encoder(packed)[0], batch_first=True, total_length=flat.shape[1]
         )
-        states = states.index_put((real.nonzero()[:, 0],), found)
+        states = states.index_put((real.nonzero()[:, 0],), alias_states)
         projected = self.copy(states).tanh()
         projected = projected.reshape(*aliases.shape[:2], token.shape[-1], -1)
         return torch.einsum("bnw,bnws->bns", token, projected)
@@ -191,16 +193,21 @@ class WordModel(nn.Module):
         is_slot = (chunk.alias_local_ids.flatten(2) == numbers[..., None]) & is_copied[..., None]
         slots = log_probs[..., n_words:] + (is_slot.to(log_probs.dtype) + TINY).log()
         counts = ~(is_unknown & is_copied)[..., None]  # a copied word is known
-        own = written + (counts.to(log_probs.dtype) + TINY).log()
+        written_log_probs = written + (counts.to(log_probs.dtype) + TINY).log()
         penalty = self.unknown_penalty * is_unknown[..., None]
 
         def total(first: Tensor) -> Tensor:
             return torch.cat([first, slots], dim=-1).logsumexp(dim=-1)
 
         return Words(
-            generate, copy, log_probs, of_target=total(own), of_target_or_unknown=total(written),
-            penalised=total(own - penalty * counts), penalised_unknown=total(written - penalty),
-        )  # fmt: skip
+            generate,
+            copy,
+            log_probs,
+            of_target=total(written_log_probs),
+            of_target_or_unknown=total(written),
+            penalised=total(written_log_probs - penalty * counts),
+            penalised_unknown=total(written - penalty),
+        )
 
 
 class KGLM(nn.Module):
@@ -266,15 +273,22 @@ class KGLM(nn.Module):
             return mean
 
         return KGLMOutput(
-            encoded=encoded, candidate_ids=candidates, candidate_mask=candidate_mask,
-            new_entity_logits=logits, parent_log_probs=parents, relation_log_probs=relations,
+            encoded=encoded,
+            candidate_ids=candidates,
+            candidate_mask=candidate_mask,
+            new_entity_logits=logits,
+            parent_log_probs=parents,
+            relation_log_probs=relations,
             mention_type_loss=loss(kind, chunk.mask),
-            new_entity_loss=loss(new, self._is_new(chunk)), kg_loss=loss(related, is_related),
-            vocab_loss=loss(vocab, chunk.mask), penalised_vocab_loss=loss(penalised, chunk.mask),
+            new_entity_loss=loss(new, self._is_new(chunk)),
+            kg_loss=loss(related, is_related),
+            vocab_loss=loss(vocab, chunk.mask),
+            penalised_vocab_loss=loss(penalised, chunk.mask),
             alpha_reg=encoded.pow(2).mean(),
             beta_reg=(encoded[:, 1:] - encoded[:, :-1]).pow(2).mean(),
-            n_tokens=n_tokens, words=words,
-        )  # fmt: skip
+            n_tokens=n_tokens,
+            words=words,
+        )
 
     def _encode(self, chunk: Chunk) -> Tensor:
         keep = (~chunk.reset)[None, :, None]
@@ -313,13 +327,13 @@ class KGLM(nn.Module):
         scores = torch.einsum("bnw,bcw->bnc", head, self.entities(candidates))
         log_p = masked_log_softmax(scores, candidate_mask)
         same = candidates[:, None, None] == chunk.parent_ids[..., None]
-        found = log_p.gather(2, same.int().argmax(dim=-1))  # no match: the first candidate
+        parent_log_p = log_p.gather(2, same.int().argmax(dim=-1))  # no match: the first candidate
         counts = same.any(dim=-1) & (chunk.parent_ids > 0)
-        return found + (counts.to(found.dtype) + TINY).log()
+        return parent_log_p + (counts.to(parent_log_p.dtype) + TINY).log()
 
     def _relations(self, query: Tensor, chunk: Chunk) -> Float[Tensor, "batch node parent"]:
         """-inf for a parent whose edges do not reach the target, `FILLED` without an edge."""
-        places, values = [], []
+        positions, values = [], []
         for b, i, p in chunk.parent_ids.nonzero().tolist():
             edges = self.edges.get(int(chunk.parent_ids[b, i, p]), ())
             if not edges:
@@ -327,12 +341,12 @@ class KGLM(nn.Module):
             kinds, tails = torch.tensor(edges, device=query.device).unbind(dim=1)
             log_p = (self.relations(kinds) @ query[b, i]).log_softmax(dim=0)
             reaches = tails == chunk.raw_entity_ids[b, i]
-            places.append((b, i, p))
+            positions.append((b, i, p))
             values.append(log_p.masked_fill(~reaches, -torch.inf).logsumexp(dim=0))
         filled = query.new_full(chunk.parent_ids.shape, FILLED)
         if not values:
             return filled
-        index = torch.tensor(places, device=query.device).unbind(dim=1)
+        index = torch.tensor(positions, device=query.device).unbind(dim=1)
         return filled.index_put(index, torch.stack(values))
 
 
@@ -357,8 +371,10 @@ class WordPerplexity:
         """Perplexity and unknown-penalised perplexity; raises `BatchError` without a token."""
         if not self.n_tokens:
             raise BatchError("there is no token to measure perplexity on")
-        return (math.exp(self.total / self.n_tokens),
-                math.exp(self.unknown_penalised / self.n_tokens))  # fmt: skip
+        return (
+            math.exp(self.total / self.n_tokens),
+            math.exp(self.unknown_penalised / self.n_tokens),
+        )
 
 
 def importance_perplexity(

@@ -76,12 +76,18 @@ def label(
     has no place: of the first token in the generative form, of the last one in the other.
     """
     n = len(tokens) - 1
-    made = Labels(
-        source=list(tokens[:-1]), target=list(tokens[1:]) if is_generative else [],
-        mention_type=[0] * n, raw_entity_ids=[PADDING] * n, entity_ids=[PADDING] * n,
-        parent_ids=[[PADDING]] * n, relations=[[PADDING]] * n, shortlist=[PADDING],
-        shortlist_inds=[0] * n, alias_copy_inds=[0] * n if is_generative else [],
-    )  # fmt: skip
+    labels = Labels(
+        source=list(tokens[:-1]),
+        target=list(tokens[1:]) if is_generative else [],
+        mention_type=[0] * n,
+        raw_entity_ids=[PADDING] * n,
+        entity_ids=[PADDING] * n,
+        parent_ids=[[PADDING]] * n,
+        relations=[[PADDING]] * n,
+        shortlist=[PADDING],
+        shortlist_inds=[0] * n,
+        alias_copy_inds=[0] * n if is_generative else [],
+    )
     for mention in mentions:
         entity = shared_entity(mention.entity)
         if entity is None:
@@ -89,20 +95,20 @@ def label(
         start, end = mention.start - is_generative, mention.end - is_generative
         if not 0 <= start < end <= n:
             raise BatchError(f"{mention} is not within the {n} tokens that have labels")
-        if entity not in made.shortlist:
-            made.shortlist.append(entity)
-        for place in range(start, end):
-            made.raw_entity_ids[place], made.entity_ids[place] = mention.entity, entity
-            made.mention_type[place] = 3 if place > start else 1 if mention.is_new else 2
+        if entity not in labels.shortlist:
+            labels.shortlist.append(entity)
+        for position in range(start, end):
+            labels.raw_entity_ids[position], labels.entity_ids[position] = mention.entity, entity
+            labels.mention_type[position] = 3 if position > start else 1 if mention.is_new else 2
             if mention.is_new:
-                made.shortlist_inds[place] = made.shortlist.index(entity)
+                labels.shortlist_inds[position] = labels.shortlist.index(entity)
             else:
-                made.parent_ids[place] = list(mention.parents[:N_PARENTS])
-                made.relations[place] = list(mention.relations[:N_PARENTS])
+                labels.parent_ids[position] = list(mention.parents[:N_PARENTS])
+                labels.relations[position] = list(mention.relations[:N_PARENTS])
             if is_generative and local_ids is not None:
-                known = local_ids.get(mention.entity, {})
-                made.alias_copy_inds[place] = known.get(made.target[place], 0)
-    return made
+                entity_labels = local_ids.get(mention.entity, {})
+                labels.alias_copy_inds[position] = entity_labels.get(labels.target[position], 0)
+    return labels
 
 
 class AliasTable:

@@ -87,10 +87,10 @@ class HostReader(nn.Module):
 
     def forward(self, ids: Tensor, memory: Any) -> tuple[Tensor, Any]:
         """States `[batch node width]` of the new ids, and the last ids."""
-        seen = ids if memory is None else torch.cat([memory, ids], dim=1)
-        states = self.host.base_model(input_ids=seen, use_cache=False).last_hidden_state
-        keep = max(0, seen.shape[1] - self.n_memory)
-        return states[:, -ids.shape[1] :], seen[:, keep:]
+        context = ids if memory is None else torch.cat([memory, ids], dim=1)
+        states = self.host.base_model(input_ids=context, use_cache=False).last_hidden_state
+        keep = max(0, context.shape[1] - self.n_memory)
+        return states[:, -ids.shape[1] :], context[:, keep:]
 
 
 class TwoLayers(nn.Module):
@@ -112,8 +112,8 @@ class HostWords(nn.Module):
     def __init__(self, host: PreTrainedModel, width: int) -> None:
         super().__init__()
         self.host = host
-        own = host.config.hidden_size
-        self.narrow = nn.Identity() if width == own else nn.Linear(width, own)
+        host_width = host.config.hidden_size
+        self.narrow = nn.Identity() if width == host_width else nn.Linear(width, host_width)
 
     def forward(self, states: Tensor) -> Tensor:
         """`[... width]` to scores of the host's word pieces."""
@@ -143,8 +143,8 @@ class FactVectors(nn.Module):
         if int(relations.min()) < lowest:
             raise BatchError(f"relation {int(relations.min())} is below {lowest}; count it in")
         special = self.special[(relations + 1).clamp(max=0) % len(self.special)]
-        known = self.relations(relations.clamp(min=0))
-        relation = torch.where((relations < 0)[..., None], special, known)
+        relation_vectors = self.relations(relations.clamp(min=0))
+        relation = torch.where((relations < 0)[..., None], special, relation_vectors)
         object_ = self.objects(objects.clamp(min=0))
         object_ = torch.where((objects < 0)[..., None], self.unknown_object, object_)
         return torch.cat([relation, object_], dim=-1)
@@ -255,8 +255,8 @@ def span_scores(
     scores = scores + relations.flatten(1).gather(1, starts * n_facts + facts)
     if names is not None:
         n_aliases = names.shape[3]
-        places = (starts * n_facts + facts) * n_aliases + segment.span_aliases.flatten(1)
-        scores = scores + names.flatten(1).gather(1, places)
+        positions = (starts * n_facts + facts) * n_aliases + segment.span_aliases.flatten(1)
+        scores = scores + names.flatten(1).gather(1, positions)
     mask = segment.span_mask
     return scores.view(mask.shape).masked_fill(~mask, -torch.inf)
 

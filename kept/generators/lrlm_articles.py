@@ -183,9 +183,13 @@ def segments(
         within = _spans_as_released if as_released else _spans_within
         spans = [within(article, begin, n_nodes) for article in articles]
         yield Segment(
-            ids=ids, targets=targets, lengths=real.sum(dim=1), unknown=unknown, **facts,
+            ids=ids,
+            targets=targets,
+            lengths=real.sum(dim=1),
+            unknown=unknown,
+            **facts,
             **_span_tensors(spans, ids.shape[1]),
-        )  # fmt: skip
+        )
 
 
 def _fact_tensors(
@@ -208,9 +212,12 @@ def _fact_tensors(
                 [alias_rows[name] for name in fact.aliases]
             )
     return {
-        "relations": relations, "objects": objects, "fact_mask": mask,
-        "alias_ids": alias_ids, "alias_mask": alias_mask,
-    }  # fmt: skip
+        "relations": relations,
+        "objects": objects,
+        "fact_mask": mask,
+        "alias_ids": alias_ids,
+        "alias_mask": alias_mask,
+    }
 
 
 def _spans_within(article: Article, begin: int, n_nodes: int) -> list[Span]:
@@ -222,15 +229,15 @@ def _spans_within(article: Article, begin: int, n_nodes: int) -> list[Span]:
 
 def _spans_as_released(article: Article, begin: int, n_nodes: int) -> list[Span]:
     """Spans that begin in a segment, at positions modulo `n_nodes`, unless that reverses them."""
-    own = [span for span in article.spans if begin <= span.start < begin + n_nodes]
-    moved = [replace(s, start=s.start % n_nodes, end=(s.end - 1) % n_nodes) for s in own]
+    inside = [span for span in article.spans if begin <= span.start < begin + n_nodes]
+    moved = [replace(s, start=s.start % n_nodes, end=(s.end - 1) % n_nodes) for s in inside]
     return [span for span in moved if span.start <= span.end]
 
 
 def _span_tensors(spans: Sequence[Sequence[Span]], n_nodes: int) -> dict[str, Tensor]:
     by_end: list[list[list[Span]]] = [[[] for _ in range(n_nodes)] for _ in spans]
-    for row, own in zip(by_end, spans, strict=True):
-        for span in own:
+    for row, spans_of_row in zip(by_end, spans, strict=True):
+        for span in spans_of_row:
             row[span.end].append(span)
     n_spans = max(1, *(len(at) for row in by_end for at in row))
     table = torch.zeros(3, len(spans), n_nodes, n_spans, dtype=torch.long)
@@ -241,9 +248,11 @@ def _span_tensors(spans: Sequence[Sequence[Span]], n_nodes: int) -> dict[str, Te
                 table[:, b, i, k] = torch.tensor([span.start, span.fact, span.alias])
                 mask[b, i, k] = True
     return {
-        "span_starts": table[0], "span_facts": table[1], "span_aliases": table[2],
+        "span_starts": table[0],
+        "span_facts": table[1],
+        "span_aliases": table[2],
         "span_mask": mask,
-    }  # fmt: skip
+    }
 
 
 def batches(articles: Sequence[Article], size: int) -> Iterator[list[Article]]:

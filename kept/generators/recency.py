@@ -40,7 +40,7 @@ class RecentEntities:
                 raise BatchError(f"{len(rows)} rows go on, but {len(self._remaining)} were begun")
             self._remaining = [{} for _ in rows]
         kept = zip(self._remaining, rows, strict=True)
-        self._remaining = [{} if is_new else own for own, is_new in kept]
+        self._remaining = [{} if is_new else names for names, is_new in kept]
 
     def __call__(
         self, entity_ids: Int[Tensor, "batch node"]
@@ -50,13 +50,13 @@ class RecentEntities:
         Candidates are in ascending order with 0 (no entity, never a candidate) first, padded by 0;
         those that appear only later in the chunk are listed too.
         """
-        names, shown = [], []
+        names, step_lists = [], []
         for row, ids in enumerate(entity_ids.tolist()):
             names.append(sorted({0, *ids, *self._remaining[row]}))
-            shown.append(self._steps(row, ids))
+            step_lists.append(self._steps(row, ids))
         width = max(map(len, names))
         mask = torch.zeros(*entity_ids.shape, width, dtype=torch.bool)
-        for row, (own, steps) in enumerate(zip(names, shown, strict=True)):
+        for row, (own, steps) in enumerate(zip(names, step_lists, strict=True)):
             for step, present in enumerate(steps):
                 for entity in present:
                     mask[row, step, own.index(entity)] = True

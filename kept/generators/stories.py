@@ -28,7 +28,7 @@ def read_glucose(path: Path) -> list[Story]:
     Raises `SourceError` naming path and line for a file that is not in its form.
     """
     opened = gzip.open if path.suffix == ".gz" else open
-    found: dict[Story, None] = {}
+    stories: dict[Story, None] = {}
     with opened(path, "rt", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file)
         if "story" not in (rows.fieldnames or ()):
@@ -39,8 +39,8 @@ def read_glucose(path: Path) -> list[Story]:
                 raise SourceError(
                     f"{path}: line {rows.line_num} has {len(story)} sentences, not {N_SENTENCES}"
                 )
-            found[story] = None
-    return list(found)
+            stories[story] = None
+    return list(stories)
 
 
 def shuffled(story: Story, order: Sequence[int]) -> Story:
@@ -56,30 +56,32 @@ def shuffled(story: Story, order: Sequence[int]) -> Story:
     return tuple(story[i] for i in order)
 
 
-def replaced(story: Story, place: int, other: Story) -> Story:
+def replaced(story: Story, position: int, other: Story) -> Story:
     """The story with the sentence of another at the same place; the first one never changes.
 
     >>> replaced(("a", "b", "c"), 1, ("x", "y", "z"))
     ('a', 'y', 'c')
     """
-    _check_place(story, place)
-    return (*story[:place], other[place], *story[place + 1 :])
+    _check_place(story, position)
+    return (*story[:position], other[position], *story[position + 1 :])
 
 
-def repeated(story: Story, place: int) -> Story:
+def repeated(story: Story, position: int) -> Story:
     """The story with a sentence written twice in one, the first copy without its last character.
 
     >>> repeated(("a .", "b c .", "d ."), 1)
     ('a .', 'b c b c .', 'd .')
     """
-    _check_place(story, place)
-    sentence = story[place]
-    return (*story[:place], sentence[:-1] + sentence, *story[place + 1 :])
+    _check_place(story, position)
+    sentence = story[position]
+    return (*story[:position], sentence[:-1] + sentence, *story[position + 1 :])
 
 
-def _check_place(story: Story, place: int) -> None:
-    if not 0 < place < len(story):
-        raise ConfigError(f"sentence {place} cannot be changed; choose from 1 to {len(story) - 1}")
+def _check_place(story: Story, position: int) -> None:
+    if not 0 < position < len(story):
+        raise ConfigError(
+            f"sentence {position} cannot be changed; choose from 1 to {len(story) - 1}"
+        )
 
 
 def fakes(stories: Sequence[Story], seed: int) -> Iterator[tuple[Story, int]]:
@@ -91,12 +93,12 @@ def fakes(stories: Sequence[Story], seed: int) -> Iterator[tuple[Story, int]]:
     for i, story in enumerate(stories):
         draws = generator(seed, "fake stories", i)
         order = [0, *(1 + draws.permutation(len(story) - 1)).tolist()]
-        places = 1 + draws.integers(len(story) - 1, size=2)
+        positions = 1 + draws.integers(len(story) - 1, size=2)
         other = stories[int(draws.integers(len(stories)))]
         yield story, 0
         yield shuffled(story, order), 1
-        yield replaced(story, int(places[0]), other), 2
-        yield repeated(story, int(places[1])), 3
+        yield replaced(story, int(positions[0]), other), 2
+        yield repeated(story, int(positions[1])), 3
 
 
 def split(stories: Sequence[Story]) -> dict[str, list[Story]]:

@@ -56,7 +56,7 @@ def repetition(stories: Sequence[Sequence[str]], n: int) -> float:
     """
     _check(stories, n)
     grams = [list(_n_grams(words, n)) for words in stories]
-    return sum(len(set(own)) < len(own) for own in grams) / len(stories)
+    return sum(len(set(story_grams)) < len(story_grams) for story_grams in grams) / len(stories)
 
 
 def coverage(
@@ -74,6 +74,6 @@ def coverage(
     lengths = sorted({len(phrase) for pair in phrases for phrase in pair})
     n_found = 0
     for words in stories:
-        told = {gram for n in lengths for gram in _n_grams(words, n)}
-        n_found += sum(head in told and tail in told for head, tail in phrases)
+        prompt_grams = {gram for n in lengths for gram in _n_grams(words, n)}
+        n_found += sum(head in prompt_grams and tail in prompt_grams for head, tail in phrases)
     return n_found / len(stories)

@@ -65,17 +65,19 @@ class RelativeAttention(nn.Module):
         self.layer_norm = nn.LayerNorm(config.width)
         self.scale = config.head_width**-0.5
 
-    def forward(self, hidden: Tensor, memory: Tensor, content: Tensor, place: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, memory: Tensor, content: Tensor, positions: Tensor) -> Tensor:
         """`hidden` and `memory` `[batch node width]`; the two biases `[head width]` are shared."""
         n_nodes = hidden.shape[1]
-        seen = torch.cat([memory, hidden], dim=1)
-        normed = self.layer_norm(seen) if self.is_pre_norm else seen
+        states = torch.cat([memory, hidden], dim=1)
+        normed = self.layer_norm(states) if self.is_pre_norm else states
         query, key, value = (self._heads(part) for part in self.qkv_net(normed).chunk(3, dim=-1))
         query = query[:, -n_nodes:]
-        distances = _distance_vectors(seen.shape[1], hidden.shape[2], hidden)
+        distances = _distance_vectors(states.shape[1], hidden.shape[2], hidden)
         by_distance = self._heads(self.r_net(distances)[None])[0]
         scores = torch.einsum("bnhd,bshd->bhns", query + content, key)
-        scores = scores + self._shifted(torch.einsum("bnhd,shd->bhns", query + place, by_distance))
+        scores = scores + self._shifted(
+            torch.einsum("bnhd,shd->bhns", query + positions, by_distance)
+        )
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(
             1 + memory.shape[1]
         )

@@ -55,9 +55,12 @@ class CandidatesHead(Head):
         """Raises `ConfigError` for an encoder without such vectors."""
         host = encoder.host.config
         return cls(
-            width=host.hidden_size, embedding=hosts.word_table(encoder.host).embedding_dim,
-            epsilon=host.layer_norm_eps, table=entity_table(encoder), priors=options.priors,
-        )  # fmt: skip
+            width=host.hidden_size,
+            embedding=hosts.word_table(encoder.host).embedding_dim,
+            epsilon=host.layer_norm_eps,
+            table=entity_table(encoder),
+            priors=options.priors,
+        )
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
@@ -70,9 +73,9 @@ class CandidatesHead(Head):
             )
         ids = batch.candidate_ids[:, 0]
         rows = torch.arange(len(ids), device=ids.device)
-        found = self.transform(output.node_states[rows, batch.mention_spans[:, 0, 0]])
-        scores = torch.einsum("bce,be->bc", encoder.get_submodule(self.table)(ids), found)
-        none = found @ self.null_vector
+        states = self.transform(output.node_states[rows, batch.mention_spans[:, 0, 0]])
+        scores = torch.einsum("bce,be->bc", encoder.get_submodule(self.table)(ids), states)
+        none = states @ self.null_vector
         if self.priors:
             if batch.candidate_priors is None:
                 raise BatchError("the head candidates adds priors, and the batch has none")

@@ -194,8 +194,8 @@ class KnowledgeForTask(KnowledgeModel):
             return Question(MAIN_LOSS, config.problem_type, labels)
         if not 0 < task <= len(self.further):
             raise BatchError(f"task {task} is asked, there are 0 to {len(self.further)}")
-        found = config.head["further"][task - 1]
-        return Question(found["name"], found["problem_type"], tuple(found["labels"]))
+        further = config.head["further"][task - 1]
+        return Question(further["name"], further["problem_type"], tuple(further["labels"]))
 
     @classmethod
     def from_pretrained(cls, name_or_path: Any, *args: Any, **options: Any) -> Self:
@@ -255,9 +255,9 @@ class KnowledgeForTask(KnowledgeModel):
         """The head of a task, and the mixture of layers that it reads, if any."""
         if task == 0:
             return self.head, self.layer_mix
-        found = [*self.further.values()][task - 1]
-        assert isinstance(found, FurtherHead)
-        return found.head, found.layer_mix
+        head = [*self.further.values()][task - 1]
+        assert isinstance(head, FurtherHead)
+        return head.head, head.layer_mix
 
 
 def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
@@ -328,15 +328,15 @@ def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     if bool(beyond.any()):
         n = int(sizes[beyond][0])
         raise BatchError(f"label {int(right[beyond][0])} is outside the {n} classes")
-    places = torch.arange(len(labels), device=labels.device) - first[question]
+    positions = torch.arange(len(labels), device=labels.device) - first[question]
     table = scores.new_full((len(first), int(sizes.max())), torch.finfo(scores.dtype).min)
-    return table.index_put((question, places), scores[:, 0]), right
+    return table.index_put((question, positions), scores[:, 0]), right
 
 
 def _require_kind(problem_type: str | None) -> None:
-    known = (SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE, LINKING)
-    if problem_type not in known:
-        raise ConfigError(f"problem_type is {problem_type!r}; use {', '.join(map(repr, known))}")
+    kinds = (SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE, LINKING)
+    if problem_type not in kinds:
+        raise ConfigError(f"problem_type is {problem_type!r}; use {', '.join(map(repr, kinds))}")
 
 
 def _described(

@@ -143,11 +143,11 @@ class TargetsHead(Head):
     ) -> Tensor:
         """`[batch class]`."""
         read = target_means if self.read == "mean" else target_states
-        chosen = read(output.node_states, batch.target_spans)
-        if chosen.shape[1] != self.n_targets:
+        vectors = read(output.node_states, batch.target_spans)
+        if vectors.shape[1] != self.n_targets:
             raise BatchError(
-                f"the batch has {chosen.shape[1]} target(s) a text, this head reads "
+                f"the batch has {vectors.shape[1]} target(s) a text, this head reads "
                 f"{self.n_targets}"
             )
-        scores: Tensor = self.classes(self.dropout(self.dense(chosen.flatten(1))))
+        scores: Tensor = self.classes(self.dropout(self.dense(vectors.flatten(1))))
         return scores

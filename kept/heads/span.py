@@ -105,12 +105,12 @@ def best_spans(windows: Sequence[Window], options: SpanOptions) -> list[Span]:
 
     Where several pieces share a node, a span starts at the first of them and ends with the last.
     """
-    found: dict[tuple[int, int], float] = {}
+    best_scores: dict[tuple[int, int], float] = {}
     for window in windows:
         for start, end, score in _spans_of(window, options):
             key = int(window.spans[start, 0]), int(window.spans[end, 1])
-            found[key] = max(score, found.get(key, -np.inf))
-    best = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+            best_scores[key] = max(score, best_scores.get(key, -np.inf))
+    best = sorted(best_scores.items(), key=lambda item: (-item[1], item[0]))
     return [Span(*key, score) for key, score in best[: options.n_best]]
 
 
@@ -120,13 +120,13 @@ def score_of_none(windows: Sequence[Window]) -> float:
 
 
 def _spans_of(window: Window, options: SpanOptions) -> list[tuple[int, int, float]]:
-    shown = np.flatnonzero(window.nodes[:, 1] > window.nodes[:, 0])
-    if not len(shown):
+    rows_with_nodes = np.flatnonzero(window.nodes[:, 1] > window.nodes[:, 0])
+    if not len(rows_with_nodes):
         return []
-    nodes = window.nodes[shown]
+    nodes = window.nodes[rows_with_nodes]
     is_first = np.r_[True, nodes[1:, 0] != nodes[:-1, 0]]
     is_last = np.r_[nodes[1:, 1] != nodes[:-1, 1], True]
-    starts, ends = shown[is_first], shown[is_last]
+    starts, ends = rows_with_nodes[is_first], rows_with_nodes[is_last]
     of_start = window.scores[window.nodes[starts, 0], 0]
     of_end = window.scores[window.nodes[ends, 1] - 1, 1]
     return [

@@ -76,9 +76,9 @@ def pool(
         return (states * read[..., None]).sum(1) / read.sum(1, keepdim=True)
     if pooling == "max":
         return states.masked_fill(~read[..., None], float("-inf")).amax(1)
-    places = torch.arange(read.shape[1], device=read.device).expand_as(read)
+    columns = torch.arange(read.shape[1], device=read.device).expand_as(read)
     if pooling == "first":
-        chosen = places.masked_fill(~read, read.shape[1]).amin(1)
+        positions = columns.masked_fill(~read, read.shape[1]).amin(1)
     else:
-        chosen = places.masked_fill(~read, -1).amax(1)
-    return states[torch.arange(len(states), device=states.device), chosen]
+        positions = columns.masked_fill(~read, -1).amax(1)
+    return states[torch.arange(len(states), device=states.device), positions]

@@ -154,8 +154,8 @@ class EntityLinker(nn.Module):
         entities = self.entity_norm(self.entities(candidate_ids))
         scores = self.scorer(mentions, entities, priors)
         scores = scores.masked_fill(candidate_ids == PAD_ROW, FAR)
-        weights, chosen = self._weigh(scores, entities)
-        return LinkedMentions(projected, mentions, scores, weights, chosen)
+        weights, best = self._weigh(scores, entities)
+        return LinkedMentions(projected, mentions, scores, weights, best)
 
     def _weigh(
         self,

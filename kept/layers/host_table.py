@@ -34,10 +34,10 @@ class HostTable(nn.Embedding):
 
     def forward(self, input: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
         """The rows of `input`, on its device; what is read twice crosses once."""
-        rows, places = torch.unique(input, return_inverse=True)
+        rows, inverse = torch.unique(input, return_inverse=True)
         read = F.embedding(rows.to(self.weight.device), self.weight, sparse=True)
-        found: Tensor = read.to(input.device)[places]
-        return found
+        values: Tensor = read.to(input.device)[inverse]
+        return values
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HostTable:
         """As any module, but on the device where the table is; one on meta is made anywhere."""

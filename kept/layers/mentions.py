@@ -34,7 +34,7 @@ class Mentions(NamedTuple):
 
 def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
     """The mentions of the graph with this number; padding that is marked as its own stays."""
-    n_batch, places = len(batch), None
+    n_batch, columns = len(batch), None
     device = batch.node_ids.device
     spans = batch.mention_spans
     ids, priors = batch.candidate_ids, batch.candidate_priors
@@ -45,10 +45,10 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
     elif batch.mention_graphs is not None:
         mine = batch.mention_graphs == graph
         n_own = int(mine.sum(1).max()) if mine.numel() else 0
-        places = mine.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n_own]
-        mine = mine.gather(1, places)[..., None]
+        columns = mine.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n_own]
+        mine = mine.gather(1, columns)[..., None]
         spans, ids, priors = (
-            value.gather(1, places[..., None].expand(-1, -1, value.shape[2])).where(mine, pad)
+            value.gather(1, columns[..., None].expand(-1, -1, value.shape[2])).where(mine, pad)
             for value, pad in ((spans, 0), (ids, PAD_ROW), (priors, 0.0))
         )
     elif graph > 0:
@@ -64,7 +64,7 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
         priors=F.pad(priors, (0, 0, 0, 1)),
         nodes_see=_with_empty(nodes_see),
         mentions_see=torch.cat([mentions_see, last], dim=1),
-        places=places,
+        places=columns,
     )
 
 

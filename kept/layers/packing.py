@@ -31,7 +31,7 @@ class DenseRows:
         self.n_rows, self.n_places = 1 + max(row for row, _ in placed), max(lengths)
         device = node_mask.device
         self._nodes = node_mask.flatten().nonzero()[:, 0]
-        firsts = [row * self.n_places + place for row, place in placed]
+        firsts = [row * self.n_places + column for row, column in placed]
         self._places = torch.cat(
             [
                 torch.arange(first, first + length, device=device)
@@ -79,8 +79,8 @@ class DenseRows:
     def _at_front(self, node_mask: Tensor) -> list[bool]:
         """Which samples have all their padding at the end."""
         lengths = torch.tensor(self._lengths, device=node_mask.device)
-        places = torch.arange(node_mask.shape[1], device=node_mask.device)
-        at_front: list[bool] = (node_mask == (places < lengths[:, None])).all(dim=1).tolist()
+        positions = torch.arange(node_mask.shape[1], device=node_mask.device)
+        at_front: list[bool] = (node_mask == (positions < lengths[:, None])).all(dim=1).tolist()
         return at_front
 
 

@@ -66,16 +66,16 @@ class PartTable(nn.Embedding):
         if self.weight.is_meta:
             return
         for start, stop in blocks(self.num_embeddings, self.embedding_dim):
-            drawn = self.weight.new_empty(stop - start, self.embedding_dim).normal_(0.0, std)
+            values = self.weight.new_empty(stop - start, self.embedding_dim).normal_(0.0, std)
             first = (self.rank - start) % self.n
-            own = drawn[first :: self.n]
+            local = values[first :: self.n]
             at = (start + first) // self.n
-            self.weight[at : at + len(own)] = own
+            self.weight[at : at + len(local)] = local
 
     def keep_own(self) -> None:
         """Keep this process's rows of a `weight` that has all."""
-        own = self.weight.detach()[self.rank :: self.n].clone()
-        self.weight = nn.Parameter(own, requires_grad=self.weight.requires_grad)
+        local = self.weight.detach()[self.rank :: self.n].clone()
+        self.weight = nn.Parameter(local, requires_grad=self.weight.requires_grad)
 
     def forward(self, input: Tensor) -> NoReturn:
         raise RuntimeError("a part of a table cannot be read; share it out (ShardedTable.of)")

@@ -26,8 +26,8 @@ def drawn_entities(graph: KnowledgeGraph, share: float, seed: int) -> NDArray[np
     """A share of the entities, True `[entity]`. Raises `LinkingError` outside 0 to 1."""
     if not 0 <= share <= 1:
         raise LinkingError(f"the share of bare entities is {share}; give 0 to 1")
-    drawn: NDArray[np.bool_] = generator(seed, "bare entities").random(graph.n_entities) < share
-    return drawn
+    is_bare: NDArray[np.bool_] = generator(seed, "bare entities").random(graph.n_entities) < share
+    return is_bare
 
 
 def with_bare(graph: KnowledgeGraph, bare: NDArray[np.bool_]) -> KnowledgeGraph:

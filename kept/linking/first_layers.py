@@ -60,14 +60,18 @@ class FirstPosition(nn.Module):
     ) -> Tensor:
         """States `[batch 1 width]` from `[batch node width]`."""
         layer: Any = self.layer
-        own = layer.attention.self
-        heads = (own.num_attention_heads, own.attention_head_size)
+        attention = layer.attention.self
+        heads = (attention.num_attention_heads, attention.attention_head_size)
         query, key, value = (
             part(each).unflatten(2, heads).transpose(1, 2)
-            for part, each in ((own.query, states[:, :1]), (own.key, states), (own.value, states))
+            for part, each in (
+                (attention.query, states[:, :1]),
+                (attention.key, states),
+                (attention.value, states),
+            )
         )
-        seen = None if mask is None else mask[:, :, :1]
-        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        first_column = None if mask is None else mask[:, :, :1]
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=first_column)
         attended = layer.attention.output(mixed.transpose(1, 2).flatten(2), states[:, :1])
         result: Tensor = layer.feed_forward_chunk(attended)
         return result

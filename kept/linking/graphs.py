@@ -45,9 +45,9 @@ def folder_of(graph: KnowledgeGraph) -> Path:
         return graph.folder
     folder = _FOLDERS.get(graph)
     if folder is None:
-        place = Path(tempfile.mkdtemp(prefix="kept-graph-"))
-        atexit.register(shutil.rmtree, place, ignore_errors=True)
-        folder = place / "kg"
+        temporary = Path(tempfile.mkdtemp(prefix="kept-graph-"))
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        folder = temporary / "kg"
         graph.save(folder)
         _FOLDERS[graph] = folder
     return folder

@@ -72,29 +72,29 @@ class LinkIndex:
     @classmethod
     def open(cls, folder: str | Path) -> LinkIndex:
         """Map every part; `LinkIndexError` when one cannot be trusted."""
-        place = Path(folder)
-        manifest = open_sealed(place, LINKS).about(Manifest)
+        index_folder = Path(folder)
+        manifest = open_sealed(index_folder, LINKS).about(Manifest)
         dense = None
         if manifest.host is not None:
             from entity_linking.dense.index import DenseIndex
 
-            dense = DenseIndex.open(place / "dense")
-        names = NameIndex.open(place / "names")
+            dense = DenseIndex.open(index_folder / "dense")
+        names = NameIndex.open(index_folder / "names")
         fuzzy = None
         if manifest.has_fuzzy:
             from entity_linking.fuzzy.index import FuzzyIndex
 
-            fuzzy = FuzzyIndex.open(place / "fuzzy")
+            fuzzy = FuzzyIndex.open(index_folder / "fuzzy")
         for part, graphs in (
             ("fuzzy", fuzzy.graph_hashes if fuzzy else ()),
             ("dense", dense.manifest.graphs if dense else ()),
         ):
             if not {*graphs} <= {*names.graph_hashes}:
                 raise LinkIndexError(
-                    f"{place / part} was made from other graphs than {place / 'names'}; "
+                    f"{index_folder / part} was made from other graphs than {index_folder / 'names'}; "
                     f"{LINKS.remedy}"
                 )
-        return cls(place, manifest, names, fuzzy, dense)
+        return cls(index_folder, manifest, names, fuzzy, dense)
 
     @classmethod
     def build(

@@ -35,8 +35,8 @@ def decode(
     threshold: float = ALWAYS,
 ) -> Int[Tensor, "batch mention"]:
     """The row of each mention's best candidate; UNKNOWN_ROW (NIL) unless it exceeds `threshold`."""
-    best, place = scores.max(2)
-    rows = candidate_ids.gather(2, place[..., None]).squeeze(2)
+    best, best_columns = scores.max(2)
+    rows = candidate_ids.gather(2, best_columns[..., None]).squeeze(2)
     return rows.where(best > threshold, UNKNOWN_ROW)
 
 
@@ -70,13 +70,17 @@ def choices(
     scores, chosen_links, at = scores[:n_mentions, :width], [], 0
     graphs = (view.graph, *(further.graph for further in view.further))
     for spec, graph, part in zip(encoder.specs, graphs, view.find(word_graph), strict=False):
-        own = slice(at, at + len(part.links))
-        rows = decode(scores[None, own], sample.candidate_ids[:, own], threshold=threshold_of(spec))
-        best = scores[own].max(1).values.tolist()
+        rows_of_text = slice(at, at + len(part.links))
+        rows = decode(
+            scores[None, rows_of_text],
+            sample.candidate_ids[:, rows_of_text],
+            threshold=threshold_of(spec),
+        )
+        best = scores[rows_of_text].max(1).values.tolist()
         for link, row, score in zip(part.links, rows[0].tolist(), best, strict=True):
             name = graph.entities.name(row - N_SPECIAL_ROWS) if row >= N_SPECIAL_ROWS else None
             chosen_links.append(Choice(link.mention, spec.name, name, score))
-        at = own.stop
+        at = rows_of_text.stop
     return tuple(chosen_links)
 
 
@@ -156,8 +160,10 @@ class KnowBERTLinker:
     ) -> LinkedText:
         """`rows` and `scores [mention candidate]`; the first graph's mentions come first."""
         read = self._view.find(graph)[0].links
-        chosen = {id(link): self._choose(link, rows[i], scores[i]) for i, link in enumerate(read)}
-        links = tuple(chosen.get(id(link), link) for link in text.links)
+        choices_by_link = {
+            id(link): self._choose(link, rows[i], scores[i]) for i, link in enumerate(read)
+        }
+        links = tuple(choices_by_link.get(id(link), link) for link in text.links)
         return LinkedText(text.text, links, text.id, text.pair_start)
 
     def _choose(self, link: Link, rows: Tensor, scores: Tensor) -> Link:

@@ -322,13 +322,13 @@ class _Parts:
             return self._index.cross(graph)
         from entity_linking.scorers.mix import default_scorers
 
-        known = default_scorers(graph)
-        if name not in known:
+        scorers = default_scorers(graph)
+        if name not in scorers:
             raise LinkIndexError(
                 f"{self._settings.model} was trained with the scorer {name!r}, which only its "
-                f"maker has; here are {', '.join([*known, *ADDED])}"
+                f"maker has; here are {', '.join([*scorers, *ADDED])}"
             )
-        return known[name]
+        return scorers[name]
 
     @cached_property
     def _dense(self) -> tuple[DenseIndex, SentenceEncoder]:
@@ -375,10 +375,10 @@ def _decided_by(
         from entity_linking.calibration.fitting import load_decision
 
         fitted = load_decision(settings.decision, graph)
-        asked = fitted.instead_of or fitted.scorer
-        if asked != repr(scorer):
+        scorer_name = fitted.instead_of or fitted.scorer
+        if scorer_name != repr(scorer):
             raise LinkIndexError(
-                f"{settings.decision} was fitted on scores of {asked}, not of {scorer!r}; "
+                f"{settings.decision} was fitted on scores of {scorer_name}, not of {scorer!r}; "
                 "link with the method and model of `kept link calibrate`, or fit it again"
             )
         if bool(fitted.tagger) != (settings.tagger is not None):
@@ -393,12 +393,12 @@ def _decided_by(
     )
 
 
-def _hash_of_manifests(place: Path) -> str:
-    manifests = sorted(place.rglob("*.json")) if place.is_dir() else [place]
+def _hash_of_manifests(folder: Path) -> str:
+    manifests = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
     if not manifests:
-        raise LinkIndexError(f"{place} holds no manifest; `kept link index` and `train` make one")
+        raise LinkIndexError(f"{folder} holds no manifest; `kept link index` and `train` make one")
     hashed = hashlib.sha256()
     for path in manifests:
-        name = str(path.relative_to(place)) if path != place else ""
+        name = str(path.relative_to(folder)) if path != folder else ""
         hashed.update(name.encode() + b"\0" + path.read_bytes())
     return hashed.hexdigest()

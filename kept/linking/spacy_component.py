@@ -152,14 +152,14 @@ class Annotator:
             raise LinkIndexError(f"{file} is not there; save the pipeline again")
         return self._take(file.read_bytes(), str(file))
 
-    def _take(self, data: bytes, place: str) -> Self:
+    def _take(self, data: bytes, source: str) -> Self:
         try:
             saved = msgspec.json.decode(data, type=_Saved)
         except msgspec.DecodeError as error:
-            raise LinkIndexError(f"{place}: {error}; save the pipeline again") from error
+            raise LinkIndexError(f"{source}: {error}; save the pipeline again") from error
         if saved.graph_hash != self._graph_hash:
             raise LinkIndexError(
-                f"{place} was made with graph {saved.graph_hash}, but the component has "
+                f"{source} was made with graph {saved.graph_hash}, but the component has "
                 f"{self._graph_hash}; give it the folder of the graph it was made with"
             )
         here = msgspec.json.decode(msgspec.json.encode(self._settings))
@@ -170,7 +170,7 @@ class Annotator:
         )
         if differing:
             raise LinkIndexError(
-                f"{place} was made with another {', '.join(differing)}: "
+                f"{source} was made with another {', '.join(differing)}: "
                 f"{[saved.settings.get(name) for name in differing]}, not "
                 f"{[here.get(name) for name in differing]}; make the component with the same config"
             )
@@ -223,16 +223,19 @@ def _link_of(span: Span) -> Link | None:
 def _write(
     doc: Doc, marked: tuple[Link, ...], links: tuple[Link, ...], policy: Policy, type_of: TypeOf
 ) -> None:
-    known = [(_span(doc, link, ent), link) for link, ent in zip(marked, doc.ents, strict=False)]
-    standing = [span for span, _ in known] or list(doc.ents)
+    linked_spans = [
+        (_span(doc, link, ent), link) for link, ent in zip(marked, doc.ents, strict=False)
+    ]
+    standing = [span for span, _ in linked_spans] or list(doc.ents)
     added, doc._.kept_lost = _placed(doc, links, policy, type_of)
-    taken = {token.i for span in standing for token in span}
-    free = [pair for pair in added if taken.isdisjoint(range(pair[0].start, pair[0].end))]
+    covered = {token.i for span in standing for token in span}
+    free = [pair for pair in added if covered.isdisjoint(range(pair[0].start, pair[0].end))]
     doc.ents = sorted(
         [*standing, *filter_spans(span for span, _ in free)], key=lambda span: span.start
     )
     mine = sorted(
-        [*known, *(free if known else added)], key=lambda pair: (pair[0].start, pair[0].end)
+        [*linked_spans, *(free if linked_spans else added)],
+        key=lambda pair: (pair[0].start, pair[0].end),
     )
     doc.spans[SPANS_KEY] = [span for span, _ in mine]
     for span, link in mine:

@@ -73,6 +73,10 @@ def make_kept_linker(
         return None if row is None else next(iter(graph.type_labels(row)), None)
 
     return Annotator(
-        linker, policy, settings=asdict(settings), graph_hash=graph.content_hash, name=name,
+        linker,
+        policy,
+        settings=asdict(settings),
+        graph_hash=graph.content_hash,
+        name=name,
         type_of=type_of,
-    )  # fmt: skip
+    )

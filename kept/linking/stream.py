@@ -67,8 +67,8 @@ class Work:
 def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
     """The items linked, in order and with their ids."""
     linked = iter(linker.link([item.linked.text for item in items if not item.given]))
-    chosen = iter(linker.disambiguate([item.linked for item in items if item.given]))
-    return [replace(next(chosen if item.given else linked), id=item.linked.id) for item in items]
+    outputs = iter(linker.disambiguate([item.linked for item in items if item.given]))
+    return [replace(next(outputs if item.given else linked), id=item.linked.id) for item in items]
 
 
 def link_lines(
@@ -252,12 +252,12 @@ class PartialOutput:
 
     def _check(self) -> None:
         try:
-            begun = msgspec.json.decode(self._begun.read_bytes(), type=_Begun)
+            header = msgspec.json.decode(self._begun.read_bytes(), type=_Begun)
         except (OSError, msgspec.DecodeError) as error:
             raise LinkIndexError(
                 f"{self._begun} does not say what made {self._part.name} ({error}); delete both"
             ) from error
-        if begun.linker != self._key:
+        if header.linker != self._key:
             raise LinkingError(
                 f"{self._part} was begun with another graph or other settings; give the same, "
                 f"or delete it"

@@ -29,8 +29,13 @@ class AdapterFeatures(nn.Module):
 
     def forward(self, output: KnowledgeOutput) -> Float[Tensor, "batch node width"]:
         """Features of every node."""
-        host, own = output.hidden_states[-2], output.adapter_states[self.adapter]  # -1: fused
-        features: Tensor = self.com_dense(own if self.alone else torch.cat([host, own], dim=-1))
+        host, adapter_states = (
+            output.hidden_states[-2],
+            output.adapter_states[self.adapter],
+        )  # -1: fused
+        features: Tensor = self.com_dense(
+            adapter_states if self.alone else torch.cat([host, adapter_states], dim=-1)
+        )
         return features
 
 
@@ -55,14 +60,14 @@ def features_for(
         return NodeFeatures()
     moving = encoder.config.pretraining_trains
     trained = [name for name in encoder.names if {"adapters", f"adapters.{name}"} & set(moving)]
-    chosen = [adapter] if adapter else trained
-    if len(chosen) != 1 or chosen[0] not in encoder.names:
+    adapters = [adapter] if adapter else trained
+    if len(adapters) != 1 or adapters[0] not in encoder.names:
         raise ConfigError(
             f"the objective's adapter is {adapter!r}, of {encoder.names} these are trained: "
             f"{trained}; name one in its options, or train one alone (train_adapter)"
         )
     width = encoder.host.config.hidden_size
-    return AdapterFeatures(adapter=chosen[0], width=width, alone=alone)
+    return AdapterFeatures(adapter=adapters[0], width=width, alone=alone)
 
 
 def keep_initialisation(module: nn.Module) -> None:

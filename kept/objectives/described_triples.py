@@ -91,8 +91,8 @@ class Sequences:
 def text_batch(sequences: Sequence[Sequence[int]], *, pad_id: int) -> KnowledgeBatch:
     """Rows of word pieces as a batch of words, padded to the longest."""
     lengths = torch.tensor([len(row) for row in sequences])
-    places = torch.arange(int(lengths.max())).expand(len(sequences), -1)
-    real = places < lengths[:, None]
+    positions = torch.arange(int(lengths.max())).expand(len(sequences), -1)
+    real = positions < lengths[:, None]
     ids = torch.full(real.shape, pad_id)
     ids[real] = torch.tensor([piece for row in sequences for piece in row])
     nothing = torch.zeros_like(ids)
@@ -100,7 +100,7 @@ def text_batch(sequences: Sequence[Sequence[int]], *, pad_id: int) -> KnowledgeB
         node_ids=ids,
         node_kinds=nothing,
         node_mask=real,
-        positions=places.where(real, 0),
+        positions=positions.where(real, 0),
         segment_ids=nothing,
         visibility=Visibility.among(real),
     )
@@ -219,9 +219,9 @@ def negatives_of(
 
     def wrong(rows: Ids, sampled: Ids) -> NDArray[np.bool_]:
         corrupted = positives[rows]
-        own: NDArray[np.bool_] = corrupted[:, slot] == sampled
+        is_gold: NDArray[np.bool_] = corrupted[:, slot] == sampled
         corrupted[:, slot] = sampled
-        return own | graph.contains(corrupted.astype(np.int32)) if reject_known else own
+        return is_gold | graph.contains(corrupted.astype(np.int32)) if reject_known else is_gold
 
     negatives = np.empty(len(positives), np.int64)
     open_ = np.arange(len(positives))

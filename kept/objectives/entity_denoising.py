@@ -149,10 +149,10 @@ class EntityDenoising(Objective):
         if batch.entity_labels is None:
             return {}
         assert isinstance(encoder, ERNIE)
-        chosen = batch.entity_labels != IGNORE
-        labels: Int[Tensor, " chosen"] = batch.entity_labels[chosen]
+        has_label = batch.entity_labels != IGNORE
+        labels: Int[Tensor, " chosen"] = batch.entity_labels[has_label]
         slots = entity_slots(labels, batch.sampled_entities)
         sampled = labels if batch.sampled_entities is None else batch.sampled_entities
-        logits = self.entity_logits(output.node_states[chosen], encoder.slots(sampled[None])[0])
+        logits = self.entity_logits(output.node_states[has_label], encoder.slots(sampled[None])[0])
         total = F.cross_entropy(logits, slots, reduction="sum")
         return {"dea": mean_of(total, len(slots))}

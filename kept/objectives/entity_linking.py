@@ -107,17 +107,17 @@ def _randomise(
     graphs = torch.zeros_like(mentions, dtype=torch.int64)
     if batch.mention_graphs is not None:
         graphs = batch.mention_graphs
-    for place in mentions[0].nonzero()[:, 0].tolist():
-        pool = batch.candidate_ids[0][graphs[0] == graphs[0, place]].unique()
+    for mention_row in mentions[0].nonzero()[:, 0].tolist():
+        pool = batch.candidate_ids[0][graphs[0] == graphs[0, mention_row]].unique()
         pool = pool[pool >= N_SPECIAL_ROWS].numpy()
         n_drawn = min(int(draws.integers(1, MOST_RANDOM + 1)), len(pool), ids.shape[2])
         if n_drawn == 0:
-            ids[0, place, 0], priors[0, place, 0] = MASK_ROW, 1
+            ids[0, mention_row, 0], priors[0, mention_row, 0] = MASK_ROW, 1
             continue
         shares = draws.random(n_drawn) + 1e-6
-        chosen = draws.choice(pool, n_drawn, replace=False)
-        ids[0, place, :n_drawn] = torch.from_numpy(chosen)
-        priors[0, place, :n_drawn] = torch.from_numpy(shares / shares.sum()).float()
+        sampled_rows = draws.choice(pool, n_drawn, replace=False)
+        ids[0, mention_row, :n_drawn] = torch.from_numpy(sampled_rows)
+        priors[0, mention_row, :n_drawn] = torch.from_numpy(shares / shares.sum()).float()
     return _shown(batch, mentions, ids, priors)
 
 
@@ -131,10 +131,10 @@ def _shown(batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor)
     assert batch.candidate_ids is not None
     assert batch.candidate_priors is not None
     labels = batch.mention_labels
-    chosen = mentions[..., None]
+    column = mentions[..., None]
     return batch.replace(
-        candidate_ids=ids.where(chosen, batch.candidate_ids),
-        candidate_priors=priors.where(chosen, batch.candidate_priors),
+        candidate_ids=ids.where(column, batch.candidate_ids),
+        candidate_priors=priors.where(column, batch.candidate_priors),
         mention_labels=None if labels is None else labels.masked_fill(mentions, IGNORE),
     )
 

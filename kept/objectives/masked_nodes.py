@@ -245,11 +245,11 @@ def entity_slots(
     if sampled is None:
         raise BatchError("the batch has entity labels but no sampled_entities to rank")
     ordered, order = sampled.sort()
-    places = torch.searchsorted(ordered, rows).clamp(max=len(sampled) - 1)
-    absent = rows[ordered[places] != rows]
+    positions = torch.searchsorted(ordered, rows).clamp(max=len(sampled) - 1)
+    absent = rows[ordered[positions] != rows]
     if len(absent):
         raise BatchError(f"entity label {int(absent[0])} is not among the sampled entities")
-    return order[places]
+    return order[positions]
 
 
 def corrected(

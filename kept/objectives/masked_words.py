@@ -133,10 +133,10 @@ class MaskedWordsPreparation(Preparation):
             for start, stop in batch.mention_spans[0].tolist():
                 free &= (words < start) | (words >= stop)
         unit = self._units(ids[words], batch.positions[0].cpu().numpy()[words], free)
-        chosen = chooser(unit[free], words[free])
-        nodes = words[free][chosen >= 0]
+        units = chooser(unit[free], words[free])
+        nodes = words[free][units >= 0]
         labels[nodes] = ids[nodes]
-        ids[nodes] = self._hidden(ids[nodes], chosen[chosen >= 0], draws)
+        ids[nodes] = self._hidden(ids[nodes], units[units >= 0], draws)
         device = batch.node_ids.device
         return batch.replace(
             node_ids=torch.from_numpy(ids).to(device)[None],
@@ -159,12 +159,12 @@ class MaskedWordsPreparation(Preparation):
         return unit
 
     def _hidden(
-        self, ids: NDArray[np.int64], chosen: NDArray[np.int64], draws: np.random.Generator
+        self, ids: NDArray[np.int64], units: NDArray[np.int64], draws: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return what replaces the chosen pieces: the mask, a random ordinary piece, themselves."""
         action, replacement = draws.random((2, len(ids)))
         if self.options.strategy == "span":
-            _, first, inverse = np.unique(chosen, return_index=True, return_inverse=True)
+            _, first, inverse = np.unique(units, return_index=True, return_inverse=True)
             action = action[first][inverse]
         other = (replacement * (self.n_pieces - len(self.special_ids))).astype(np.int64)
         for special in self.special_ids:

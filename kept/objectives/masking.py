@@ -66,8 +66,8 @@ class MaskingConfig:
 def anchor_mask(batch: KnowledgeBatch) -> Tensor:
     """Entity nodes that a word sees, bool `[batch node]`."""
     is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
-    seen = batch.visibility.seen_by(is_word)
-    anchors: Tensor = seen & (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
+    visible_words = batch.visibility.seen_by(is_word)
+    anchors: Tensor = visible_words & (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
     return anchors
 
 
@@ -121,11 +121,11 @@ def _mask_sample(
     is_word = kinds == NodeKind.WORD
     special = np.array(config.special_word_ids, np.int64)
     allowed = free & np.where(is_word, ~np.isin(ids, special), ids >= N_SPECIAL_ROWS)
-    chosen = allowed & (choice < config.probability)
-    extra = allowed & ~chosen & is_anchor & config.anchors
+    is_chosen = allowed & (choice < config.probability)
+    extra = allowed & ~is_chosen & is_anchor & config.anchors
     unchanged = 1 - config.mask_share - config.random_share
     mask_share = np.where(extra, unchanged, config.mask_share)
-    is_target = chosen | extra
+    is_target = is_chosen | extra
     masked = is_target & (action < mask_share)
     replaced = is_target & ~masked & (action < mask_share + config.random_share)
     low = np.where(is_word, 0, N_SPECIAL_ROWS)
@@ -223,13 +223,13 @@ class EntitySampler:
         the result is [PAD_ROW] and [0].
         """
         golds = list(dict.fromkeys(gold_rows[gold_rows != IGNORE].tolist()))
-        drawn = self.draw(n if golds else 0, generator)
-        rows = merge_draws(golds, drawn.tolist())
+        negatives = self.draw(n if golds else 0, generator)
+        rows = merge_draws(golds, negatives.tolist())
         if not golds:
             return rows, torch.zeros(1)
         chance = self.probabilities[rows].double()
         shares = torch.log(-torch.expm1(n * torch.log1p(-chance)))
-        is_drawn = torch.from_numpy(np.isin(rows.numpy(), drawn))
+        is_drawn = torch.from_numpy(np.isin(rows.numpy(), negatives))
         return rows, shares.where(is_drawn, torch.inf).float()
 
 

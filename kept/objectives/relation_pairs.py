@@ -188,11 +188,11 @@ class RelationPairs(Objective):
         """
         if batch.target_spans is None or batch.labels is None:
             return {}
-        chosen = batch.labels != IGNORE
-        logits = self.logits(self.features(output)[chosen], batch.target_spans[chosen])
-        losses = F.cross_entropy(logits, batch.labels[chosen], reduction="none")
+        has_label = batch.labels != IGNORE
+        logits = self.logits(self.features(output)[has_label], batch.target_spans[has_label])
+        losses = F.cross_entropy(logits, batch.labels[has_label], reduction="none")
         if batch.mention_weights is not None:
-            losses = losses * _pair_weights(batch)[chosen]
+            losses = losses * _pair_weights(batch)[has_label]
         return {"relation_pairs": mean_of(losses.sum(), len(logits))}
 
 

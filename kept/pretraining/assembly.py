@@ -38,20 +38,20 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
 
     Of tables that several processes share out it has this one's rows (`PartTable`).
     """
-    chosen = method(config.method)
+    method_spec = method(config.method)
     graph = graph_from_records([]) if config.kg is None else KnowledgeGraph.open(config.kg)
     tokenizer = hosts.load_tokenizer(config.host)
     objectives: Objectives = config.objectives or (
-        {TREES: {}} if config.treebank else chosen.objectives
+        {TREES: {}} if config.treebank else method_spec.objectives
     )
     data: PretrainingData = (
         _trees(config, tokenizer, objectives)
         if config.treebank
-        else _texts(config, chosen, graph, tokenizer, objectives)
+        else _texts(config, method_spec, graph, tokenizer, objectives)
     )
     with tables_in_parts(config.training):
         with torch_draws(config.training.seed, "initial weights"):
-            encoder = _encoder(config, chosen, graph, tokenizer)
+            encoder = _encoder(config, method_spec, graph, tokenizer)
             model = KnowledgeForPreTraining.of(encoder, objectives)
         if config.start_from is not None:
             hand_over_words(config.start_from, model)
@@ -64,7 +64,7 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
 
 def _texts(
     config: PretrainConfig,
-    chosen: Method,
+    method_spec: Method,
     graph: KnowledgeGraph,
     tokenizer: PreTrainedTokenizerBase,
     objectives: Objectives,
@@ -75,19 +75,20 @@ def _texts(
         texts,
         graph,
         tokenizer,
-        builder=builder_for(chosen, config.graph, config.view, in_pretraining=True),
-        view=view_for(chosen, graph, tokenizer, config.view),
+        builder=builder_for(method_spec, config.graph, config.view, in_pretraining=True),
+        view=view_for(method_spec, graph, tokenizer, config.view),
         objectives=objectives,
         documents=documents,
     )
     data.notes = [] if note is None else [note]
     data.require_read(
-        needs_facts=config.start_from is None and not precomputed_options(config.options, chosen)
+        needs_facts=config.start_from is None
+        and not precomputed_options(config.options, method_spec)
     )
     return data
 
 
-def precomputed_options(options: Mapping[str, Any], chosen: Method | None) -> list[str]:
+def precomputed_options(options: Mapping[str, Any], method_spec: Method | None) -> list[str]:
     """Options of the method's encoder that name precomputed vectors, or a graph of their own.
 
     Not those that are computed from whatever graph the run is given, as E-BERT's `vectors: facts`.
@@ -97,8 +98,8 @@ def precomputed_options(options: Mapping[str, Any], chosen: Method | None) -> li
     >>> precomputed_options({"vectors": "runs/transe"}, method("ernie"))
     ['vectors']
     """
-    own = (None, *(chosen.encoder.own_vectors if chosen else ()))
-    names = [] if options.get("vectors") in own else ["vectors"]
+    vector_options = (None, *(method_spec.encoder.own_vectors if method_spec else ()))
+    names = [] if options.get("vectors") in vector_options else ["vectors"]
     kars = [kar for kar in options.get("kars", ()) if isinstance(kar, Mapping)]
     return names + sorted(
         {f"kars.{n}" for kar in kars for n in ("kg", "vectors_from") if kar.get(n)}
@@ -116,7 +117,7 @@ def _trees(
 
 
 def builder_for(
-    chosen: Method,
+    method_spec: Method,
     config: BuilderConfig,
     view: Mapping[str, Any],
     *,
@@ -127,39 +128,39 @@ def builder_for(
     `view` holds the options of the view, which may need fields of their own. A `drop_probability`
     of None is the method's own in pre-training, and 0 in a task.
     """
-    require_options(chosen, view)
-    view = {**chosen.view_options, **view}
-    needed = {**chosen.view.builder_fields(config, view), **chosen.builder}
+    require_options(method_spec, view)
+    view = {**method_spec.view_options, **view}
+    needed = {**method_spec.view.builder_fields(config, view), **method_spec.builder}
     if config.drop_probability is None:
         needed["drop_probability"] = 0.0
     if in_pretraining:
-        needed |= pretraining_fields(chosen, config)
+        needed |= pretraining_fields(method_spec, config)
     return dataclasses.replace(config, **needed)
 
 
-def pretraining_fields(chosen: Method, config: BuilderConfig) -> dict[str, Any]:
+def pretraining_fields(method_spec: Method, config: BuilderConfig) -> dict[str, Any]:
     """The fields that the method sets in pre-training where `config` does not."""
-    return dict(chosen.in_pretraining) if config.drop_probability is None else {}
+    return dict(method_spec.in_pretraining) if config.drop_probability is None else {}
 
 
 def view_for(
-    chosen: Method,
+    method_spec: Method,
     graph: KnowledgeGraph,
     tokenizer: PreTrainedTokenizerBase,
     options: Mapping[str, Any],
 ) -> View:
     """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
-    require_options(chosen, options)
-    return chosen.view.of(graph, tokenizer, **{**chosen.view_options, **options})
+    require_options(method_spec, options)
+    return method_spec.view.of(graph, tokenizer, **{**method_spec.view_options, **options})
 
 
-def require_options(chosen: Method, options: Mapping[str, Any]) -> None:
+def require_options(method_spec: Method, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` naming an option that the method's view does not have."""
-    names = chosen.view.option_names()
+    names = method_spec.view.option_names()
     unknown = [name for name in options if name not in names]
     if unknown:
         raise ConfigError(
-            f"{chosen.view.__name__} has no option {unknown[0]!r}; "
+            f"{method_spec.view.__name__} has no option {unknown[0]!r}; "
             f"it has {', '.join(names) or 'none'}"
         )
 
@@ -175,18 +176,18 @@ def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
 
 def _encoder(
     config: PretrainConfig,
-    chosen: Method,
+    method_spec: Method,
     graph: KnowledgeGraph,
     tokenizer: PreTrainedTokenizerBase,
 ) -> KnowledgeEncoder:
     if config.start_from is None:
-        options = {**(chosen.on_trees if config.treebank else {}), **config.options}
-        return chosen.new_encoder(
+        options = {**(method_spec.on_trees if config.treebank else {}), **config.options}
+        return method_spec.new_encoder(
             config.host, graph, tokenizer, seed=config.training.seed, **options
         )
     if config.options:
         raise ConfigError("options belong to a new encoder; start_from brings its own")
-    encoder: KnowledgeEncoder = chosen.encoder.from_pretrained(config.start_from, graph=graph)
+    encoder: KnowledgeEncoder = method_spec.encoder.from_pretrained(config.start_from, graph=graph)
     words = hosts.word_table(encoder.host).num_embeddings
     if len(tokenizer) > words:
         raise CheckpointError(

@@ -114,8 +114,8 @@ def own_vectors(name: str | None) -> frozenset[str]:
     >>> sorted(own_vectors("ebert"))
     ['facts', 'labels']
     """
-    own = () if name is None else method(name).encoder.own_vectors
-    return frozenset(word for word in own if word is not None)
+    options = () if name is None else method(name).encoder.own_vectors
+    return frozenset(word for word in options if word is not None)
 
 
 def absolute(

@@ -175,9 +175,13 @@ class WordGraphData:
         `needs_facts` False: knowledge about entities does not come from the graph's triples.
         """
         require_read(
-            self.coverage, self._texts, self.graph, self.view, of="the texts",
+            self.coverage,
+            self._texts,
+            self.graph,
+            self.view,
+            of="the texts",
             needs_facts=needs_facts,
-        )  # fmt: skip
+        )
         for name, share in self.shares_read.items():
             if not share:
                 raise NoKnowledgeError(
@@ -224,10 +228,10 @@ class WordGraphData:
 
     def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
         """`sample` of every index; their graphs are built in one pass."""
-        shown = [self._text(index, epoch, seed) for index in indices]
+        texts = [self._text(index, epoch, seed) for index in indices]
         graphs = joined(
-            [text for text, _, _ in shown],
-            [words for _, words, _ in shown],
+            [text for text, _, _ in texts],
+            [words for _, words, _ in texts],
             self.graph,
             self.builder,
             self.view,
@@ -235,7 +239,7 @@ class WordGraphData:
         )
         return [
             self._labelled(index, graph, text, label, epoch, seed)
-            for index, graph, (text, _, label) in zip(indices, graphs, shown, strict=True)
+            for index, graph, (text, _, label) in zip(indices, graphs, texts, strict=True)
         ]
 
     def _labelled(
@@ -263,9 +267,9 @@ class WordGraphData:
     ) -> KnowledgeBatch:
         """Return stacked samples completed by every preparation, or an objective's own batch."""
         for name, preparation in self.preparations.items():
-            own = preparation.own_batch(step, generator(seed, name, "own batch", step))
-            if own is not None:
-                return own
+            extra_batch = preparation.own_batch(step, generator(seed, name, "own batch", step))
+            if extra_batch is not None:
+                return extra_batch
         batch = KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
         for name, preparation in self.preparations.items():
             batch = preparation.complete(batch, generator(seed, name, "batch", step))
@@ -324,9 +328,14 @@ class WordGraphData:
         mentions = [link.mention for text in self._texts for link in text.links]
         spans = np.array([(m.start, m.end) for m in mentions], np.int64)
         for array in (
-            self._words.ids, self._words.spans, self._words.segment_ids, self._word_offsets,
-            self._entities, self._link_offsets, spans,
-        ):  # fmt: skip
+            self._words.ids,
+            self._words.spans,
+            self._words.segment_ids,
+            self._word_offsets,
+            self._entities,
+            self._link_offsets,
+            spans,
+        ):
             digest.update(np.ascontiguousarray(array).tobytes())
         if self.view.reads_candidates:
             links = [link.candidates for text in self._texts for link in text.links]

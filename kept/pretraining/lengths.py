@@ -33,15 +33,15 @@ def with_lengths(fields: Mapping[str, Any], *, default: str | None = None) -> di
     """
     name, host = fields.get("method") or default, fields.get("host") or DEFAULT_HOST
     graph, view = (fields.get(key) or {} for key in ("graph", "view"))
-    given = {key: value for key, value in fields.items() if value is not None}
+    set_fields = {key: value for key, value in fields.items() if value is not None}
     if not (isinstance(name, str) and isinstance(host, str | Path)):
-        return given
+        return set_fields
     if not (isinstance(graph, Mapping) and isinstance(view, Mapping) and _is_method(name)):
-        return given
+        return set_fields
     lengths = lengths_for(name, host, graph, view)
     if fields.get("treebank"):
         lengths.pop("view", None)
-    return merged(lengths, given)
+    return merged(lengths, set_fields)
 
 
 def lengths_for(

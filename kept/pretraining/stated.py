@@ -31,7 +31,7 @@ def joined(
     Each is at a random place of those that the view shows, and has the object that it is told with.
     """
     within = min(view.facts_per_mention or builder.max_neighbours, builder.max_neighbours)
-    shown = join_all(
+    graphs = join_all(
         [text.linked for text in texts],
         words,
         graph,
@@ -40,7 +40,7 @@ def joined(
         exclude=[_hidden(text) for text in texts],
         insist=[_required_facts(text, within) for text in texts],
     )
-    return [_as_told(text, one) for text, one in zip(texts, shown, strict=True)]
+    return [_as_told(text, one) for text, one in zip(texts, graphs, strict=True)]
 
 
 def _hidden(text: Rewritten) -> Exclusion | None:
@@ -53,8 +53,8 @@ def _required_facts(text: Rewritten, within: int) -> RequiredFacts | None:
     return RequiredFacts(tuple(fact.row for fact in text.stated), within) if text.stated else None
 
 
-def _as_told(text: Rewritten, shown: WordKnowledgeGraph) -> WordKnowledgeGraph:
+def _as_told(text: Rewritten, graph: WordKnowledgeGraph) -> WordKnowledgeGraph:
     for fact in text.stated:
         if fact.told is not None:
-            shown = with_object(shown, fact.row, fact.told)
-    return shown
+            graph = with_object(graph, fact.row, fact.told)
+    return graph

@@ -123,18 +123,18 @@ def first_pieces(sentence: Sentence, spans: NDArray[np.int32]) -> NDArray[np.int
     pieces = pieces_of_all(spans, words)
     first = np.where(pieces[:, 0] < pieces[:, 1], pieces[:, 0], -1)
     _, owner = np.unique(first, return_index=True)
-    places = np.full(len(first), -1, np.int64)
-    places[owner] = first[owner]
-    return places
+    positions = np.full(len(first), -1, np.int64)
+    positions[owner] = first[owner]
+    return positions
 
 
 def head_labels(sentence: Sentence, first: NDArray[np.int64], n_pieces: int) -> NDArray[np.int64]:
     """Labels at the words' first pieces, IGNORE elsewhere, `[piece]`."""
     labels = np.full(n_pieces, IGNORE, np.int64)
-    places = np.concatenate([[0], first])  # of the root, then of every word
+    positions = np.concatenate([[0], first])  # of the root, then of every word
     for word, piece in zip(sentence.words, first.tolist(), strict=True):
-        if piece >= 0 and places[word.head] >= 0:
-            labels[piece] = 1 + places[word.head]
+        if piece >= 0 and positions[word.head] >= 0:
+            labels[piece] = 1 + positions[word.head]
     return labels
 
 
@@ -148,7 +148,7 @@ def released_labels(
     n_words = len(sentence.words)
     if n_pieces >= max_words or any(word.head == n_words for word in sentence.words):
         return None
-    places = np.concatenate([[0], first])
+    positions = np.concatenate([[0], first])
     labels = np.zeros(max(n_pieces, 1 + n_words), np.int64)
-    labels[1 : 1 + n_words] = [1 + places[word.head] for word in sentence.words]
+    labels[1 : 1 + n_words] = [1 + positions[word.head] for word in sentence.words]
     return labels[:n_pieces]

@@ -54,16 +54,16 @@ class Candidates:
     @cached_property
     def places(self) -> dict[Pieces, int]:
         """The place of the candidate with these pieces."""
-        return {pieces: place for place, pieces in enumerate(self.pieces)}
+        return {pieces: index for index, pieces in enumerate(self.pieces)}
 
     @cached_property
     def by_length(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Number of pieces to the places `[candidate]` and pieces `[candidate piece]` of it."""
         lengths = np.array([len(pieces) for pieces in self.pieces], np.int64)
         return {
-            n: (places, np.array([self.pieces[i] for i in places], np.int64))
+            n: (rows, np.array([self.pieces[i] for i in rows], np.int64))
             for n in np.unique(lengths).tolist()
-            for places in (np.flatnonzero(lengths == n),)
+            for rows in (np.flatnonzero(lengths == n),)
         }
 
 

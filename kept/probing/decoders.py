@@ -85,22 +85,22 @@ class DecoderLM:
         text = item.linked.text
         if text[item.hole.end :].strip(" ."):
             return None
-        said, asked = self._said(item)
-        return f"{said}{text[: item.hole.start].rstrip()}", asked
+        context, query = self._said(item)
+        return f"{context}{text[: item.hole.start].rstrip()}", query
 
     def _said(self, item: ClozeItem) -> tuple[str, bool]:
         graph = self.graph
         head = None if graph is None or not item.fact else graph.entities.find(item.fact[0])
         if graph is None or head is None or not item.fact:
             return "", False
-        tail, said, has_asked = graph.entities.find(item.fact[2]), "", False
+        tail, context, has_asked = graph.entities.find(item.fact[2]), "", False
         for number, (_, relation, other) in enumerate(self._facts(graph, head, tail)):
             if number == self.n_facts:
                 break
             has_asked |= other == tail
             subject, label = graph.label(head), graph.relation_label(relation)
-            said += f"{subject} {label} {graph.label(other)}. "
-        return said, has_asked
+            context += f"{subject} {label} {graph.label(other)}. "
+        return context, has_asked
 
     def _facts(
         self, graph: KnowledgeGraph, head: int, tail: int | None
@@ -168,15 +168,20 @@ class DecoderRunner:
         chances = log_chances(self.model.host, ids, tree)
         if objects is not None:
             pairs = zip(tree.paths, objects.candidates.pieces, strict=True)
-            means = [chances[[n + 1 for n in path], list(own)].mean() for path, own in pairs]
+            means = [
+                chances[[n + 1 for n in path], list(columns)].mean() for path, columns in pairs
+            ]
             attempt.scores = torch.stack(means)
         restricted = attempt.contests.get("restricted")
         if restricted is not None and self.words is not None:
             listed = [pieces[0] for pieces in self.words.pieces]
             (attempt.rankings["restricted"],) = rank_answers(
-                chances[0, listed][None], [restricted.gold], [restricted.others],
-                self.words.names, n_top=self.n_top,
-            )  # fmt: skip
+                chances[0, listed][None],
+                [restricted.gold],
+                [restricted.others],
+                self.words.names,
+                n_top=self.n_top,
+            )
 
 
 def log_chances(
@@ -193,8 +198,8 @@ def log_chances(
         mask[n_text + node, n_text + node] = True
         positions.append(positions[before] + 1)
     ids = torch.tensor([[*text, *tree.pieces]], device=host.device)
-    places = torch.tensor([positions], device=host.device)
-    hidden = decoders.embed(host, host.get_input_embeddings()(ids), places)
-    seen = Visibility(mask[None].to(host.device))
-    states = decoders.run(host, hidden, seen, places)[-1][0, n_text - 1 :]
+    position_ids = torch.tensor([positions], device=host.device)
+    hidden = decoders.embed(host, host.get_input_embeddings()(ids), position_ids)
+    visibility = Visibility(mask[None].to(host.device))
+    states = decoders.run(host, hidden, visibility, position_ids)[-1][0, n_text - 1 :]
     return decoders.logits(host, states).float().log_softmax(-1).cpu()

@@ -128,16 +128,17 @@ def draw_edits(
             answers.setdefault(item.fact[1], {}).setdefault(item.fact[2], item.answer)
     names = list(facts)
     edits: list[FactEdit] = []
-    for place in generator(seed, "edited facts").permutation(len(names)).tolist():
+    for index in generator(seed, "edited facts").permutation(len(names)).tolist():
         if len(edits) == n:
             break
-        fact = names[place]
+        fact = names[index]
         others = [
             (tail, answer)
             for tail, answer in sorted(answers[fact[1]].items())
-            if answer != facts[fact] and tail in graph.entities
+            if answer != facts[fact]
+            and tail in graph.entities
             and not _holds(graph, (*fact[:2], tail))
-        ]  # fmt: skip
+        ]
         if others and _holds(graph, fact):
             tail, answer = others[int(generator(seed, "new answer", *fact).integers(len(others)))]
             edits.append(FactEdit(fact, tail, facts[fact], answer))
@@ -170,14 +171,14 @@ def probe_edits(
     """
     for edit in edits:
         _place(graph, edit)  # all faults before the model is asked
-    chosen = [_chosen(items, edit, n, per_scope, seed) for n, edit in enumerate(edits)]
+    chosen_items = [_chosen(items, edit, n, per_scope, seed) for n, edit in enumerate(edits)]
     items_by_key: dict[Key, ClozeItem] = {}
-    for edit, rows in zip(edits, chosen, strict=True):
+    for edit, rows in zip(edits, chosen_items, strict=True):
         for scope, item in rows:
             items_by_key |= {_key(each): each for each in _questions(scope, item, edit)}
     before = _answers(ask(graph, list(items_by_key.values())), list(items_by_key.values()))
     moved: list[Moved] = []
-    for n, (edit, rows) in enumerate(zip(edits, chosen, strict=True)):
+    for n, (edit, rows) in enumerate(zip(edits, chosen_items, strict=True)):
         questions = {_key(q): q for scope, item in rows for q in _questions(scope, item, edit)}
         after = _answers(ask(edited(graph, edit), list(questions.values())), [*questions.values()])
         for scope, item in rows:
@@ -193,15 +194,15 @@ def probe_edits(
 def _chosen(
     items: Sequence[ClozeItem], edit: FactEdit, n: int, per_scope: int, seed: int
 ) -> list[tuple[Scope, ClozeItem]]:
-    chosen: dict[Scope, list[ClozeItem]] = {scope: [] for scope in SCOPES}
+    items_of_scope: dict[Scope, list[ClozeItem]] = {scope: [] for scope in SCOPES}
     for item in items:
-        chosen[scope_of(item, edit)].append(item)
-    if not chosen["edited"]:
+        items_of_scope[scope_of(item, edit)].append(item)
+    if not items_of_scope["edited"]:
         raise EvaluationError(f"no item asks for the fact {edit.fact}; give one, or another edit")
-    chosen["paraphrase"] = chosen["edited"][1:]
-    chosen["edited"] = chosen["edited"][:1]
+    items_of_scope["paraphrase"] = items_of_scope["edited"][1:]
+    items_of_scope["edited"] = items_of_scope["edited"][:1]
     rows: list[tuple[Scope, ClozeItem]] = []
-    for scope, those in chosen.items():
+    for scope, those in items_of_scope.items():
         order = generator(seed, "items of an edit", n, scope).permutation(len(those))
         kept = sorted(order[:per_scope].tolist()) if scope != "paraphrase" else range(len(those))
         rows += [(scope, those[i]) for i in kept]
@@ -218,9 +219,13 @@ def _questions(scope: Scope, item: ClozeItem, edit: FactEdit) -> list[ClozeItem]
     others = tuple(name for name in item.also_right if name != edit.new_answer)
     fact = item.fact and (*item.fact[:2], edit.tail)
     new = dataclasses.replace(
-        item, id=f"{item.id}{NEW}", answer=edit.new_answer, also_right=others, fact=fact,
+        item,
+        id=f"{item.id}{NEW}",
+        answer=edit.new_answer,
+        also_right=others,
+        fact=fact,
         draw_key=item.draw_key or item.id,
-    )  # fmt: skip
+    )
     return [dataclasses.replace(item, also_right=others), new]
 
 
@@ -308,17 +313,29 @@ def _interval(values: Sequence[tuple[int, bool]], seed: int, scope: Scope) -> In
 def edit_table(rows: Sequence[EditRow]) -> str:
     """Markdown; "new above old" after the edit is efficacy for "edited", paraphrase for that."""
     names = (
-        "scope", "items", "ranked", "shown", "new above old before", "after",
-        "first answer changed", "rank change", "score change",
-    )  # fmt: skip
+        "scope",
+        "items",
+        "ranked",
+        "shown",
+        "new above old before",
+        "after",
+        "first answer changed",
+        "rank change",
+        "score change",
+    )
     lines = [f"| {' | '.join(names)} |", f"|---|{'---:|' * (len(names) - 1)}"]
     for row in rows:
         cells = (
-            row.scope, str(row.n_items), str(row.n_ranked), str(row.n_shown),
-            _shown(row.new_first_before), _shown(row.new_first_after, row.new_first_interval),
-            _shown(row.changed, row.changed_interval), _shown(row.rank_change),
+            row.scope,
+            str(row.n_items),
+            str(row.n_ranked),
+            str(row.n_shown),
+            _shown(row.new_first_before),
+            _shown(row.new_first_after, row.new_first_interval),
+            _shown(row.changed, row.changed_interval),
+            _shown(row.rank_change),
             _shown(row.score_change),
-        )  # fmt: skip
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

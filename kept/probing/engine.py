@@ -82,9 +82,13 @@ def probe(
         likelihood, asker = "left_to_right", DecoderRunner(model, words, n_top=n_top)
     else:
         asker = Runner(
-            model, words, likelihood=likelihood, n_top=n_top, batch_size=batch_size,
+            model,
+            words,
+            likelihood=likelihood,
+            n_top=n_top,
+            batch_size=batch_size,
             first_word=first_word,
-        )  # fmt: skip
+        )
     cut = asker.cut(items) if isinstance(asker, Runner) else None
     pieces = _pieces(items, model)
     answers: list[ProbeAnswer] = []
@@ -125,17 +129,17 @@ def _enter(
     pieces: Mapping[str, Pieces],
 ) -> None:
     """The item's contest, or the reason why there is none."""
-    own = pieces[attempt.item.answer]
+    answer_pieces = pieces[attempt.item.answer]
     if candidates is None or isinstance(candidates, str):
         attempt.skip(ranking, candidates or NOT_REQUESTED)
-    elif not own:
+    elif not answer_pieces:
         attempt.skip(ranking, UNKNOWN)
-    elif ranking == "restricted" and len(own) > 1:
+    elif ranking == "restricted" and len(answer_pieces) > 1:
         attempt.skip(ranking, LONG)
-    elif own not in candidates.places:
+    elif answer_pieces not in candidates.places:
         attempt.skip(ranking, OUTSIDE[ranking])
     else:
-        gold = candidates.places[own]
+        gold = candidates.places[answer_pieces]
         right = (candidates.places.get(pieces[name], gold) for name in attempt.item.also_right)
         others = tuple(sorted(frozenset(right) - {gold}))
         attempt.contests[ranking] = Contest(candidates, gold, others)

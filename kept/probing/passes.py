@@ -201,9 +201,9 @@ class Runner:
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             chances = self._chances(states[part])
-            for place, row in enumerate(part):
+            for index, row in enumerate(part):
                 pieces = attempts[row].contests["objects"].candidates.by_length[n_masks][1]
-                attempts[row].keep(n_masks, _means(chances[place], pieces))
+                attempts[row].keep(n_masks, _means(chances[index], pieces))
 
     def _one_by_one(
         self, attempt: Attempt, sample: Sample, n_masks: int

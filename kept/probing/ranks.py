@@ -32,24 +32,24 @@ def rank_answers(
     """
     if not all(bool(torch.isfinite(bound)) for bound in torch.aminmax(scores)):
         raise EvaluationError("the model gave scores that are not finite; it cannot be ranked")
-    places = torch.tensor(list(golds), device=scores.device)[:, None]
-    gold = scores.gather(1, places)
+    columns = torch.tensor(list(golds), device=scores.device)[:, None]
+    gold = scores.gather(1, columns)
     n_before = (scores > gold).sum(1)
     equal = scores == gold
     if bool((equal.sum(1) > 1).any()):
         order = torch.arange(scores.shape[1], device=scores.device)
-        n_before += (equal & (order < places)).sum(1)
-    counts, own = n_before.tolist(), gold[:, 0].tolist()
+        n_before += (equal & (order < columns)).sum(1)
+    counts, gold_columns = n_before.tolist(), gold[:, 0].tolist()
     chance = scores.softmax(1).amax(1).tolist()  # one pass; logsumexp takes ten times as long
     rankings = []
     for row, top in enumerate(_top(scores, n_top)):
-        right = [place for place in others[row] if place != golds[row]]
+        right = [column for column in others[row] if column != golds[row]]
         rankings.append(
             Ranking(
                 rank=1 + counts[row] - _n_ahead(scores[row], golds[row], right),
                 n_candidates=scores.shape[1] - len(right),
-                score=own[row],
-                top=tuple(names[place] for place in top),
+                score=gold_columns[row],
+                top=tuple(names[column] for column in top),
                 probability=chance[row],
                 correct=top[0] == golds[row] or top[0] in right,
             )
@@ -65,8 +65,8 @@ def _n_ahead(scores: Float[Tensor, " candidate"], gold: int, right: Sequence[int
 
 def _top(scores: Float[Tensor, "item candidate"], n_top: int) -> list[list[int]]:
     """Places of the best candidates, best first, by the tie rule, which `topk` does not keep."""
-    values, places = scores.topk(min(n_top + 1, scores.shape[1]), dim=1)
-    best: list[list[int]] = places[:, :n_top].tolist()
+    values, columns = scores.topk(min(n_top + 1, scores.shape[1]), dim=1)
+    best: list[list[int]] = columns[:, :n_top].tolist()
     tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0].tolist()
     for row in tied:
         best[row] = scores[row].argsort(descending=True, stable=True)[:n_top].tolist()

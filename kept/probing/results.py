@@ -148,6 +148,6 @@ def read_answers(path: Path) -> ProbeResult:
 
 def _answer(values: dict[str, Any]) -> ProbeAnswer:
     for name in RANKINGS:
-        if (found := values[name]) is not None:
-            values[name] = Ranking(**{**found, "top": tuple(found["top"])})
+        if (value := values[name]) is not None:
+            values[name] = Ranking(**{**value, "top": tuple(value["top"])})
     return ProbeAnswer(**values)

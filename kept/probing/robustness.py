@@ -77,10 +77,10 @@ def _of_relation(relation: str, facts: list[list[Ranking]]) -> Consistency:
     return Consistency(
         relation,
         len(facts),
-        sum(len(found) * (len(found) - 1) // 2 for found in facts),
-        float(np.mean([_agreement(found) for found in facts])),
-        float(np.mean([all(one.rank == 1 for one in found) for found in facts])),
-        float(np.mean([one.rank == 1 for found in facts for one in found])),
+        sum(len(ranks) * (len(ranks) - 1) // 2 for ranks in facts),
+        float(np.mean([_agreement(ranks) for ranks in facts])),
+        float(np.mean([all(one.rank == 1 for one in ranks) for ranks in facts])),
+        float(np.mean([one.rank == 1 for ranks in facts for one in ranks])),
     )
 
 
@@ -151,9 +151,16 @@ def altered(
     whole = len(correlations) == len(negated)
     rho = bootstrap_interval(correlations, generator=draws) if whole else None
     return Altered(
-        len(negated), len(misprimed), n_missing, same, right_negated, right, right_misprimed,
-        prime_first, rho,
-    )  # fmt: skip
+        len(negated),
+        len(misprimed),
+        n_missing,
+        same,
+        right_negated,
+        right,
+        right_misprimed,
+        prime_first,
+        rho,
+    )
 
 
 def _found(answers: dict[str, ProbeAnswer], id: str, ranking: RankingName) -> Ranking | None:
@@ -167,12 +174,16 @@ def rank_correlation(ours: Sequence[str], theirs: Sequence[str]) -> float:
     >>> rank_correlation(["Paris", "Rome", "Bonn"], ["Bonn", "Rome", "Paris"])
     -1.0
     """
-    places = {name: place for place, name in enumerate(theirs)}
-    if len(ours) < 2 or len(places) != len(ours) or any(name not in places for name in ours):
+    their_ranks = {name: rank for rank, name in enumerate(theirs)}
+    if (
+        len(ours) < 2
+        or len(their_ranks) != len(ours)
+        or any(name not in their_ranks for name in ours)
+    ):
         raise EvaluationError(
             f"two orders of the same two names or more are compared, not of {len(ours)} and "
             f"{len(theirs)}; probe with n_top large enough to keep every candidate"
         )
     n = len(ours)
-    squares = sum((place - places[name]) ** 2 for place, name in enumerate(ours))
+    squares = sum((rank - their_ranks[name]) ** 2 for rank, name in enumerate(ours))
     return 1 - 6 * squares / (n * (n * n - 1))

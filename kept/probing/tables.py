@@ -85,8 +85,8 @@ def majority(
         of_relation = counts.setdefault(relation, {})
         of_relation[name] = of_relation.get(name, 0) + 1
     ranked = {
-        relation: sorted(found, key=lambda name: (-found[name], name))
-        for relation, found in counts.items()
+        relation: sorted(n_by_answer, key=lambda name: (-n_by_answer[name], name))
+        for relation, n_by_answer in counts.items()
     }
     others = {(item.relation, item.id): item.also_right for item in all_items}
     return Majority("items" if training is None else "training", ranked, others)
@@ -122,7 +122,7 @@ def macro_row(
     clusters = [answer.group for answer, _ in scored]
     interval = None
     if len(frozenset(clusters)) > 1:
-        hits = [found.hit(1) for _, found in scored]
+        hits = [answer_ranking.hit(1) for _, answer_ranking in scored]
         interval = macro_interval(hits, relations, generator=generator, clusters=clusters)
     return ProbeRow(
         f"mean of {len(rows)} relations",
@@ -167,12 +167,13 @@ def popularity_rows(
         raise EvaluationError(f"{len(result.answers)} answers have {len(degrees)} degrees")
     parts: dict[int, list[ProbeAnswer]] = {}
     for answer, degree in zip(result.answers, degrees, strict=True):
-        place = -1 if degree is None else int(np.searchsorted(bins, degree, side="right")) - 1
-        parts.setdefault(place if degree is not None else len(bins), []).append(answer)
-    names = {place: _bin_name(bins, place) for place in range(-1, len(bins))}
+        bin_index = -1 if degree is None else int(np.searchsorted(bins, degree, side="right")) - 1
+        parts.setdefault(bin_index if degree is not None else len(bins), []).append(answer)
+    names = {bin_index: _bin_name(bins, bin_index) for bin_index in range(-1, len(bins))}
     names[len(bins)] = "not in the graph"
     return [
-        _row(names[place], parts[place], ranking, generator, baseline) for place in sorted(parts)
+        _row(names[bin_index], parts[bin_index], ranking, generator, baseline)
+        for bin_index in sorted(parts)
     ]
 
 
@@ -193,8 +194,8 @@ def calibration_error(rankings: Sequence[Ranking], *, n_bins: int = 10) -> float
     """
     if not rankings:
         return None
-    probabilities = np.array([found.probability for found in rankings])
-    right = np.array([found.correct for found in rankings], np.float64)
+    probabilities = np.array([ranking.probability for ranking in rankings])
+    right = np.array([ranking.correct for ranking in rankings], np.float64)
     bins = np.minimum((probabilities * n_bins).astype(np.int64), n_bins - 1)
     gaps = np.bincount(bins, right - probabilities, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(rankings))
@@ -209,17 +210,19 @@ def _row(
 ) -> ProbeRow:
     """A row; without a generator no interval is made."""
     pairs = ((answer, answer.ranking(ranking)) for answer in answers)
-    scored: Scored = [(answer, found) for answer, found in pairs if found is not None]
-    rankings = [found for _, found in scored]
-    hits = np.array([found.hit(1) for found in rankings])
+    scored: Scored = [
+        (answer, answer_ranking) for answer, answer_ranking in pairs if answer_ranking is not None
+    ]
+    rankings = [answer_ranking for _, answer_ranking in scored]
+    hits = np.array([answer_ranking.hit(1) for answer_ranking in rankings])
     return ProbeRow(
         name,
         len(answers),
         len(scored),
         _mean(hits.tolist()),
         _interval(hits, [answer.group for answer, _ in scored], generator),
-        _mean([found.hit(10) for found in rankings]),
-        _mean([found.reciprocal for found in rankings]),
+        _mean([answer_ranking.hit(10) for answer_ranking in rankings]),
+        _mean([answer_ranking.reciprocal for answer_ranking in rankings]),
         calibration_error(rankings),
         baseline.score(answer for answer, _ in scored) if baseline else None,
     )
@@ -236,8 +239,8 @@ def _interval(
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else None
 
 
 def _by_relation(result: ProbeResult) -> dict[str, list[ProbeAnswer]]:
@@ -247,10 +250,10 @@ def _by_relation(result: ProbeResult) -> dict[str, list[ProbeAnswer]]:
     return answers
 
 
-def _bin_name(bins: Sequence[int], place: int) -> str:
-    if place < 0:
+def _bin_name(bins: Sequence[int], index: int) -> str:
+    if index < 0:
         return f"below {bins[0]}"
-    if place + 1 == len(bins):
-        return f"{bins[place]} and more"
-    low, high = bins[place], bins[place + 1] - 1
+    if index + 1 == len(bins):
+        return f"{bins[index]} and more"
+    low, high = bins[index], bins[index + 1] - 1
     return str(low) if low == high else f"{low}-{high}"

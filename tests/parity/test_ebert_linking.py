@@ -100,7 +100,7 @@ def linker_of(world: World, case: dict[str, Any], n_rounds: int = 1) -> EBERTLin
         view=EBERTView.of(
             world.graph, world.tokenizer, form="replace", vectors_from=world.file.path
         ),
-        builder=BUILDER, known=lambda name: knows(world, name), prime=case["do_prime_mask"],
+        builder=BUILDER, is_known=lambda name: knows(world, name), prime=case["do_prime_mask"],
         n_rounds=n_rounds, original_order=True,
     )  # fmt: skip
 

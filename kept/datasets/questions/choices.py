@@ -40,22 +40,24 @@ def choice_example(
     >>> [found.linked.text[t.start : t.end] for t in found.targets], found.labels
     (['sea', 'tree'], ('1',))
     """
-    asked, given = question.strip(), [choice.strip() for choice in choices]
-    if not asked or not all(given) or len(given) < 2:
+    question_text, choice_texts = question.strip(), [choice.strip() for choice in choices]
+    if not question_text or not all(choice_texts) or len(choice_texts) < 2:
         raise LinkingError(
-            f"{asked[:40]!r} with {len(given)} choices {given}: a question and two choices or more "
+            f"{question_text[:40]!r} with {len(choice_texts)} choices {choice_texts}: a question and two choices or more "
             "are needed, none of them empty"
         )
-    if right is not None and not 1 <= right <= len(given):
-        raise LinkingError(f"{asked[:40]!r}: choice {right} is right, there are {len(given)}")
-    pair = join_texts(LinkedText(asked, ()), LinkedText(BETWEEN.join(given), ()))
+    if right is not None and not 1 <= right <= len(choice_texts):
+        raise LinkingError(
+            f"{question_text[:40]!r}: choice {right} is right, there are {len(choice_texts)}"
+        )
+    pair = join_texts(LinkedText(question_text, ()), LinkedText(BETWEEN.join(choice_texts), ()))
     start, targets = pair.pair_start or 0, []
-    for choice in given:
+    for choice in choice_texts:
         targets.append(Mention(start, start + len(choice)))
         start += len(choice) + len(BETWEEN)
     labels = () if right is None else (str(right),)
     linked = dataclasses.replace(pair, id=id or pair.id)
-    return TaskExample(linked, labels, tuple(targets), source=asked)
+    return TaskExample(linked, labels, tuple(targets), source=question_text)
 
 
 class _Copa(msgspec.Struct):
@@ -75,8 +77,8 @@ def read_copa(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 def _of_copa(row: _Copa) -> TaskExample:
     if not row.premise.strip():
         raise LinkingError(f"{row.idx} has an empty premise; leave it out")
-    asked = f"{row.premise.strip()} {ASKED[row.question]}"
-    return choice_example(asked, (row.choice1, row.choice2), row.label + 1, str(row.idx))
+    question_text = f"{row.premise.strip()} {ASKED[row.question]}"
+    return choice_example(question_text, (row.choice1, row.choice2), row.label + 1, str(row.idx))
 
 
 class _Lettered(msgspec.Struct):
@@ -98,9 +100,9 @@ def read_lettered(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 def _of_lettered(row: _Lettered) -> TaskExample:
     whole = f"{row.question}\n{row.options}".splitlines()
     lines = [line.strip() for line in whole if line.strip()]
-    found = [_LETTERED.fullmatch(line) for line in lines]
-    first = max((i for i, match in enumerate(found) if match and match[1] == "A"), default=0)
-    options = [match for match in found[first:] if match]
+    matches = [_LETTERED.fullmatch(line) for line in lines]
+    first = max((i for i, match in enumerate(matches) if match and match[1] == "A"), default=0)
+    options = [match for match in matches[first:] if match]
     letters = [match[1] for match in options]
     if letters != [chr(ord("A") + i) for i in range(len(lines) - first)]:
         raise LinkingError(
@@ -111,5 +113,5 @@ def _of_lettered(row: _Lettered) -> TaskExample:
     right = letters.index(answer[:1]) if answer[:1] in letters else None
     if right is None or not lines[first + right].startswith(answer):
         raise LinkingError(f"{row.question[:40]!r}: {answer!r} is none of {lines[first:]}")
-    asked = " ".join([row.passage.strip(), *lines[:first]]).strip()
-    return choice_example(asked, [match[2] for match in options], right + 1)
+    question_text = " ".join([row.passage.strip(), *lines[:first]]).strip()
+    return choice_example(question_text, [match[2] for match in options], right + 1)

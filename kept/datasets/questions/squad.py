@@ -67,11 +67,12 @@ def _read(path: Path, report: DamageReport, *, has_impossible: bool) -> Iterator
     decoder = msgspec.json.Decoder(_Question)
     data = whole_file(path, report.budget)
     end = 0
-    paragraphs = (p for a in decode_whole(path, data, _File, report.budget).data
-                  for p in a.paragraphs)  # fmt: skip
+    paragraphs = (
+        p for a in decode_whole(path, data, _File, report.budget).data for p in a.paragraphs
+    )
     for paragraph in paragraphs:
-        for found in paragraph.qas:
-            raw = bytes(found)
+        for qa in paragraph.qas:
+            raw = bytes(qa)
             offset = data.index(raw, end)
             end = offset + len(raw)
             report.n_lines += 1
@@ -79,8 +80,8 @@ def _read(path: Path, report: DamageReport, *, has_impossible: bool) -> Iterator
             def example(row: _Question, context: str = paragraph.context) -> TaskExample:
                 return _example(row, context, has_impossible)
 
-            place = (str(path), report.n_lines, offset)
-            yield from convert_row(raw, decoder, example, report, place)
+            source = (str(path), report.n_lines, offset)
+            yield from convert_row(raw, decoder, example, report, source)
 
 
 def _example(row: _Question, context: str, has_impossible: bool) -> TaskExample:

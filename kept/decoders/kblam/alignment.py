@@ -95,10 +95,10 @@ def _read(
     model: KBLaM, texts: Texts, stored: ReadTexts, some: Tensor, nodes: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     host, rows, hidden = model.host, torch.arange(len(some))[:, None], stored.entering[some]
-    seen = torch.cat([texts.prompt_mask[some], texts.mask[some]], dim=1)
+    mask = torch.cat([texts.prompt_mask[some], texts.mask[some]], dim=1)
     n_new, cache = hidden.shape[1], stored.cache(model, some)
-    positions = decoders.running_positions(seen)[:, -n_new:]
-    added = Visibility.causal(seen).attention("eager", host.dtype)[:, :, -n_new:]
+    positions = decoders.running_positions(mask)[:, -n_new:]
+    added = Visibility.causal(mask).attention("eager", host.dtype)[:, :, -n_new:]
     rotary = host.base_model.rotary_emb(hidden, position_ids=positions)
     step = decoders.masked_stepper(host, added, positions, cache)
     states, scores, lengths = [], [], []
@@ -128,9 +128,9 @@ def head_shares(
     split = keys.view(len(keys), model.n_slices, model.n_heads, -1)
     shift = 0.0 if model.config.scale is None else float(np.log(model.config.scale / n_read))
     every = []
-    for place, number in enumerate(model.reading_layers):
-        query = model.queries[str(number)](states[:, place]).unflatten(-1, (model.n_heads, -1))
-        scores = torch.einsum("bnhw,fhw->bnhf", query, split[:, place]) * query.shape[-1] ** -0.5
+    for index, number in enumerate(model.reading_layers):
+        query = model.queries[str(number)](states[:, index]).unflatten(-1, (model.n_heads, -1))
+        scores = torch.einsum("bnhw,fhw->bnhf", query, split[:, index]) * query.shape[-1] ** -0.5
         every.append(scores + shift)
     scores = torch.stack(every, 1)
     read = _best(scores, n_read).logsumexp(-1)
@@ -141,8 +141,8 @@ def _best(scores: Tensor, k: int) -> Tensor:
     """The scores by head of the `k` facts with the highest sums over heads."""
     if k == scores.shape[-1]:
         return scores
-    chosen = scores.sum(dim=-2, keepdim=True).topk(k, dim=-1).indices
-    return scores.gather(-1, chosen.expand(*scores.shape[:-1], -1))
+    best = scores.sum(dim=-2, keepdim=True).topk(k, dim=-1).indices
+    return scores.gather(-1, best.expand(*scores.shape[:-1], -1))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -177,7 +177,7 @@ def aligning(
     base: KnowledgeBase,
     plan: AlignmentPlan,
     seed: int,
-) -> Training:  # fmt: skip
+) -> Training:
     """The maps of queries and keys learn to find; in every fourth text the right fact is left out.
 
     What the training loop takes.
@@ -185,23 +185,26 @@ def aligning(
 
     def draw(seed: int, step: int) -> Aligned:
         draws = generator(seed, "kblam alignment", step)
-        chosen = torch.from_numpy(draws.permutation(len(texts))[: plan.batch_size])
-        there = torch.arange(len(chosen)) % 4 != 3
-        own, places = torch.unique(texts.rows[chosen][there], return_inverse=True)
-        others = np.setdiff1d(np.arange(len(base.facts)), texts.rows[chosen].numpy())
+        sample = torch.from_numpy(draws.permutation(len(texts))[: plan.batch_size])
+        there = torch.arange(len(sample)) % 4 != 3
+        fact_rows, inverse = torch.unique(texts.rows[sample][there], return_inverse=True)
+        others = np.setdiff1d(np.arange(len(base.facts)), texts.rows[sample].numpy())
         size = int(FEWEST * (max(plan.n_facts, FEWEST) / FEWEST) ** draws.random())
-        more = torch.from_numpy(draws.permutation(others)[: max(size - len(own), 1)])
-        right = torch.full((len(chosen),), -1).masked_scatter(there, places)
-        return Aligned(chosen, right, torch.cat([own, more]))
+        more = torch.from_numpy(draws.permutation(others)[: max(size - len(fact_rows), 1)])
+        right = torch.full((len(sample),), -1).masked_scatter(there, inverse)
+        return Aligned(sample, right, torch.cat([fact_rows, more]))
 
-    def make(drawn: Aligned, own: slice) -> ReadBatch:
-        some = drawn.chosen[own]
+    def make(batch: Aligned, local: slice) -> ReadBatch:
+        some = batch.chosen[local]
         states = read.states[some]
         real = torch.ones(states.shape[0], states.shape[2], dtype=torch.bool)
         return ReadBatch(
-            node_mask=real, states=states, text_scores=read.text_scores[some],
-            right=drawn.right[own], fact_rows=drawn.facts,
-        )  # fmt: skip
+            node_mask=real,
+            states=states,
+            text_scores=read.text_scores[some],
+            right=batch.right[local],
+            fact_rows=batch.facts,
+        )
 
     def loss(batch: ReadBatch) -> Tensor:
         facts = model.encoder(*(each[batch.fact_rows] for each in base.vectors))
@@ -211,9 +214,7 @@ def aligning(
 
     parts = {"queries": model.queries, "key_projector": model.encoder.key_projector}
     learner = DecoderLearner(parts, loss)
-    lessons = Lessons(
-        fingerprint_of(texts, base), -(-len(texts) // plan.batch_size), draw, make
-    )  # fmt: skip
+    lessons = Lessons(fingerprint_of(texts, base), -(-len(texts) // plan.batch_size), draw, make)
     config = training_config(
         seed, plan.n_steps, plan.batch_size, plan.learning_rate, schedule="cosine"
     )
@@ -221,10 +222,17 @@ def aligning(
 
 
 def align(
-    model: KBLaM, texts: Texts, read: ReadStates, base: KnowledgeBase, plan: AlignmentPlan,
-    seed: int, folder: Path, *, reporter: Reporter | None = None,
+    model: KBLaM,
+    texts: Texts,
+    read: ReadStates,
+    base: KnowledgeBase,
+    plan: AlignmentPlan,
+    seed: int,
+    folder: Path,
+    *,
+    reporter: Reporter | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> TrainResult:  # fmt: skip
+) -> TrainResult:
     """Train as `aligning` says, or go on from the last checkpoint in `folder`."""
     training = aligning(model, texts, read, base, plan, seed)
     ended = train(
@@ -234,7 +242,7 @@ def align(
     return ended
 
 
-def _loss(scores: Tensor, mass: Tensor, right: Tensor, wanted: float, n_read: int) -> Tensor:
+def _loss(scores: Tensor, mass: Tensor, right: Tensor, expected: float, n_read: int) -> Tensor:
     """`scores` `[text layer node head fact]`, `mass` (log) `[text layer node head]`.
 
     Where the right fact is missing, the `n_read` best should share evenly.
@@ -242,13 +250,13 @@ def _loss(scores: Tensor, mass: Tensor, right: Tensor, wanted: float, n_read: in
     reading, absent = scores[:, :, 0], right < 0
     logs = reading - reading.logsumexp(-1, keepdim=True)
     there = logs[~absent]
-    chosen = there[torch.arange(len(there)), ..., right[~absent]]
+    right_scores = there[torch.arange(len(there)), ..., right[~absent]]
     target = torch.full_like(mass, ELSEWHERE)
-    target[:, :, 0] = wanted
+    target[:, :, 0] = expected
     of_mass = functional.mse_loss(mass.exp(), target, reduction="sum")
     even = _best(reading[absent], n_read).log_softmax(-1) + float(np.log(n_read))
     spread = mean_of(even.sum(), even.numel())
-    right_one = mean_of(chosen.sum(), chosen.numel())
+    right_one = mean_of(right_scores.sum(), right_scores.numel())
     return -right_one - SPREAD_WEIGHT * spread + MASS_WEIGHT * mean_of(of_mass, mass.numel())
 
 

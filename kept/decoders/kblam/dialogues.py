@@ -28,8 +28,8 @@ class Dialogue:
         >>> Dialogue.about(Fact("Wexo", "sport", "golf"), 1, refused=True).text[-46:]
         'The sport of Wexo is unknown, sorry.<|im_end|>'
         """
-        said = Fact(fact.name, fact.relation, UNKNOWN if refused else fact.value)
+        spoken_fact = Fact(fact.name, fact.relation, UNKNOWN if refused else fact.value)
         question = fact.question(template)
         prompt = CHATML.prompt(question)
-        begun = f"{prompt}{said.answer.removesuffix(f' {said.value}.')}"
-        return cls(CHATML.dialogue(question, said.answer), begun, prompt)
+        opening = f"{prompt}{spoken_fact.answer.removesuffix(f' {spoken_fact.value}.')}"
+        return cls(CHATML.dialogue(question, spoken_fact.answer), opening, prompt)

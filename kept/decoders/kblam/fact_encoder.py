@@ -22,9 +22,14 @@ class FactEncoder(nn.Module):
     """
 
     def __init__(
-        self, *, vector_width: int, stacked_width: int, mlp_depth: int = 0, mlp_width: int = 512,
+        self,
+        *,
+        vector_width: int,
+        stacked_width: int,
+        mlp_depth: int = 0,
+        mlp_width: int = 512,
         value_width: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.key_projector, self.value_projector = (
             _projector(n_in, stacked_width, mlp_depth, mlp_width)

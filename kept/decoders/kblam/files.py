@@ -43,17 +43,17 @@ UNREAD = re.compile(r"embedding\.weight|.*\.self_attn\.(q_proj_new\.weight|score
 """Released tensors that the released code never reads, or not in layers without facts."""
 
 
-def released_name(own: str) -> str:
+def released_name(our_name: str) -> str:
     """The released code's name of one of our tensors.
 
     >>> released_name("queries.3.weight")
     'model.layers.3.self_attn.q_proj_new.weight'
     """
     for ours, theirs in RELEASED:
-        name, n = re.subn(f"^{ours}", theirs, own)
+        name, n = re.subn(f"^{ours}", theirs, our_name)
         if n:
             return name
-    raise CheckpointError(f"{own} is no tensor of a KBLaM; give names as own_state has them")
+    raise CheckpointError(f"{our_name} is no tensor of a KBLaM; give names as own_state has them")
 
 
 def load_released(model: KBLaM, *states: Mapping[str, Tensor]) -> None:
@@ -62,24 +62,24 @@ def load_released(model: KBLaM, *states: Mapping[str, Tensor]) -> None:
     Tensors of the host are passed over: open the host with them. Raises `CheckpointError` naming
     what is missing, what is left over, and what is of another shape.
     """
-    given = {name: value for state in states for name, value in state.items()}
-    own = model.own_state()
-    names = {name: released_name(name) for name in own}
+    tensors = {name: value for state in states for name, value in state.items()}
+    model_state = model.own_state()
+    names = {name: released_name(name) for name in model_state}
     host = model.host.state_dict()
-    faults = [f"lacks {theirs}" for theirs in names.values() if theirs not in given]
+    faults = [f"lacks {theirs}" for theirs in names.values() if theirs not in tensors]
     faults += [
         f"has no place for {name}"
-        for name in given
+        for name in tensors
         if name not in names.values() and name not in host and not UNREAD.fullmatch(name)
     ]
     faults += [
-        f"{theirs} is {tuple(given[theirs].shape)}, not {tuple(own[name].shape)}"
+        f"{theirs} is {tuple(tensors[theirs].shape)}, not {tuple(model_state[name].shape)}"
         for name, theirs in names.items()
-        if theirs in given and given[theirs].shape != own[name].shape
+        if theirs in tensors and tensors[theirs].shape != model_state[name].shape
     ]
     if faults:
         raise CheckpointError("these are not the weights of this KBLaM: " + "; ".join(faults[:5]))
-    model.load_own_state({name: given[theirs] for name, theirs in names.items()})
+    model.load_own_state({name: tensors[theirs] for name, theirs in names.items()})
 
 
 def save_kblam(folder: str | Path, model: KBLaM) -> None:
@@ -102,23 +102,25 @@ def load_kblam(folder: str | Path, host: PreTrainedModel) -> KBLaM:
 
     Raises `CheckpointError` for files that are missing, altered, or of a host of other sizes.
     """
-    place = Path(folder)
-    sealed = open_sealed(place, KBLAM)
+    model_folder = Path(folder)
+    sealed = open_sealed(model_folder, KBLAM)
     sealed.require_files([WEIGHTS_FILE])
     header = sealed.values
     sizes = {name: getattr(host.config, name) for name in HOST_SIZES}
     if header.get("host") != sizes:
-        raise CheckpointError(f"{place} belongs to a host of {header.get('host')}, not of {sizes}")
+        raise CheckpointError(
+            f"{model_folder} belongs to a host of {header.get('host')}, not of {sizes}"
+        )
     try:
         model = KBLaM(host, KBLaMConfig(**header["config"]))
     except (ConfigError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{place / HEADER_FILE}: {error}; {KBLAM.remedy}") from error
-    with readable(place / WEIGHTS_FILE):
-        tensors = load_file(place / WEIGHTS_FILE)
-    require_finite(tensors, place / WEIGHTS_FILE)
+        raise CheckpointError(f"{model_folder / HEADER_FILE}: {error}; {KBLAM.remedy}") from error
+    with readable(model_folder / WEIGHTS_FILE):
+        tensors = load_file(model_folder / WEIGHTS_FILE)
+    require_finite(tensors, model_folder / WEIGHTS_FILE)
     try:
         model.load_own_state(tensors)
     except (ConfigError, RuntimeError) as error:
-        raise CheckpointError(f"{place / WEIGHTS_FILE}: {error}; {KBLAM.remedy}") from error
+        raise CheckpointError(f"{model_folder / WEIGHTS_FILE}: {error}; {KBLAM.remedy}") from error
     sealed.remember()
     return model.eval()

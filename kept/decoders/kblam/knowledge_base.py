@@ -143,8 +143,8 @@ def padded(
     ids = torch.full((len(rows), widest), padding)
     mask = torch.zeros(len(rows), widest, dtype=torch.bool)
     for number, row in enumerate(rows):
-        place = slice(widest - len(row), widest) if side == "left" else slice(0, len(row))
-        ids[number, place], mask[number, place] = torch.tensor(row), True
+        columns = slice(widest - len(row), widest) if side == "left" else slice(0, len(row))
+        ids[number, columns], mask[number, columns] = torch.tensor(row), True
     return ids, mask
 
 
@@ -160,9 +160,11 @@ def answers(
 ) -> list[Answer]:
     """What `model` writes to each question when it reads `facts`, or nothing (None)."""
     end = tokenizer.convert_tokens_to_ids(tokenizer.eos_token)
-    found = []
+    generated = []
     for start in range(0, len(questions), batch_size):
         prompts = Prompts.of(questions[start : start + batch_size], tokenizer, chat)
         new = model.generate(prompts.input_ids, prompts.node_mask, facts, n_new=n_new, end_id=end)
-        found += [Answer(text) for text in tokenizer.batch_decode(new, skip_special_tokens=True)]
-    return found
+        generated += [
+            Answer(text) for text in tokenizer.batch_decode(new, skip_special_tokens=True)
+        ]
+    return generated

@@ -83,28 +83,33 @@ class Learner:
         refused = draws.permutation(np.flatnonzero(is_refused))[: plan.n_refusals]
         there = np.flatnonzero(~is_refused & ~np.isin(about, about[refused]))
         n_right = plan.batch_size - len(refused)
-        chosen = np.concatenate([draws.permutation(there)[:n_right], refused])
-        asked = about[chosen]
-        others = draws.permutation(np.setdiff1d(np.arange(n), asked))
+        sample = np.concatenate([draws.permutation(there)[:n_right], refused])
+        query_rows = about[sample]
+        others = draws.permutation(np.setdiff1d(np.arange(n), query_rows))
         size = int(FEWEST * (max(plan.n_context, FEWEST) / FEWEST) ** draws.random())
-        own = np.setdiff1d(asked[:n_right], asked[n_right:])
-        rows = np.concatenate([own, others[: max(size - len(own), 1)]])
-        place = {row: i for i, row in enumerate(own.tolist())}
-        right = torch.tensor([place.get(row, -1) for row in asked.tolist()])
-        return Drawn(chosen, torch.from_numpy(rows), right)
+        extra_rows = np.setdiff1d(query_rows[:n_right], query_rows[n_right:])
+        rows = np.concatenate([extra_rows, others[: max(size - len(extra_rows), 1)]])
+        index_of_row = {row: i for i, row in enumerate(extra_rows.tolist())}
+        right = torch.tensor([index_of_row.get(row, -1) for row in query_rows.tolist()])
+        return Drawn(sample, torch.from_numpy(rows), right)
 
-    def batch(self, drawn: Drawn, own: slice = slice(None)) -> MicroBatch:
+    def batch(self, sample: Drawn, part: slice = slice(None)) -> MicroBatch:
         """The micro-batch of what is drawn, or of a part of its texts."""
-        texts, every = self.texts, torch.from_numpy(drawn.chosen)
-        some = every[own]
+        texts, every = self.texts, torch.from_numpy(sample.chosen)
+        some = every[part]
         width = int(texts.mask[every].sum(dim=1).max())
         labels = texts.labels[every, :width]
         return MicroBatch(
-            texts.ids[some, :width], texts.mask[some, :width], labels[own],
-            drawn.facts, drawn.right[own],
-            self.stored.entering[some, :width], texts.prompt_mask[some],
-            self.stored.cache(self.model, some), int((labels[:, 1:] > 0).sum(dim=1).max()),
-        )  # fmt: skip
+            texts.ids[some, :width],
+            texts.mask[some, :width],
+            labels[part],
+            sample.facts,
+            sample.right[part],
+            self.stored.entering[some, :width],
+            texts.prompt_mask[some],
+            self.stored.cache(self.model, some),
+            int((labels[:, 1:] > 0).sum(dim=1).max()),
+        )
 
     def training(self) -> Training:
         """What the training loop takes: the maps of facts, queries and keys, by the released loss.
@@ -125,24 +130,35 @@ class Learner:
             self.batch,
         )
         config = training_config(
-            self.seed, plan.n_steps, plan.batch_size, plan.learning_rate,
-            schedule="cosine", last_share=LAST_SHARE, checkpoint_steps=plan.save_every,
+            self.seed,
+            plan.n_steps,
+            plan.batch_size,
+            plan.learning_rate,
+            schedule="cosine",
+            last_share=LAST_SHARE,
+            checkpoint_steps=plan.save_every,
             budget_cpu_minutes=plan.cpu_seconds / 60,
-        )  # fmt: skip
+        )
         return Training(learner, lessons, config)
 
     def run(
-        self, folder: Path, *, reporter: Reporter | None = None,
+        self,
+        folder: Path,
+        *,
+        reporter: Reporter | None = None,
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> TrainResult:  # fmt: skip
+    ) -> TrainResult:
         """Train, or go on from the last checkpoint in `folder`; the model is then as it ends.
 
         On `should_stop` the training is left where it is; the same call goes on.
         """
         ended = train(
-            *self.training(), folder, reporter=reporter, resume=Resume.IF_ANY,
+            *self.training(),
+            folder,
+            reporter=reporter,
+            resume=Resume.IF_ANY,
             should_stop=should_stop,
-        )  # fmt: skip
+        )
         self.model.eval()
         return ended
 

@@ -123,8 +123,8 @@ class KBLaM(nn.Module):
         has_queries = config.separate_queries or config.top_k is not None
         reading: list[Any] = [hosts.layers(host)[number] for number in self.reading_layers]
         maps = zip(self.reading_layers, reading, strict=True)
-        made = {str(number): query_map(layer.self_attn) for number, layer in maps}
-        self.queries = nn.ModuleDict(made if has_queries else {})
+        query_maps = {str(number): query_map(layer.self_attn) for number, layer in maps}
+        self.queries = nn.ModuleDict(query_maps if has_queries else {})
         self.queries.requires_grad_(config.separate_queries)
 
     @property
@@ -232,10 +232,10 @@ class KBLaM(nn.Module):
         if not self.config.padding_reads:
             mask = visibility.attention("eager", self.host.dtype)[:, :, -n_new:]
             return _Pass(facts, mask, None, rotary, counted, cache)
-        seen = node_mask[:, None, :].expand(-1, node_mask.shape[1], -1).tril()[:, -n_new:]
-        mask = torch.zeros_like(seen, dtype=self.host.dtype)
-        mask = mask.masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
-        blind = ~seen.any(dim=2)
+        visible = node_mask[:, None, :].expand(-1, node_mask.shape[1], -1).tril()[:, -n_new:]
+        mask = torch.zeros_like(visible, dtype=self.host.dtype)
+        mask = mask.masked_fill(~visible, torch.finfo(torch.float32).min)[:, None]
+        blind = ~visible.any(dim=2)
         fact_mask = torch.zeros_like(blind, dtype=mask.dtype).masked_fill(blind, PADDING_QUERY)
         every = torch.ones_like(counted)
         return _Pass(facts, mask, fact_mask[:, None, :, None], rotary, every, cache)
@@ -266,19 +266,19 @@ class KBLaM(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Scores `[batch head node fact]` of the facts that are left, and their values."""
         config = self.config
-        place = (number - config.first) // config.every
-        keys, values = shared.facts.of_slice(place, self.n_slices, self.n_heads)
-        own = query
+        index = (number - config.first) // config.every
+        keys, values = shared.facts.of_slice(index, self.n_slices, self.n_heads)
+        fact_query = query
         if len(self.queries):
-            own = self._own_query(number, attention, normed)
-        reader = (own if config.separate_queries else query) * attention.scaling
+            fact_query = self._own_query(number, attention, normed)
+        reader = (fact_query if config.separate_queries else query) * attention.scaling
         scored, n_read = keys, shared.facts.n_facts
         if config.top_k is not None and config.top_k < n_read:
             n_read = config.top_k
             if not config.top_k_by_node:
-                chosen = best_facts(own, keys, n_read, shared.counted)
-                shared.chosen[number] = chosen
-                keys, values = (gathered(each, chosen) for each in (keys, values))
+                best = best_facts(fact_query, keys, n_read, shared.counted)
+                shared.chosen[number] = best
+                keys, values = (gathered(each, best) for each in (keys, values))
                 scored = scored[:, :, :n_read] if config.misaligned_scores else keys
         scores = products(reader, scored)
         if n_read < scores.shape[-1]:

@@ -126,22 +126,22 @@ def query_map(attention: Any) -> nn.Linear:
     fused = hasattr(attention, "qkv_proj")
     source = attention.qkv_proj if fused else attention.q_proj
     has_bias = source.bias is not None
-    made = nn.Linear(source.in_features, n_queries, bias=has_bias)
-    made = made.to(source.weight.device, source.weight.dtype)
+    projection = nn.Linear(source.in_features, n_queries, bias=has_bias)
+    projection = projection.to(source.weight.device, source.weight.dtype)
     with torch.no_grad():
-        made.weight.copy_(source.weight[:n_queries])
+        projection.weight.copy_(source.weight[:n_queries])
         if has_bias:
-            made.bias.copy_(source.bias[:n_queries])
-    return made
+            projection.bias.copy_(source.bias[:n_queries])
+    return projection
 
 
 def gathered(
-    states: Float[Tensor, "shared head fact head_width"], chosen: Int[Tensor, "batch k"]
+    states: Float[Tensor, "shared head fact head_width"], best: Int[Tensor, "batch k"]
 ) -> Float[Tensor, "batch head k head_width"]:
-    """The states of each sample's `chosen` facts, in their order; `shared` is batch or 1."""
-    rows = torch.arange(len(chosen), device=chosen.device)[:, None]
-    rows = rows.expand_as(chosen) if len(states) > 1 else torch.zeros_like(chosen)
-    return states.transpose(1, 2)[rows, chosen].transpose(1, 2)
+    """The states of each sample's `best` facts, in their order; `shared` is batch or 1."""
+    rows = torch.arange(len(best), device=best.device)[:, None]
+    rows = rows.expand_as(best) if len(states) > 1 else torch.zeros_like(best)
+    return states.transpose(1, 2)[rows, best].transpose(1, 2)
 
 
 def products(

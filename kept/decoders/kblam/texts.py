@@ -51,13 +51,13 @@ class StoredVectors:
         key = hashlib.sha256("\n".join([self.name, *texts]).encode()).hexdigest()[:16]
         path = self.folder / f"{key}.safetensors"
         if path.exists():
-            found: NDArray[np.float32] = load_file(path)["vectors"]
-            return found
-        made = np.asarray(self.encoder.encode(texts), np.float32)
+            stored_vectors: NDArray[np.float32] = load_file(path)["vectors"]
+            return stored_vectors
+        vectors = np.asarray(self.encoder.encode(texts), np.float32)
         if processes().is_first:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, save({"vectors": made}), force=True)
-        return made
+            write_bytes(path, save({"vectors": vectors}), force=True)
+        return vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,33 +84,37 @@ class Texts:
 
 
 def drawn_texts(
-    base: KnowledgeBase, tokenizer: PreTrainedTokenizerBase, n: int, seed: int, *,
+    base: KnowledgeBase,
+    tokenizer: PreTrainedTokenizerBase,
+    n: int,
+    seed: int,
+    *,
     share_refused: float = 0.25,
-) -> Texts:  # fmt: skip
+) -> Texts:
     """So many dialogues about facts drawn from `base`, a share of them refused."""
     draws = generator(seed, "kblam texts")
     rows = draws.choice(len(base.facts), size=n, replace=n > len(base.facts))
     refused = torch.arange(n) < round(share_refused * n)
-    made = [
+    dialogues = [
         Dialogue.about(base.facts[row], int(draws.integers(len(TEMPLATES))), refused=bool(no))
         for row, no in zip(rows.tolist(), refused, strict=True)
     ]
-    return texts_of(made, torch.from_numpy(rows), refused, tokenizer)
+    return texts_of(dialogues, torch.from_numpy(rows), refused, tokenizer)
 
 
 def texts_of(
-    made: Sequence[Dialogue], rows: Tensor, refused: Tensor, tokenizer: PreTrainedTokenizerBase
+    dialogues: Sequence[Dialogue], rows: Tensor, refused: Tensor, tokenizer: PreTrainedTokenizerBase
 ) -> Texts:
     """The texts of dialogues."""
     pad = tokenizer.pad_token_id or 0
-    whole, begun, asked = (
-        tokenizer([getattr(each, part) for each in made])["input_ids"]
+    whole, begun_ids, prompt_ids = (
+        tokenizer([getattr(each, part) for each in dialogues])["input_ids"]
         for part in ("text", "begun", "prompt")
     )
-    before = [len(ids) - 1 for ids in asked]
+    before = [len(ids) - 1 for ids in prompt_ids]
     prompts = padded([ids[:n] for ids, n in zip(whole, before, strict=True)], pad, side="left")
     ids, mask = padded([ids[n:] for ids, n in zip(whole, before, strict=True)], pad)
-    last = torch.tensor([len(ids) - n - 1 for ids, n in zip(begun, before, strict=True)])
+    last = torch.tensor([len(ids) - n - 1 for ids, n in zip(begun_ids, before, strict=True)])
     labels = ids.masked_fill(~mask, IGNORE)
     labels[:, 0] = IGNORE
     return Texts(*prompts, ids, mask, labels, rows, refused, torch.stack([last - 1, last], dim=1))
@@ -133,8 +137,10 @@ class ReadTexts:
         cache = DynamicCache(config=model.host.config)
         for number, key, value in zip(
             range(model.config.first, len(decoders.layers(model.host))),
-            self.keys, self.values, strict=True,
-        ):  # fmt: skip
+            self.keys,
+            self.values,
+            strict=True,
+        ):
             cache.update(key[some].to(model.host.dtype), value[some].to(model.host.dtype), number)
         return cache
 
@@ -150,7 +156,7 @@ def read_texts(model: KBLaM, texts: Texts) -> ReadTexts:
         model.read(texts.prompts[some], texts.prompt_mask[some], None, cache=cache)
         keys.append(torch.stack([each.keys for each in cache.layers[first:]]).half())
         values.append(torch.stack([each.values for each in cache.layers[first:]]).half())
-        seen = torch.cat([texts.prompt_mask[some], texts.mask[some]], dim=1)
-        states = model.read(texts.ids[some], seen, None, cache=cache).hidden_states
+        mask = torch.cat([texts.prompt_mask[some], texts.mask[some]], dim=1)
+        states = model.read(texts.ids[some], mask, None, cache=cache).hidden_states
         entering.append(states[first])
     return ReadTexts(torch.cat(keys, dim=1), torch.cat(values, dim=1), torch.cat(entering))

@@ -109,9 +109,9 @@ def turn_labels(
     [[-100, -100, -100, 5, 6]]
     """
     marks = (input_ids == marker_id).long().cumsum(dim=1)
-    place = (marks >= turn).long().argmax(dim=1)
-    places = torch.arange(input_ids.shape[1], device=input_ids.device)
-    learnt = places > (place + n_after)[:, None]
+    turn_start = (marks >= turn).long().argmax(dim=1)
+    positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+    learnt = positions > (turn_start + n_after)[:, None]
     if node_mask is not None:
         learnt = learnt & node_mask
     return input_ids.masked_fill(~learnt, IGNORE)
@@ -164,10 +164,10 @@ def kind_of(number: int, n_micro: int, *, n_outliers: int, several: bool, extend
 
 
 def with_context(
-    own: Int[Tensor, "batch own"], context: Int[Tensor, " fact"]
+    rows: Int[Tensor, "batch own"], context: Int[Tensor, " fact"]
 ) -> Int[Tensor, "batch fact"]:
     """The facts of every example: its own first, then the shared context."""
-    return torch.cat([own, context.expand(len(own), -1)], dim=1)
+    return torch.cat([rows, context.expand(len(rows), -1)], dim=1)
 
 
 def attention_loss(
@@ -187,8 +187,10 @@ def attention_loss(
     losses = []
     for of_layer in weights.values():
         shares = of_layer[there].mean(dim=1)
-        own = shares.gather(2, right[there][:, None, None].expand(-1, shares.shape[1], 1))[..., 0]
-        logs = shares.sum(dim=2).clamp(min=TINY).log() - own.clamp(min=TINY).log()
+        right_shares = shares.gather(2, right[there][:, None, None].expand(-1, shares.shape[1], 1))[
+            ..., 0
+        ]
+        logs = shares.sum(dim=2).clamp(min=TINY).log() - right_shares.clamp(min=TINY).log()
         losses.append(logs[predicting[there]].mean())
     return torch.stack(losses).mean()
 
@@ -208,8 +210,8 @@ def loss_of(
     """
     if attention and (batch.right_facts is None or model.config.top_k is not None):
         raise BatchError("the attention loss needs right_facts, and a model that prunes no facts")
-    rows, places = batch.fact_rows.unique(return_inverse=True)
-    facts = model.encoder(key_vectors[rows], value_vectors[rows])[places]
+    rows, inverse = batch.fact_rows.unique(return_inverse=True)
+    facts = model.encoder(key_vectors[rows], value_vectors[rows])[inverse]
     read = model.read(
         batch.input_ids, batch.seen, facts, cache=batch.cache, entering=batch.entering
     )
@@ -221,15 +223,19 @@ def loss_of(
     loss = _weighted(losses, batch.labels, batch.n_most)
     if attention and batch.right_facts is not None:
         predicting = functional.pad(learnt, (0, 1))
-        own = attention_loss(read.fact_weights, predicting, batch.right_facts)
-        loss = loss + attention * own
+        right_loss = attention_loss(read.fact_weights, predicting, batch.right_facts)
+        loss = loss + attention * right_loss
     return loss
 
 
 def new_optimiser(
-    model: KBLaM, n_steps: int, *, learning_rate: float = LEARNING_RATE, decay: bool = True,
+    model: KBLaM,
+    n_steps: int,
+    *,
+    learning_rate: float = LEARNING_RATE,
+    decay: bool = True,
     value_rate: float | None = None,
-) -> tuple[AdamW, LambdaLR]:  # fmt: skip
+) -> tuple[AdamW, LambdaLR]:
     """AdamW without weight decay over what is trained, and its cosine (or constant) schedule.
 
     `value_rate` is the learning rate of the map of values, where it is not that of all others.

@@ -63,9 +63,9 @@ class HostWords:
         for pieces in rows:
             halves = 0.5 ** torch.arange(len(pieces), dtype=table.dtype)
             vectors.append(halves @ (table[torch.tensor(pieces)] - mean))
-        made = nn.functional.normalize(torch.stack(vectors), dim=-1)
-        found: NDArray[np.float32] = made.numpy()
-        return found
+        normalised = nn.functional.normalize(torch.stack(vectors), dim=-1)
+        array: NDArray[np.float32] = normalised.numpy()
+        return array
 
 
 @torch.no_grad()
@@ -107,6 +107,6 @@ def write_words(
 def _inverse(weight: Tensor) -> Tensor:
     """A map from what an output map makes to what it is made of, `[n_in n_out]`."""
     squares = weight.float() @ weight.float().mT
-    held = squares + RIDGE * squares.diagonal().mean() * torch.eye(len(squares)).to(squares)
-    found: Tensor = weight.float().mT @ torch.linalg.inv(held)
-    return found
+    damped = squares + RIDGE * squares.diagonal().mean() * torch.eye(len(squares)).to(squares)
+    inverse: Tensor = weight.float().mT @ torch.linalg.inv(damped)
+    return inverse

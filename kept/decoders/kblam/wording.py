@@ -178,8 +178,8 @@ CHAT_FORMATS = {"llama3": LLAMA3, "phi3": PHI3, "chatml": CHATML}
 
 def prompt_in_context(facts: Sequence[Fact], question: str, instruction: str = IN_CONTEXT) -> str:
     """The baseline's prompt: the instruction, every fact in words, the question."""
-    told = "".join(f"{fact.statement}; " for fact in facts)
-    return f"{instruction}{told}{question}"
+    context = "".join(f"{fact.statement}; " for fact in facts)
+    return f"{instruction}{context}{question}"
 
 
 def extracted(written: str) -> str:
@@ -188,8 +188,8 @@ def extracted(written: str) -> str:
     >>> extracted("The purpose of Wexo is a quiet place.")
     'a quiet place.'
     """
-    found = re.search(r".* is (.*)", written)
-    return written if found is None else found[1]
+    match = re.search(r".* is (.*)", written)
+    return written if match is None else match[1]
 
 
 def extracted_several(written: str) -> str:

@@ -39,14 +39,14 @@ class Answer:
     @property
     def link(self) -> Link:
         """The mention with its candidates, best first, and the choice."""
-        own = self.shares[1:]
+        candidate_shares = self.shares[1:]
         ranked = tuple(
-            self.question.candidates[i].scored(float(own[i]))
-            for i in np.argsort(-own, kind="stable").tolist()
+            self.question.candidates[i].scored(float(candidate_shares[i]))
+            for i in np.argsort(-candidate_shares, kind="stable").tolist()
         )
-        chosen = None if self.place == 0 else self.question.candidates[self.place - 1].entity
+        entity = None if self.place == 0 else self.question.candidates[self.place - 1].entity
         share = min(float(self.shares[self.place]), 1.0)
-        return Link(self.question.mention, ranked, chosen, share)
+        return Link(self.question.mention, ranked, entity, share)
 
 
 def without_overlap(answers: Sequence[Answer]) -> list[Answer]:
@@ -90,7 +90,7 @@ class EBERTLinker:
         *,
         view: View,
         builder: BuilderConfig,
-        known: Callable[[str], bool],
+        is_known: Callable[[str], bool],
         prime: bool = False,
         n_rounds: int = 1,
         original_order: bool = False,
@@ -98,7 +98,7 @@ class EBERTLinker:
     ) -> None:
         model.encoder.require_graph(graph)
         self._model, self._tokenizer, self._graph = model.eval(), tokenizer, graph
-        self._candidates, self._known = candidates, known
+        self._candidates, self._known = candidates, is_known
         self._view, self._builder, self._prime = view, builder, prime
         self._n_rounds, self._original_order = n_rounds, original_order
         self._batch_size = batch_size
@@ -133,20 +133,24 @@ class EBERTLinker:
     ) -> list[Answer]:
         """The answer to each question of the texts (`questions_of`), overlaps included."""
         mask = str(self._tokenizer.mask_token)
-        found = questions_of(texts, self._known, mask, accepted=accepted)
-        if not found:
+        questions = questions_of(texts, self._known, mask, accepted=accepted)
+        if not questions:
             return []
         data = CandidateData(
-            found, self._graph, self._tokenizer, builder=self._builder, view=self._view,
+            questions,
+            self._graph,
+            self._tokenizer,
+            builder=self._builder,
+            view=self._view,
             prime=self._prime,
-        )  # fmt: skip
+        )
         answers = []
         for start in range(0, len(data), self._batch_size):
-            places = range(start, min(start + self._batch_size, len(data)))
-            samples = [data.sample(i, epoch=0, seed=0) for i in places]
+            indices = range(start, min(start + self._batch_size, len(data)))
+            samples = [data.sample(i, epoch=0, seed=0) for i in indices]
             batch = data.collate(samples, epoch=0, seed=0, step=0).to(self._model.device)
             shares = self._model(batch).class_logits.double().softmax(1).cpu().numpy()
-            for i, row in zip(places, shares, strict=True):
+            for i, row in zip(indices, shares, strict=True):
                 question = data.questions[i]
                 answers.append(Answer(question, row[: len(question.candidates) + 1]))
         return answers
@@ -154,8 +158,9 @@ class EBERTLinker:
 
 def _with(text: LinkedText, links: Sequence[Link]) -> LinkedText:
     """The text's mentions, those of `links` as they are there, the others without an entity."""
-    chosen = {link.mention: link for link in links}
+    links_by_mention = {link.mention: link for link in links}
     every = (
-        chosen.get(k.mention, Link(k.mention, k.candidates, None, k.confidence)) for k in text.links
+        links_by_mention.get(k.mention, Link(k.mention, k.candidates, None, k.confidence))
+        for k in text.links
     )
     return dataclasses.replace(text, links=tuple(every))

@@ -61,12 +61,12 @@ def asked(linked: LinkedText, mention: Mention, mask: str) -> tuple[LinkedText, 
     )
     links = []
     for link in linked.links:
-        place = link.mention
-        if place.start >= mention.end:
+        span = link.mention
+        if span.start >= mention.end:
             shift = len(before) + len(after)
-            moved = Mention(place.start + shift, place.end + shift)
+            moved = Mention(span.start + shift, span.end + shift)
             links.append(dataclasses.replace(link, mention=moved))
-        elif place.end <= mention.start:
+        elif span.end <= mention.start:
             links.append(link)
     target = Mention(mention.start, mention.end + len(before) + len(after))
     return LinkedText(text, tuple(links), linked.id), target
@@ -74,7 +74,7 @@ def asked(linked: LinkedText, mention: Mention, mask: str) -> tuple[LinkedText, 
 
 def questions_of(
     proposed: Sequence[LinkedText],
-    known: Callable[[str], bool],
+    is_known: Callable[[str], bool],
     mask: str,
     *,
     gold: Sequence[LinkedText] | None = None,
@@ -88,16 +88,16 @@ def questions_of(
     candidates is None. `accepted` are links by text that stand in
     it as entities; mentions that touch them are not asked again.
     """
-    found = []
+    questions = []
     for i, text in enumerate(proposed):
         stand = tuple(accepted[i]) if accepted is not None else ()
         right = None
         if gold is not None:
-            right = {k.mention: k.entity for k in gold[i].links if k.entity and known(k.entity)}
+            right = {k.mention: k.entity for k in gold[i].links if k.entity and is_known(k.entity)}
         for link in text.links:
             if any(touch(link.mention, other.mention) for other in stand):
                 continue
-            names = {c.entity: c for c in reversed(link.candidates) if known(c.entity)}
+            names = {c.entity: c for c in reversed(link.candidates) if is_known(c.entity)}
             candidates = tuple(c for c in link.candidates if names.get(c.entity) is c)
             if not candidates:
                 continue
@@ -105,12 +105,12 @@ def questions_of(
             number = None
             if right is not None:
                 entity = right.get(link.mention)
-                places = [c.entity for c in candidates]
+                candidate_names = [c.entity for c in candidates]
                 number = 0 if entity is None else None
-                if entity in places:
-                    number = places.index(entity) + 1
-            found.append(Question(i, linked, target, link.mention, candidates, number))
-    return found
+                if entity in candidate_names:
+                    number = candidate_names.index(entity) + 1
+            questions.append(Question(i, linked, target, link.mention, candidates, number))
+    return questions
 
 
 def touch(one: Mention, other: Mention) -> bool:
@@ -152,8 +152,8 @@ class CandidateData:
     @property
     def fingerprint(self) -> str:
         """SHA-256 over questions, graph, view and options."""
-        told = repr((self.questions, self.prime, self._data.fingerprint))
-        return hashlib.sha256(told.encode()).hexdigest()
+        content = repr((self.questions, self.prime, self._data.fingerprint))
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def n_nodes(self, index: int) -> int:
         """An upper bound of question `index`."""
@@ -166,10 +166,11 @@ class CandidateData:
         spans = batch.target_spans
         rows = self.graph.entities.ids([c.entity for c in question.candidates]) + N_SPECIAL_ROWS
         fields = {
-            "target_spans": None, "mention_spans": spans,
+            "target_spans": None,
+            "mention_spans": spans,
             "candidate_ids": torch.tensor(np.asarray(rows, np.int64))[None, None],
             "candidate_priors": torch.tensor([[[c.prior for c in question.candidates]]]),
-        }  # fmt: skip
+        }
         if question.gold is not None:
             fields["labels"] = torch.tensor([question.gold])
         if self.prime:

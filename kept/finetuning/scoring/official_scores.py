@@ -74,9 +74,14 @@ def official_score(
         low, high = interval.low, interval.high
     estimate = values.pop(name)
     return {
-        "name": name, "estimate": estimate, "low": low, "high": high, "n": n,
-        "n_cut_off": len(cut_off), "beside": values,
-    }  # fmt: skip
+        "name": name,
+        "estimate": estimate,
+        "low": low,
+        "high": high,
+        "n": n,
+        "n_cut_off": len(cut_off),
+        "beside": values,
+    }
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -104,9 +109,9 @@ def _semeval_parts(
     parts = np.zeros((len(examples), 3, len(names)))
     numbers = {name: i for i, name in enumerate(names)}
     for item, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        for place, label in ((1, ours[0] if ours else ""), (2, theirs)):
+        for index, label in ((1, ours[0] if ours else ""), (2, theirs)):
             if _undirected(label) in numbers:
-                parts[item, place, numbers[_undirected(label)]] = 1
+                parts[item, index, numbers[_undirected(label)]] = 1
         if ours == (theirs,) and _undirected(theirs) in numbers:
             parts[item, 0, numbers[_undirected(theirs)]] = 1
     return parts.reshape(len(examples), -1)
@@ -150,7 +155,7 @@ def _docred_parts(
     predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
     """Right, found, right and seen in training, to find; the last once for each document."""
-    seen = {
+    seen_facts = {
         (head, relation, tail)
         for document in _documents(train).values()
         for h, relation, t in document.facts
@@ -160,21 +165,21 @@ def _docred_parts(
     counted: set[str] = set()
     rows = []
     for ours, example in zip(predicted, examples, strict=True):
-        place = example.place
-        if place is None:
+        pair_in_document = example.place
+        if pair_in_document is None:
             raise EvaluationError(f"{example.linked.text[:60]!r} is of no document: read it so")
-        document, right = place.document, set(ours) & set(example.labels)
-        known = sum(
+        document, right = pair_in_document.document, set(ours) & set(example.labels)
+        n_seen = sum(
             any(
-                (head, relation, tail) in seen
-                for head in document.names[place.head]
-                for tail in document.names[place.tail]
+                (head, relation, tail) in seen_facts
+                for head in document.names[pair_in_document.head]
+                for tail in document.names[pair_in_document.tail]
             )
             for relation in right
         )
         n_gold = 0 if document.title in counted else len(document.facts)
         counted.add(document.title)
-        rows.append((len(right), len(ours), known, n_gold))
+        rows.append((len(right), len(ours), n_seen, n_gold))
     return np.array(rows, np.float64).reshape(-1, 4)
 
 
@@ -184,9 +189,9 @@ def _docred_values(sums: Floats) -> dict[str, Floats]:
     Recall is over every fact of the documents, and the same in both (Yao et al. 2019, section 4.1,
     as released; the small constant under the fraction is left out).
     """
-    right, n_answered, known, n_gold = sums.T
+    right, n_answered, n_seen, n_gold = sums.T
     values = _prf(right, n_answered, n_gold, "F1")
-    unseen = _ratio(right - known, n_answered - known)
+    unseen = _ratio(right - n_seen, n_answered - n_seen)
     return values | {"Ign F1": _f1(unseen, values["recall"])}
 
 
@@ -204,11 +209,17 @@ def _ultrafine_parts(
         n = len(answered & gold)
         rows.append(
             (
-                n / len(answered) if answered else 0, bool(answered),
-                n / len(gold) if gold else 0, bool(gold),
-                n, len(answered), len(gold), answered == gold, 1,
+                n / len(answered) if answered else 0,
+                bool(answered),
+                n / len(gold) if gold else 0,
+                bool(gold),
+                n,
+                len(answered),
+                len(gold),
+                answered == gold,
+                1,
             )
-        )  # fmt: skip
+        )
     return np.array(rows, np.float64).reshape(-1, 9)
 
 
@@ -218,9 +229,12 @@ def _ultrafine_values(sums: Floats) -> dict[str, Floats]:
     precision, recall = _ratio(p, n_p), _ratio(r, n_r)
     micro = _prf(right, n_answered, n_gold, "f1")
     return {
-        "loose macro F1": _f1(precision, recall), "precision": precision, "recall": recall,
-        **{f"micro {name}": value for name, value in micro.items()}, "strict": _ratio(exact, n),
-    }  # fmt: skip
+        "loose macro F1": _f1(precision, recall),
+        "precision": precision,
+        "recall": recall,
+        **{f"micro {name}": value for name, value in micro.items()},
+        "strict": _ratio(exact, n),
+    }
 
 
 # ---- CoLA, WiC -----------------------------------------------------------------------------------
@@ -255,25 +269,25 @@ def _right_values(sums: Floats) -> dict[str, Floats]:
 
 # ---- SQuAD ---------------------------------------------------------------------------------------
 def _squad_parts(
-    predicted: Answers, asked: Sequence[TaskExample], train: Sequence[TaskExample]
+    predicted: Answers, examples: Sequence[TaskExample], train: Sequence[TaskExample]
 ) -> Floats:
     """F1, exact match, one; the same of questions with an answer, and of those without."""
     rows = []
-    for ours, example in zip(predicted, asked, strict=True):
+    for ours, example in zip(predicted, examples, strict=True):
         answer, golds = "".join(ours), example.labels
-        own = [token_f1(answer, golds), exact_match(answer, golds), 1.0] if ours else [0, 0, 1.0]
+        values = [token_f1(answer, golds), exact_match(answer, golds), 1.0] if ours else [0, 0, 1.0]
         zeros, has_none = [0.0] * 3, golds == (NO_ANSWER,)
-        rows.append([*own, *(zeros if has_none else own), *(own if has_none else zeros)])
+        rows.append([*values, *(zeros if has_none else values), *(values if has_none else zeros)])
     return np.array(rows, np.float64).reshape(-1, 9)
 
 
 def _squad_values(sums: Floats) -> dict[str, Floats]:
     """Rajpurkar et al. 2018: the script of version 2.0, which counts 1.1's questions alike."""
     f1, exact, n, f1_has, exact_has, n_has, f1_none, _, n_none = sums.T
-    found = {"F1": _ratio(f1, n), "exact match": _ratio(exact, n)}
+    scores = {"F1": _ratio(f1, n), "exact match": _ratio(exact, n)}
     if not n_none.any():
-        return found
-    return found | {
+        return scores
+    return scores | {
         "F1 with an answer": _ratio(f1_has, n_has),
         "exact match with an answer": _ratio(exact_has, n_has),
         "right without an answer": _ratio(f1_none, n_none),

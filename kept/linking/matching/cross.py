@@ -96,9 +96,11 @@ class CrossNetwork(nn.Module):
 
     def trained(self) -> dict[str, Tensor]:
         """The weights that training changes, by name."""
-        own = self.state_dict()
+        state = self.state_dict()
         return {
-            name: own[name].detach() for name in sorted(own) if not name.startswith("host.embed")
+            name: state[name].detach()
+            for name in sorted(state)
+            if not name.startswith("host.embed")
         }
 
     def load_trained(self, weights: dict[str, Tensor]) -> None:
@@ -139,8 +141,10 @@ class CrossScorer:
         distinct = list(dict.fromkeys(pairs))
         values = dict(zip(distinct, self._run(distinct).tolist(), strict=True))
         read = np.array([values[pair] for pair in pairs], np.float64)
-        own = iter(np.split(read, limits[1:-1]) if len(limits) > 1 else [])
-        return [[_filled(next(own), len(k.candidates)) for k in text.links] for text in texts]
+        part_scores = iter(np.split(read, limits[1:-1]) if len(limits) > 1 else [])
+        return [
+            [_filled(next(part_scores), len(k.candidates)) for k in text.links] for text in texts
+        ]
 
     @torch.inference_mode()
     def _run(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
@@ -151,11 +155,13 @@ class CrossScorer:
         pieces = self._tokenizer(
             *map(list, zip(*pairs, strict=True)), truncation=True, max_length=most
         )
-        order = np.argsort([len(own) for own in pieces["input_ids"]], kind="stable").tolist()
+        order = np.argsort(
+            [len(pieces_of) for pieces_of in pieces["input_ids"]], kind="stable"
+        ).tolist()
         for at in range(0, len(order), PAIRS_PER_BATCH):
             some = order[at : at + PAIRS_PER_BATCH]
-            own = {name: [rows[i] for i in some] for name, rows in pieces.items()}
-            batch = dict(self._tokenizer.pad(own, return_tensors="pt"))
+            pieces_of = {name: [rows[i] for i in some] for name, rows in pieces.items()}
+            batch = dict(self._tokenizer.pad(pieces_of, return_tensors="pt"))
             values[some] = self._network(batch).double().numpy()
         return values
 
@@ -214,8 +220,8 @@ class Cards:
             ids = self._graph.entities.ids(new)
             self._known.update(zip(new, new, strict=True))
             there = np.flatnonzero(ids >= 0).tolist()
-            made = cards(self._graph, ids[there], self._options)
-            self._known.update(zip([new[i] for i in there], made, strict=True))
+            texts = cards(self._graph, ids[there], self._options)
+            self._known.update(zip([new[i] for i in there], texts, strict=True))
         return [self._known[entity] for entity in entities]
 
 
@@ -223,19 +229,21 @@ def pairs_of(
     texts: Sequence[LinkedText], cards_of: Cards, record: CrossRecord
 ) -> tuple[list[Pair], list[int]]:
     """The pairs of every link in turn, and where each link's begin and the last one's end."""
-    contexts = [each for own in contexts_of(texts, record.window) for each in own]
-    wanted = [
+    contexts = [each for candidates in contexts_of(texts, record.window) for each in candidates]
+    candidate_ids = [
         [candidate.entity for candidate in link.candidates[: record.most]]
         for text in texts
         for link in text.links
     ]
-    made = iter(cards_of.of([entity for own in wanted for entity in own]))
+    card_texts = iter(
+        cards_of.of([entity for candidates in candidate_ids for entity in candidates])
+    )
     pairs = [
-        (marked(context), next(made))
-        for context, own in zip(contexts, wanted, strict=True)
-        for _ in own
+        (marked(context), next(card_texts))
+        for context, candidates in zip(contexts, candidate_ids, strict=True)
+        for _ in candidates
     ]
-    return pairs, [0, *np.cumsum([len(own) for own in wanted]).tolist()]
+    return pairs, [0, *np.cumsum([len(candidates) for candidates in candidate_ids]).tolist()]
 
 
 def marked(context: tuple[str, str]) -> str:
@@ -249,9 +257,13 @@ def tokenized(
 ) -> dict[str, Tensor]:
     """Word pieces of pairs, padded to the longest."""
     batch = tokenizer(
-        [context for context, _ in pairs], [card for _, card in pairs],
-        padding=True, truncation=True, max_length=most, return_tensors="pt",
-    )  # fmt: skip
+        [context for context, _ in pairs],
+        [card for _, card in pairs],
+        padding=True,
+        truncation=True,
+        max_length=most,
+        return_tensors="pt",
+    )
     return dict(batch)
 
 

@@ -89,11 +89,19 @@ def train_cross(
         torch.manual_seed(settings.seed)
         network = new_network(host, settings.n_layers)
         record = CrossRecord(
-            host=host, host_hash=embeddings_hash(network.host), n_layers=settings.n_layers,
-            window=settings.window, most=settings.most, most_pieces=settings.most_pieces,
-            trained_on=trained_on, n_mentions=len(teaches), n_epochs=0, seed=settings.seed,
-            before=_by_prior(held_out, settings.most), after=-1.0,
-        )  # fmt: skip
+            host=host,
+            host_hash=embeddings_hash(network.host),
+            n_layers=settings.n_layers,
+            window=settings.window,
+            most=settings.most,
+            most_pieces=settings.most_pieces,
+            trained_on=trained_on,
+            n_mentions=len(teaches),
+            n_epochs=0,
+            seed=settings.seed,
+            before=_by_prior(held_out, settings.most),
+            after=-1.0,
+        )
         best: dict[str, Tensor] = {}
         for epoch, loss in enumerate(_epochs(network, teaches, settings, tokenizer), 1):
             network.eval()
@@ -113,20 +121,24 @@ def examples_of(
     texts: Sequence[LinkedText], cards_of: Cards, window: int, most: int
 ) -> list[Example]:
     """The mentions that have their entity and another one among their `most` best candidates."""
-    found: list[tuple[str, list[str]]] = []
+    mentions: list[tuple[str, list[str]]] = []
     for text, contexts in zip(texts, contexts_of(texts, window), strict=True):
         for link, context in zip(text.links, contexts, strict=True):
             names = [c.entity for c in link.candidates[:most]]
             if link.entity in names and len(names) > 1:
                 others = [name for name in names if name != link.entity]
-                found.append((marked(context), [str(link.entity), *others]))
-    if not found:
+                mentions.append((marked(context), [str(link.entity), *others]))
+    if not mentions:
         raise LinkingError(
             "no mention has its entity and another one among its best candidates, so there is "
             "nothing to tell apart; give texts with ambiguous names"
         )
-    made = iter(cards_of.of([entity for _, own in found for entity in own]))
-    return [[(context, next(made)) for _ in own] for context, own in found]
+    card_texts = iter(
+        cards_of.of([entity for _, candidate_ids in mentions for entity in candidate_ids])
+    )
+    return [
+        [(context, next(card_texts)) for _ in candidate_ids] for context, candidate_ids in mentions
+    ]
 
 
 def _by_prior(texts: Sequence[LinkedText], most: int) -> float:
@@ -148,9 +160,9 @@ def _scores(
     tokenizer: PreTrainedTokenizerBase,
 ) -> Tensor:
     """Scores `[mention candidate]`, minus infinity where there is none."""
-    pairs = [pair for own in examples for pair in own]
+    pairs = [pair for pairs_of in examples for pair in pairs_of]
     flat = network(tokenized(tokenizer, pairs, settings.most_pieces))
-    sizes = [len(own) for own in examples]
+    sizes = [len(pairs_of) for pairs_of in examples]
     return nn.utils.rnn.pad_sequence(
         list(torch.split(flat, sizes)), batch_first=True, padding_value=-torch.inf
     )
@@ -180,7 +192,9 @@ def _drawn(
     examples: Sequence[Example], size: int, draw: np.random.Generator
 ) -> Iterator[list[Example]]:
     """Batches of nearly one length, in a drawn order."""
-    lengths = np.array([max(len(a) + len(b) for a, b in own) for own in examples])
+    lengths = np.array(
+        [max(len(a) + len(b) for a, b in mention_pairs) for mention_pairs in examples]
+    )
     order = np.argsort(lengths + draw.random(len(examples)) * 40)
     starts = np.arange(0, len(order), size)
     draw.shuffle(starts)

@@ -68,16 +68,16 @@ class Examples:
         """Of the candidates of mentions `[mention candidate]`: by query, and by window alone."""
         surface = normalize(self.surfaces[rows] @ matrix.T, dim=1)
         window = normalize(self.windows[rows] @ matrix.T, dim=1)
-        places = self.places[rows]
-        near = normalize(self.cards[places.clamp(min=0)] @ matrix.T, dim=2)
+        rows_of = self.places[rows]
+        near = normalize(self.cards[rows_of.clamp(min=0)] @ matrix.T, dim=2)
         query = normalize(surface + window, dim=1)
-        none = places < 0
+        none = rows_of < 0
 
-        def told(vectors: Tensor) -> Tensor:
+        def score(vectors: Tensor) -> Tensor:
             cosines = torch.einsum("md,mcd->mc", vectors, near) / TEMPERATURE
             return cosines.masked_fill(none, -torch.inf)
 
-        return told(query), told(window)
+        return score(query), score(window)
 
 
 def examples_of(
@@ -91,24 +91,29 @@ def examples_of(
 
     Links bear candidates and gold (`entity_linking.scorers.reranker.with_gold`).
     """
-    spoken, wanted = [], []
+    spoken, candidate_names = [], []
     for text, contexts in zip(texts, contexts_of(texts, settings.window), strict=True):
         for link, context in zip(text.links, contexts, strict=True):
             names = [c.entity for c in link.candidates]
             if link.entity in names and len(names) > 1:
                 others = [name for name in names if name != link.entity]
                 spoken.append(context)
-                wanted.append([str(link.entity), *others[: settings.most_candidates - 1]])
-    if not wanted:
+                candidate_names.append([str(link.entity), *others[: settings.most_candidates - 1]])
+    if not candidate_names:
         raise LinkingError(
             "no mention has its entity and another one among its candidates, so there is nothing "
             "to tell apart; give texts with ambiguous names"
         )
-    distinct = {name: i for i, name in enumerate(dict.fromkeys(n for own in wanted for n in own))}
+    distinct = {
+        name: i
+        for i, name in enumerate(
+            dict.fromkeys(n for row_names in candidate_names for n in row_names)
+        )
+    }
     ids = graph.entities.ids(list(distinct))
-    places = np.full((len(wanted), settings.most_candidates), -1, np.int64)
-    for row, own in zip(places, wanted, strict=True):
-        row[: len(own)] = [distinct[name] for name in own]
+    rows_of = np.full((len(candidate_names), settings.most_candidates), -1, np.int64)
+    for row, row_names in zip(rows_of, candidate_names, strict=True):
+        row[: len(row_names)] = [distinct[name] for name in row_names]
 
     def read(lines: list[str]) -> Tensor:
         return torch.from_numpy(encode_distinct(encoder, lines))
@@ -117,7 +122,7 @@ def examples_of(
         read([surface for surface, _ in spoken]),
         read([window for _, window in spoken]),
         read(cards(graph, ids, options)),
-        torch.from_numpy(places),
+        torch.from_numpy(rows_of),
     )
 
 
@@ -150,9 +155,15 @@ def train_matching(
         if score > most:
             best, best_epoch, most = matrix, epoch, score
     record = MatchingRecord(
-        host=host, encoder=encoder.name, trained_on=trained_on, n_mentions=len(teaches),
-        n_epochs=best_epoch, seed=settings.seed, before=before, after=most,
-    )  # fmt: skip
+        host=host,
+        encoder=encoder.name,
+        trained_on=trained_on,
+        n_mentions=len(teaches),
+        n_epochs=best_epoch,
+        seed=settings.seed,
+        before=before,
+        after=most,
+    )
     array: NDArray[np.float32] = best.numpy()
     return MatchingEncoder(encoder, array, record)
 
@@ -171,7 +182,7 @@ def _epochs(
     matrix = torch.nn.Parameter(torch.eye(width))
     optimiser = torch.optim.Adam([matrix], lr=settings.learning_rate)
     draws = generator(settings.seed, "matching encoder")
-    seen = []
+    losses = []
     for _ in range(settings.epochs):
         total = 0.0
         order = torch.from_numpy(draws.permutation(len(examples)))
@@ -184,5 +195,5 @@ def _epochs(
             torch.autograd.backward(loss + pull)
             optimiser.step()
             total += float(loss.detach()) * len(rows)
-        seen.append((matrix.detach().clone(), total / len(examples)))
-    return seen
+        losses.append((matrix.detach().clone(), total / len(examples)))
+    return losses

@@ -57,13 +57,13 @@ def read_marked(path: str | Path) -> list[MarkedText]:
 
 def kind_of(name: str, where: str) -> str | None:
     """The kind under CoNLL's names, None for dates and numbers."""
-    known = KINDS.get(name.upper())
-    if known is None and name.upper() not in NO_NAMES:
+    kind = KINDS.get(name.upper())
+    if kind is None and name.upper() not in NO_NAMES:
         raise LinkingError(
             f"{where}: kind {name!r} is none of {', '.join(sorted({*KINDS, *NO_NAMES}))}; "
             "write it so"
         )
-    return known
+    return kind
 
 
 def _rows(text: str, path: Path) -> list[Any]:
@@ -88,18 +88,18 @@ def _of_json_line(line: str, number: int, path: Path) -> MarkedText:
 
 
 def _of_docred(row: Any, number: int, path: Path) -> MarkedText:
-    text, places = "", list[list[tuple[int, int]]]()
+    text, word_spans = "", list[list[tuple[int, int]]]()
     try:
         for sentence in row["sents"]:
-            own = []
+            sentence_words = []
             for word in sentence:
-                own.append((len(text), len(text) + len(word)))
+                sentence_words.append((len(text), len(text) + len(word)))
                 text += word + " "
-            places.append(own)
+            word_spans.append(sentence_words)
         mentions = [mention for entity in row["vertexSet"] for mention in entity]
         spans = set()
         for mention in mentions:
-            words = places[mention["sent_id"]][slice(*mention["pos"])]
+            words = word_spans[mention["sent_id"]][slice(*mention["pos"])]
             kind = kind_of(mention["type"], f"{path}, document {number}")
             if kind is not None:
                 spans.add((words[0][0], words[-1][1], kind))
@@ -128,9 +128,9 @@ def _of_conll(lines: Iterable[str], path: Path) -> Iterator[MarkedText]:
         word, tag = row[0], row[-1]
         mark, _, name = tag.partition("-")
         kind = None if tag == "O" else kind_of(name, f"{path}:{number}")
-        place = len(text), len(text) + len(word)
+        span = len(text), len(text) + len(word)
         if kind is not None and mark == "I" and before == kind:
-            spans[-1] = (spans[-1][0], place[1], kind)
+            spans[-1] = (spans[-1][0], span[1], kind)
         elif kind is not None:
-            spans.append((*place, kind))
+            spans.append((*span, kind))
         text, before = text + word + " ", kind or "O"

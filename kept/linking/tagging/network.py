@@ -48,8 +48,8 @@ class TaggerNetwork(nn.Module):
     def trained(self) -> dict[str, Tensor]:
         """The weights that training changes, by name."""
         frozen = {f"host.embeddings.{name}" for name in self.host.embeddings.state_dict()}
-        own = self.state_dict()
-        return {name: own[name].detach() for name in sorted(own) if name not in frozen}
+        state = self.state_dict()
+        return {name: state[name].detach() for name in sorted(state) if name not in frozen}
 
     def load_trained(self, weights: dict[str, Tensor]) -> None:
         """Take over what `trained` gave; `RuntimeError` when names or shapes differ."""

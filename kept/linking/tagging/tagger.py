@@ -127,12 +127,15 @@ class Tagger:
         rows: dict[int, Floats] = {}
         for at in range(0, len(order), CHUNKS_PER_BATCH):
             some = order[at : at + CHUNKS_PER_BATCH]
-            for i, own in zip(some, self._run([chunks[i] for i in some]), strict=True):
-                rows[i] = own
+            for i, indices in zip(some, self._run([chunks[i] for i in some]), strict=True):
+                rows[i] = indices
         by_text: list[list[int]] = [[] for _ in texts]
         for i, chunk in enumerate(chunks):
             by_text[chunk.text].append(i)
-        return [self._joined([chunks[i] for i in own], [rows[i] for i in own]) for own in by_text]
+        return [
+            self._joined([chunks[i] for i in indices], [rows[i] for i in indices])
+            for indices in by_text
+        ]
 
     def _run(self, chunks: Sequence[Chunk]) -> list[Floats]:
         special = self._tokenizer

@@ -67,10 +67,17 @@ def train_tagger(
         network = new_network(settings.host, settings.n_layers, kinds)
         n_spans = sum(len(each.spans) for each in train)
         record = TaggerRecord(
-            host=settings.host, host_hash=embeddings_hash(network.host), n_layers=settings.n_layers,
-            kinds=kinds, trained_on=trained_on,
-            n_texts=len(train), n_spans=n_spans, n_epochs=0, seed=settings.seed, held_out_f1=-1.0,
-        )  # fmt: skip
+            host=settings.host,
+            host_hash=embeddings_hash(network.host),
+            n_layers=settings.n_layers,
+            kinds=kinds,
+            trained_on=trained_on,
+            n_texts=len(train),
+            n_spans=n_spans,
+            n_epochs=0,
+            seed=settings.seed,
+            held_out_f1=-1.0,
+        )
         tagger = Tagger(network, tokenizer, record)
         words = [each.text for each in train]
         chunks = chunks_of(words, tokenizer, most=network.most_pieces)
@@ -113,9 +120,9 @@ def examples_of(
 def span_scores(gold: Sequence[MarkedText], tagged: Sequence[Tagged]) -> tuple[float, float, float]:
     """Precision, recall and F1 of spans, kinds aside."""
     right = n_gold = n_found = 0
-    for expected, found in zip(gold, tagged, strict=True):
+    for expected, predicted in zip(gold, tagged, strict=True):
         marked = {(start, end) for start, end, _ in expected.spans}
-        ours = {(span.start, span.end) for span in found.spans}
+        ours = {(span.start, span.end) for span in predicted.spans}
         right, n_gold = right + len(marked & ours), n_gold + len(marked)
         n_found += len(ours)
     return right / max(n_found, 1), right / max(n_gold, 1), 2 * right / max(n_found + n_gold, 1)

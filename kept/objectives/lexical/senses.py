@@ -60,9 +60,11 @@ class SensesOptions:
     def words(self) -> MaskedWordsOptions:
         """The options of masking words; raises `ConfigError`."""
         return MaskedWordsOptions(
-            probability=self.probability, mask_share=self.mask_share,
-            random_share=self.random_share, strategy="whole_word",
-        )  # fmt: skip
+            probability=self.probability,
+            mask_share=self.mask_share,
+            random_share=self.random_share,
+            strategy="whole_word",
+        )
 
 
 class SensesPreparation(Preparation):
@@ -103,8 +105,8 @@ class SensesPreparation(Preparation):
 
         hidden = self.words.hide(batch, draws, chooser)
         assert hidden.node_labels is not None
-        chosen = (hidden.node_labels != IGNORE) & torch.from_numpy(is_masked)
-        labels = ids.masked_fill(~chosen[..., None] | (ids == NONE), IGNORE)
+        is_chosen = (hidden.node_labels != IGNORE) & torch.from_numpy(is_masked)
+        labels = ids.masked_fill(~is_chosen[..., None] | (ids == NONE), IGNORE)
         changed = hidden.node_ids != batch.node_ids
         return hidden.replace(
             extra_ids={**batch.extra_ids, SENSES: ids.masked_fill(changed[..., None], NONE)},
@@ -146,21 +148,21 @@ def prefer_single(
         unit, return_index=True, return_inverse=True, return_counts=True
     )
     quota = max(1, round(len(unit) * options.probability))
-    taken = np.zeros(len(sizes), np.bool_)
+    is_taken = np.zeros(len(sizes), np.bool_)
     single = draws.permutation(np.flatnonzero(n_senses[first] == 1))
     n_chosen = 0
     for word in single[: round(options.single_share * len(single))].tolist():
         if n_chosen + sizes[word] <= options.most_single * quota:
-            taken[word] = True
+            is_taken[word] = True
             n_chosen += int(sizes[word])
-    rest = draws.permutation(np.flatnonzero(~taken)).tolist()
+    rest = draws.permutation(np.flatnonzero(~is_taken)).tolist()
     for word in rest:
         if not n_chosen or n_chosen + sizes[word] <= quota:
-            taken[word] = True
+            is_taken[word] = True
             n_chosen += int(sizes[word])
-    numbers = np.where(taken, np.arange(len(sizes)), -1)
-    chosen: NDArray[np.int64] = numbers[inverse]
-    return chosen
+    numbers = np.where(is_taken, np.arange(len(sizes)), -1)
+    numbers_of_word: NDArray[np.int64] = numbers[inverse]
+    return numbers_of_word
 
 
 class Senses(Objective):

@@ -119,9 +119,11 @@ class SentimentPreparation(Preparation):
                 return unit
             _, first, inverse = np.unique(unit, return_index=True, return_inverse=True)
             is_polar = ~np.isin(signs[nodes[first]], (NONE, NEUTRAL))
-            chosen = hides(draws.random(len(first)), is_polar, self.options)
-            found: NDArray[np.int64] = np.where(chosen, np.arange(len(first)), -1)[inverse]
-            return found
+            is_hidden = hides(draws.random(len(first)), is_polar, self.options)
+            first_pieces: NDArray[np.int64] = np.where(is_hidden, np.arange(len(first)), -1)[
+                inverse
+            ]
+            return first_pieces
 
         hidden = self.words.hide(batch, draws, chooser)
         marked = with_labels(hidden, hidden.node_ids != batch.node_ids)
@@ -145,12 +147,15 @@ def with_labels(hidden: KnowledgeBatch, changed: Tensor) -> KnowledgeBatch:
     """Make the labels of words in `node_labels` targets; `changed` words lose them as input."""
     assert hidden.node_labels is not None
     assert hidden.extra_ids is not None
-    chosen = (hidden.node_labels != IGNORE)[..., None]
+    is_hidden = (hidden.node_labels != IGNORE)[..., None]
     ids = {name: hidden.extra_ids[name] for name in (PART, POLARITY)}
     labels = {
-        name: found.masked_fill(~chosen | (found == NONE), IGNORE) for name, found in ids.items()
+        name: node_ids.masked_fill(~is_hidden | (node_ids == NONE), IGNORE)
+        for name, node_ids in ids.items()
     }
-    inputs = {name: found.masked_fill(changed[..., None], NONE) for name, found in ids.items()}
+    inputs = {
+        name: node_ids.masked_fill(changed[..., None], NONE) for name, node_ids in ids.items()
+    }
     return hidden.replace(
         extra_ids={**hidden.extra_ids, **inputs},
         extra_labels={**(hidden.extra_labels or {}), **labels},

@@ -68,15 +68,15 @@ def graph_pairs(graph: KnowledgeGraph, relations: Sequence[str] | None = None) -
     that it does not have.
     """
     joining = IS_A if relations is None else relations
-    known = {name: graph.relations.find(name) for name in joining}
-    missing = [name for name, number in known.items() if number is None]
+    relation_ids = {name: graph.relations.find(name) for name in joining}
+    missing = [name for name, number in relation_ids.items() if number is None]
     if missing and relations is not None:
         raise ConfigError(
             f"the graph has no relation {missing[0]!r}; it has {', '.join(graph.relations)}"
         )
     names = [entity_names(graph, entity) for entity in range(graph.n_entities)]
     pairs = [(one, other) for same in names for one in same for other in same]
-    rows = np.isin(graph.triples[:, 1], [i for i in known.values() if i is not None])
+    rows = np.isin(graph.triples[:, 1], [i for i in relation_ids.values() if i is not None])
     for head, _, tail in graph.triples[rows].tolist():
         pairs += [(one, other) for one in names[head] for other in names[tail]]
     return [pair for pair in pairs if pair[0] != pair[1]]
@@ -136,8 +136,8 @@ def of_terms(
     vectors = np.full((len(terms), width), np.nan)
     for row, term in enumerate(terms):
         parts = [words.get(part, words.get(part.capitalize())) for part in term.split(" ")]
-        if known := [part for part in parts if part is not None]:
-            vectors[row] = np.mean(known, axis=0)
+        if resolved := [part for part in parts if part is not None]:
+            vectors[row] = np.mean(resolved, axis=0)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, np.nan)
 
@@ -193,6 +193,8 @@ class WordVectors:
             forms = {*self._words, *(word.capitalize() for word in self._words)}
             return Wikipedia2VecFile(Path(self.source)).words(forms)
         host, tokenizer = hosts.load_host(self.source), hosts.load_tokenizer(self.source)
-        vectors, known = mean_pieces(self._words, hosts.word_table(host).weight.detach(), tokenizer)
-        rows = zip(self._words, vectors.numpy(), known.tolist(), strict=True)
+        vectors, has_vector = mean_pieces(
+            self._words, hosts.word_table(host).weight.detach(), tokenizer
+        )
+        rows = zip(self._words, vectors.numpy(), has_vector.tolist(), strict=True)
         return {word: vector for word, vector, is_known in rows if is_known}

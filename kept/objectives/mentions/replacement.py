@@ -76,11 +76,11 @@ class Types:
 
     def draw(self, entity: int, draws: np.random.Generator) -> int:
         """Sample another entity: one of its types, then one of its other members, uniformly."""
-        own = self.of(entity)
-        members = self._members[own[int(draws.integers(len(own)))]]
-        chosen = int(draws.integers(len(members) - 1))
-        place = int(np.searchsorted(members, entity))
-        return int(members[chosen + (chosen >= place)])
+        types = self.of(entity)
+        members = self._members[types[int(draws.integers(len(types)))]]
+        draw = int(draws.integers(len(members) - 1))
+        position = int(np.searchsorted(members, entity))
+        return int(members[draw + (draw >= position)])
 
 
 def replace_mentions(

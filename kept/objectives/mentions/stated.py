@@ -97,7 +97,7 @@ class StatedWordsPreparation(Preparation):
         return share_joined(texts, self.graph)
 
     def rewrite(self, text: LinkedText, draws: np.random.Generator) -> Rewritten:
-        """Return the text without the tail's link, and the tail in `asked`."""
+        """Return the text without the tail's link, and the tail in `mention`."""
         labels = np.full(len(text.links), IGNORE, np.int64)
         free = free_links(text.links)
         entities = np.full(len(text.links), -1, np.int64)
@@ -118,11 +118,11 @@ class StatedWordsPreparation(Preparation):
             names[head] = (int(entities[head]), name)
         if fact.told is not None:
             names[tail] = (fact.told, self.graph.label(fact.told))
-        shown = with_names(text, self.graph, names)
-        links = tuple(link for i, link in enumerate(shown.links) if i != tail)
-        asked = shown.links[tail].mention
-        shown = dataclasses.replace(shown, links=links)
-        return Rewritten(shown, np.delete(labels, tail), (asked,), (fact,))
+        rewritten = with_names(text, self.graph, names)
+        links = tuple(link for i, link in enumerate(rewritten.links) if i != tail)
+        mention = rewritten.links[tail].mention
+        rewritten = dataclasses.replace(rewritten, links=links)
+        return Rewritten(rewritten, np.delete(labels, tail), (mention,), (fact,))
 
     def _stated(
         self,
@@ -141,11 +141,11 @@ class StatedWordsPreparation(Preparation):
         is_stated = (triples[:, 1:] == [relation, tail]).all(axis=1)
         alike = (triples[:, 1] == relation) | (triples[:, 2] == tail)
         row = int(self.graph.out_offsets[head] + np.flatnonzero(is_stated)[0])
-        told = None
+        replacement = None
         if len(self.objects) and is_alone:
             others = np.setdiff1d(self.objects, triples[:, 2])
-            told = int(others[int(draws.integers(len(others)))])
-        return StatedFact(row, told, triples[alike & ~is_stated])
+            replacement = int(others[int(draws.integers(len(others)))])
+        return StatedFact(row, replacement, triples[alike & ~is_stated])
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         nodes = _asked_words(batch)
@@ -167,13 +167,13 @@ def objects_of_one_piece(world: World) -> NDArray[np.int64]:
     names = [before + world.graph.label(int(entity)) for entity in objects]
     spans = world.tokenizer(names, add_special_tokens=False, return_offsets_mapping=True)
     n_pieces = [sum(end > len(before) for _, end in offsets) for offsets in spans["offset_mapping"]]
-    found: NDArray[np.int64] = objects[np.array(n_pieces, np.int64) == 1]
-    if len(found) < FEWEST_OBJECTS:
+    entity_ids: NDArray[np.int64] = objects[np.array(n_pieces, np.int64) == 1]
+    if len(entity_ids) < FEWEST_OBJECTS:
         raise ConfigError(
-            f"objective stated_words redraws objects; {len(found)} of {world.graph} have a name of "
+            f"objective stated_words redraws objects; {len(entity_ids)} of {world.graph} have a name of "
             f"one word piece, and {FEWEST_OBJECTS} are needed: take objects: own"
         )
-    return found
+    return entity_ids
 
 
 def _asked_words(batch: KnowledgeBatch) -> Tensor:

@@ -175,7 +175,7 @@ class MentionTruth(Objective):
         starts, stops = spans[..., 0], spans[..., 1]
         if self.read == BOUNDARY:
             sides = (starts - 1).clamp(min=0), stops.clamp(max=n_nodes - 1)
-            both = torch.cat([_at(features, place) for place in sides], dim=-1)
+            both = torch.cat([_at(features, side) for side in sides], dim=-1)
             return (self.classes[0](both),)
         first = _at(features, starts)
         if self.zero_single:
@@ -216,6 +216,6 @@ class MentionTruth(Objective):
 
 
 def _at(
-    features: Float[Tensor, "batch node width"], places: Int[Tensor, "batch mention"]
+    features: Float[Tensor, "batch node width"], positions: Int[Tensor, "batch mention"]
 ) -> Float[Tensor, "batch mention width"]:
-    return features.gather(1, places[..., None].expand(-1, -1, features.shape[2]))
+    return features.gather(1, positions[..., None].expand(-1, -1, features.shape[2]))

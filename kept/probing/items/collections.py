@@ -44,16 +44,16 @@ def trex_facts(folder: Path) -> list[ClozeFact]:
 
 def nameless_facts(folder: Path) -> list[ClozeFact]:
     """The 13 relations of T-REx that only ParaRel has, without identifiers."""
-    known = {fact.relation for fact in trex_facts(folder)}
+    relations = {fact.relation for fact in trex_facts(folder)}
     facts = read_facts(folder / "pararel_trex_lms_vocab.tar.gz", DamageReport())
-    return [fact for fact in facts if fact.relation not in known]
+    return [fact for fact in facts if fact.relation not in relations]
 
 
 def pararel_facts(folder: Path) -> list[ClozeFact]:
     """ParaRel's facts, with T-REx's identifiers where it has the same fact (by `uuid`)."""
-    known = {(fact.relation, fact.id): fact for fact in trex_facts(folder)}
+    facts_by_id = {(fact.relation, fact.id): fact for fact in trex_facts(folder)}
     facts = read_facts(folder / "pararel_trex_lms_vocab.tar.gz", DamageReport())
-    return [known.get((fact.relation, fact.id), fact) for fact in facts]
+    return [facts_by_id.get((fact.relation, fact.id), fact) for fact in facts]
 
 
 def lama_templates(folder: Path) -> Templates:
@@ -77,8 +77,8 @@ def _in_templates(facts: Facts, prompts: Prompts) -> Reader:
         _require_relations(draw.relations, everything)
         eligible = [f for f in everything if not draw.relations or f.relation in draw.relations]
         sampled = draw_facts(eligible, draw.per_relation, seed=draw.seed)
-        known = answers_by_subject(everything)
-        return questions(sampled, prompts(folder), report, known=known)
+        answers = answers_by_subject(everything)
+        return questions(sampled, prompts(folder), report, known_answers=answers)
 
     return read
 

@@ -61,7 +61,10 @@ class QuestionSet:
     @property
     def texts(self) -> dict[str, list[str]]:
         """The bare texts of the templates."""
-        return {relation: [one.text for one in found] for relation, found in self.templates.items()}
+        return {
+            relation: [one.text for one in templates]
+            for relation, templates in self.templates.items()
+        }
 
 
 class _Row(msgspec.Struct):
@@ -98,13 +101,13 @@ def draw_facts(
     if per_relation is None:
         return list(facts)
     by_relation: dict[str, list[int]] = {}
-    for place, fact in enumerate(facts):
-        by_relation.setdefault(fact.relation, []).append(place)
+    for index, fact in enumerate(facts):
+        by_relation.setdefault(fact.relation, []).append(index)
     sampled: list[int] = []
-    for relation, places in by_relation.items():
-        order = generator(seed, "probed facts", relation).permutation(len(places))
-        sampled.extend(places[i] for i in order[:per_relation].tolist())
-    return [facts[place] for place in sorted(sampled)]
+    for relation, indices in by_relation.items():
+        order = generator(seed, "probed facts", relation).permutation(len(indices))
+        sampled.extend(indices[i] for i in order[:per_relation].tolist())
+    return [facts[index] for index in sorted(sampled)]
 
 
 def answers_by_subject(facts: Iterable[ClozeFact]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -120,16 +123,16 @@ def questions(
     templates: Templates,
     report: DamageReport,
     *,
-    known: Mapping[tuple[str, str], Sequence[str]] | None = None,
+    known_answers: Mapping[tuple[str, str], Sequence[str]] | None = None,
 ) -> list[ClozeItem]:
     """Each fact in every template of its relation; the questions of one fact are one group.
 
-    `known` are the right answers by subject (`answers_by_subject`, default: of these facts); those
-    other than the fact's own are `also_right`. A fact whose relation has no template, or whose
-    subject holds `[Y]`, is skipped and counted. Units are facts.
+    `known_answers` are the right answers by subject (`answers_by_subject`, default: of these
+    facts); those other than the fact's own are `also_right`. A fact whose relation has no template,
+    or whose subject holds `[Y]`, is skipped and counted. Units are facts.
     """
     report.units = "facts"
-    answers = answers_by_subject(facts) if known is None else known
+    answers = answers_by_subject(facts) if known_answers is None else known_answers
     items: list[ClozeItem] = []
     for fact in facts:
         report.n_lines += 1
@@ -155,9 +158,16 @@ def _asked(fact: ClozeFact, templates: Templates, others: tuple[str, ...]) -> It
         id = fact.id if len(texts) == 1 else f"{fact.id}/{number}"
         linked, hole = template.fill(fact.subject, fact.head or None, id)
         yield ClozeItem(
-            id, fact.relation, linked, hole, fact.subject, fact.answer, others, fact.triple,
+            id,
+            fact.relation,
+            linked,
+            hole,
+            fact.subject,
+            fact.answer,
+            others,
+            fact.triple,
             f"{fact.relation}/{fact.id}",
-        )  # fmt: skip
+        )
 
 
 def with_answers_of(items: Iterable[ClozeItem], graph: KnowledgeGraph) -> list[ClozeItem]:

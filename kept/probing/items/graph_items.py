@@ -58,7 +58,7 @@ def graph_questions(
         )
     report = DamageReport()
     sampled = draw_facts(facts, max_items, seed=seed)
-    items = questions(sampled, used, report, known=answers_by_subject(facts))
+    items = questions(sampled, used, report, known_answers=answers_by_subject(facts))
     left_out = {UNLABELLED: n_unlabelled} if n_unlabelled else {}
     objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
     left_out |= report.skipped

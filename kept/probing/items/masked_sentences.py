@@ -82,18 +82,18 @@ def facts_by_name(facts: Sequence[ClozeFact]) -> dict[tuple[str, str, str], Cloz
 
 
 def read_altered(
-    path: str | Path, report: DamageReport, *, inside: str, known: FactsByName | None = None
+    path: str | Path, report: DamageReport, *, inside: str, facts: FactsByName | None = None
 ) -> Iterator[AlteredItem]:
     """Negated and misprimed questions: of "TREx", "SQUAD" or "ConceptNet" in the archive `path`.
 
     `inside` names the part and the choice of primes, such as "TREx/high_ranked": the words that a
-    model ranked high ("high_ranked"), low ("low_ranked"), or any ("random"). `known` gives the
+    model ranked high ("high_ranked"), low ("low_ranked"), or any ("random"). `facts` gives the
     identifiers of facts, which the source lacks, and with them links.
     """
     report.units = "questions"
     for name, number, offset, raw, row in rows(path, report, _Altered, inside):
         relation = row.pred or stem(name)
-        fact = (known or {}).get((relation, row.sub_label, row.obj_label))
+        fact = (facts or {}).get((relation, row.sub_label, row.obj_label))
         try:
             item = _altered(row, relation, fact)
         except EvaluationError as error:
@@ -105,9 +105,9 @@ def read_altered(
 
 def _altered(row: _Altered, relation: str, fact: ClozeFact | None) -> AlteredItem:
     texts = (row.masked_sentences, row.masked_negations, row.masked_misprimed)
-    if any(len(found) != 1 or found[0].count(MASK) != 1 for found in texts):
+    if any(len(matches) != 1 or matches[0].count(MASK) != 1 for matches in texts):
         raise EvaluationError(f"not one sentence of each kind with exactly one {MASK}")
-    question, negation, misprimed = (found[0] for found in texts)
+    question, negation, misprimed = (matches[0] for matches in texts)
     prime = misprimed.removesuffix(question).rstrip("? ")
     if not prime or not misprimed.endswith(f"? {question}"):
         raise EvaluationError(f"{misprimed!r} is not a word, a question mark and {question!r}")
@@ -134,11 +134,13 @@ def _item(
     start = masked.index(MASK)
     text = masked.replace(MASK, HOLE)
     hole = Mention(start, start + len(HOLE))
-    place = text.rfind(subject) if subject else -1  # a prime may hold the subject: take the last
+    subject_start = (
+        text.rfind(subject) if subject else -1
+    )  # a prime may hold the subject: take the last
     links: tuple[Link, ...] = ()
-    clear = place >= hole.end or 0 <= place <= hole.start - len(subject)
+    clear = subject_start >= hole.end or 0 <= subject_start <= hole.start - len(subject)
     if fact is not None and clear:
-        links = (gold_link(place, place + len(subject), fact.head or None),)
+        links = (gold_link(subject_start, subject_start + len(subject), fact.head or None),)
     triple = None if fact is None else fact.triple
     linked = LinkedText(text, links, id)
     return ClozeItem(id, relation, linked, hole, subject, answer, (), triple, group)

@@ -85,11 +85,17 @@ def without_helpful_names(
     ranked = iter(ranks([question for questions in by_item for question in questions]))
     unguessed, n_unranked = [], 0
     for item, questions in zip(remaining, by_item, strict=True):
-        places = [next(ranked) for _ in questions]
-        n_unranked += bool(questions) and all(place is None for place in places)
-        if not any(place is not None and place <= top for place in places):
+        name_ranks = [next(ranked) for _ in questions]
+        n_unranked += bool(questions) and all(rank is None for rank in name_ranks)
+        if not any(rank is not None and rank <= top for rank in name_ranks):
             unguessed.append(item)
     return WithoutHelpfulNames(
-        tuple(unguessed), len(items), len(items) - len(remaining), len(remaining) - len(unguessed),
-        n_unranked, model, candidates, top,
-    )  # fmt: skip
+        tuple(unguessed),
+        len(items),
+        len(items) - len(remaining),
+        len(remaining) - len(unguessed),
+        n_unranked,
+        model,
+        candidates,
+        top,
+    )

@@ -51,11 +51,11 @@ class Template:
         >>> linked.text, linked.links[0].mention, hole
         ('Ada was born in [Y] .', Mention(start=0, end=3), Mention(start=16, end=19))
         """
-        start, place = self.text.index(SUBJECT), self.text.index(HOLE)
-        place += len(subject) - len(SUBJECT) if place > start else 0
+        start, hole = self.text.index(SUBJECT), self.text.index(HOLE)
+        hole += len(subject) - len(SUBJECT) if hole > start else 0
         text = self.text.replace(SUBJECT, subject)
         links = (gold_link(start, start + len(subject), entity),)
-        return LinkedText(text, links, id), Mention(place, place + len(HOLE))
+        return LinkedText(text, links, id), Mention(hole, hole + len(HOLE))
 
 
 Templates = Mapping[str, Sequence[Template]]

@@ -91,5 +91,7 @@ def edges_of(task: str, sentences: Sequence[Sentence], most: int, *, seed: int) 
 def renumbered(edges: Sequence[Edge]) -> tuple[list[int], list[Edge]]:
     """The questions' sentences, each once, and the questions by their sentence's place there."""
     numbers = list(dict.fromkeys(edge.sentence for edge in edges))
-    place = {number: i for i, number in enumerate(numbers)}
-    return numbers, [dataclasses.replace(edge, sentence=place[edge.sentence]) for edge in edges]
+    new_number = {number: i for i, number in enumerate(numbers)}
+    return numbers, [
+        dataclasses.replace(edge, sentence=new_number[edge.sentence]) for edge in edges
+    ]

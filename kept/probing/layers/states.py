@@ -40,14 +40,14 @@ def edge_states(
     for i, edge in enumerate(local):
         by_sentence.setdefault(edge.sentence, []).append(i)
     for start in range(0, len(numbers), _N_AT_ONCE):
-        chosen = numbers[start : start + _N_AT_ONCE]
-        texts = [sentences[number].text for number in chosen]
+        some = numbers[start : start + _N_AT_ONCE]
+        texts = [sentences[number].text for number in some]
         for offset, text in enumerate(encoder.encode(texts, graph, linker, layers=True)):
-            words = sentences[chosen[offset]].words
+            words = sentences[some[offset]].words
             assert text.layers is not None
             for i in by_sentence[start + offset]:
-                asked = [words[at] for at in (edges[i].word, edges[i].head) if at is not None]
-                covers = [_covering(text.token_spans, word) for word in asked]
+                nodes = [words[at] for at in (edges[i].word, edges[i].head) if at is not None]
+                covers = [_covering(text.token_spans, word) for word in nodes]
                 if all(bool(tokens.any()) for tokens in covers):
                     parts = [text.layers[:, tokens].mean(1) for tokens in covers]
                     states.append(torch.cat(parts, -1))

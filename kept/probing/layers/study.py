@@ -83,27 +83,29 @@ def measure(
     parts = [*zip(sentences, (size.train, size.test), strict=True)]
     edges = [edges_of(task, part, most, seed=size.seed) for part, most in parts]
     states = {
-        name: [edge_states(r.encoder, texts, part, r.graph, r.linker)
-               for texts, part in zip(sentences, edges, strict=True)]
+        name: [
+            edge_states(r.encoder, texts, part, r.graph, r.linker)
+            for texts, part in zip(sentences, edges, strict=True)
+        ]
         for name, r in encoders.items()
-    }  # fmt: skip
+    }
     read = [set.intersection(*({*s[i][1]} for s in states.values())) for i in (0, 1)]
     shared = [[edge for edge in part if edge in read[i]] for i, part in enumerate(edges)]
-    asked = {
+    results = {
         name: ask_layers(*(_only(part, read[i]) for i, part in enumerate(s)), seed=size.seed)
         for name, s in states.items()
     }
-    rows = rows_of(task, shared[1], asked, baselines(*shared), seed=size.seed)
+    rows = rows_of(task, shared[1], results, baselines(*shared), seed=size.seed)
     return rows, sum(map(len, edges)) - sum(map(len, shared))
 
 
 def _only(
-    part: tuple[Tensor, Sequence[Edge]], wanted: Collection[Edge]
+    part: tuple[Tensor, Sequence[Edge]], kept_edges: Collection[Edge]
 ) -> tuple[Tensor, list[Edge]]:
     """The states of the questions that are wanted."""
     states, edges = part
-    places = [i for i, edge in enumerate(edges) if edge in wanted]
-    return states[:, places], [edges[i] for i in places]
+    indices = [i for i, edge in enumerate(edges) if edge in kept_edges]
+    return states[:, indices], [edges[i] for i in indices]
 
 
 def ask_layers(
@@ -125,12 +127,12 @@ def ask_layers(
     gold = torch.tensor([labels.get(edge.label, -1) for edge in test_edges])
     order = generator(seed, "questions held out").permutation(len(edges))
     held, rest = np.split(order, [max(1, round(HELDOUT * len(edges)))])
-    asked = []
+    results = []
     for layer, test_layer in zip(states, test_states, strict=True):
         probe, penalty = fit_on_heldout(layer[rest], classes[rest], (layer[held], classes[held]))
         right = (probe.classes(test_layer) == gold).tolist()
-        asked.append(Asked(tuple(right), penalty))
-    return asked
+        results.append(Asked(tuple(right), penalty))
+    return results
 
 
 def baselines(train: Sequence[Edge], test: Sequence[Edge]) -> dict[str, Answers]:
@@ -155,7 +157,7 @@ def _most(labels: Iterable[str]) -> str:
 def rows_of(
     task: str,
     test: Sequence[Edge],
-    asked: Mapping[str, Sequence[Asked]],
+    results: Mapping[str, Sequence[Asked]],
     simple: Mapping[str, Answers],
     *,
     seed: int,
@@ -171,8 +173,8 @@ def rows_of(
         LayerRow("", task, name, _interval(_by_sentence(right, sentences), n_questions, seed))
         for name, right in simple.items()
     ]
-    first = next(iter(asked.values()))
-    for name, layers in asked.items():
+    first = next(iter(results.values()))
+    for name, layers in results.items():
         for number, probe in enumerate(layers):
             right = _by_sentence(probe.right, sentences)
             difference = None

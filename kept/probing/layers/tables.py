@@ -70,17 +70,29 @@ def draw_layers(rows: Sequence[LayerRow], png: Path) -> None:
         mine = [row for row in rows if row.task == task]
         for number, name in enumerate(dict.fromkeys(row.encoder for row in mine if row.encoder)):
             line = [row for row in mine if row.encoder == name]
-            places = [int(row.layer) for row in line]
+            layers = [int(row.layer) for row in line]
             values = [row.accuracy for row in line]
             low, high = [v.low for v in values], [v.high for v in values]
-            axis.plot(places, [v.estimate for v in values], color=f"C{number}", marker="o",
-                      markersize=3, label=name)  # fmt: skip
-            axis.fill_between(places, low, high, color=f"C{number}", alpha=0.15)
+            axis.plot(
+                layers,
+                [v.estimate for v in values],
+                color=f"C{number}",
+                marker="o",
+                markersize=3,
+                label=name,
+            )
+            axis.fill_between(layers, low, high, color=f"C{number}", alpha=0.15)
         for row in mine:
             if not row.encoder:
                 axis.axhline(row.accuracy.estimate, color="0.6", linestyle=":", linewidth=1)
-                axis.annotate(row.layer, (0, row.accuracy.estimate), fontsize=6, color="0.4",
-                              xytext=(0, 2), textcoords="offset points")  # fmt: skip
+                axis.annotate(
+                    row.layer,
+                    (0, row.accuracy.estimate),
+                    fontsize=6,
+                    color="0.4",
+                    xytext=(0, 2),
+                    textcoords="offset points",
+                )
         axis.set(title=task, xlabel="layer", ylabel="accuracy")
         axis.legend(fontsize=7)
     figure.savefig(png, format="png", dpi=120, metadata={"Software": None})

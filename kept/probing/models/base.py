@@ -104,5 +104,5 @@ class ClozeModel(ABC):
 
 def mask_places(ids: Int[Tensor, " node"], tokenizer: Any) -> tuple[int, ...]:
     """The nodes of `ids` that are masks, in order."""
-    places: list[int] = (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
-    return tuple(places)
+    positions: list[int] = (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
+    return tuple(positions)

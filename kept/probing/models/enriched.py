@@ -62,18 +62,18 @@ class KeptMaskedLM(ClozeModel):
         self._model = model.eval()
         self._encoder = model.encoder
         self._head, self._bias = _word_head(model)
-        chosen = method_of(self._encoder)
+        method_name = method_of(self._encoder)
         self.mode, self.tokenizer, self.name = mode, tokenizer, name or type(self._encoder).__name__
         self.method = self._encoder.config.model_type.removeprefix("kept-").replace("plain", "none")
         self._show_asked = show_asked
         self.asked_facts: AskedFacts = (
             "none" if mode == "weights" else "shown" if show_asked else "hidden"
         )
-        self._graph = self._world(chosen.view.reads_graph, graph)
-        settings = builder_for(chosen, builder or BuilderConfig(), view or {})
+        self._graph = self._world(method_name.view.reads_graph, graph)
+        settings = builder_for(method_name, builder or BuilderConfig(), view or {})
         self._builder = dataclasses.replace(settings, drop_probability=0.0)
         self.max_words = self._builder.max_words
-        self._view = view_for(chosen, self._graph, tokenizer, view or {})
+        self._view = view_for(method_name, self._graph, tokenizer, view or {})
 
     @classmethod
     def open(

@@ -122,13 +122,13 @@ class PlainMaskedLM(ClozeModel):
 
     def _take_decoder(self) -> nn.Linear:
         decoder = self._model.get_output_embeddings()
-        places = [name for name, module in self._model.named_modules() if module is decoder]
-        if not isinstance(decoder, nn.Linear) or not places:
+        names = [name for name, module in self._model.named_modules() if module is decoder]
+        if not isinstance(decoder, nn.Linear) or not names:
             raise HostError(
                 f"{type(self._model).__name__} has no linear layer over words at its end"
             )
-        for place in places:
-            self._model.set_submodule(place, nn.Identity())
+        for module_name in names:
+            self._model.set_submodule(module_name, nn.Identity())
         return decoder
 
     @torch.inference_mode()

@@ -72,13 +72,16 @@ def answer_analogies(
     resample pairs (a, b), which many questions share. Of equal scores none is first. Raises
     `EvaluationError` without two such pairs.
     """
-    place = {word: i for i, word in enumerate(words)}
-    rows = torch.tensor([[place[w] for w in (q.a, q.b, q.c, q.d)] for q in questions])
-    asked = space.known[rows].all(dim=1)
-    rows, chosen = rows[asked], [q for q, known in zip(questions, asked, strict=True) if known]
-    if len({(q.a, q.b) for q in chosen}) < 2:
+    row_of_word = {word: i for i, word in enumerate(words)}
+    rows = torch.tensor([[row_of_word[w] for w in (q.a, q.b, q.c, q.d)] for q in questions])
+    in_space = space.known[rows].all(dim=1)
+    rows, with_vectors = (
+        rows[in_space],
+        [q for q, has_vectors in zip(questions, in_space, strict=True) if has_vectors],
+    )
+    if len({(q.a, q.b) for q in with_vectors}) < 2:
         raise EvaluationError(
-            f"{len(chosen)} of {len(questions)} questions have vectors for all four words; give "
+            f"{len(with_vectors)} of {len(questions)} questions have vectors for all four words; give "
             "vectors of their words, or other questions"
         )
     right = {rule: torch.empty(len(rows), dtype=torch.bool) for rule in RULES}
@@ -86,18 +89,18 @@ def answer_analogies(
         part = rows[start : start + AT_ONCE]
         for rule, scores in _scores(space, part).items():
             right[rule][start : start + AT_ONCE] = _is_first(scores, part, space.known)
-    pairs = [(q.section, q.a, q.b) for q in chosen]
-    names = list(dict.fromkeys(q.section for q in chosen))
-    inside = {name: torch.tensor([q.section == name for q in chosen]) for name in names}
+    pairs = [(q.section, q.a, q.b) for q in with_vectors]
+    names = list(dict.fromkeys(q.section for q in with_vectors))
+    inside = {name: torch.tensor([q.section == name for q in with_vectors]) for name in names}
     return AnalogyScores(
         shares={
             rule: bootstrap_interval(
-                found.double().numpy(), generator=generator(seed, rule), clusters=pairs
+                hits.double().numpy(), generator=generator(seed, rule), clusters=pairs
             )
-            for rule, found in right.items()
+            for rule, hits in right.items()
         },
         sections={
-            name: {rule: float(found[mask].double().mean()) for rule, found in right.items()}
+            name: {rule: float(hits[mask].double().mean()) for rule, hits in right.items()}
             for name, mask in inside.items()
         },
         n=len(rows),
@@ -114,11 +117,11 @@ def _scores(space: Space, rows: Tensor) -> dict[str, Float[Tensor, "question wor
 
 
 def _is_first(
-    scores: Float[Tensor, "question word"], rows: Tensor, known: Bool[Tensor, " word"]
+    scores: Float[Tensor, "question word"], rows: Tensor, is_known: Bool[Tensor, " word"]
 ) -> Bool[Tensor, " question"]:
     lowest = torch.finfo(scores.dtype).min
     gold = scores.gather(1, rows[:, 3:])
-    others = scores.masked_fill(~known, lowest).scatter(1, rows, lowest)
+    others = scores.masked_fill(~is_known, lowest).scatter(1, rows, lowest)
     return (others < gold).all(dim=1)
 
 
@@ -133,18 +136,20 @@ def induce_relations(
     words and directions; who belongs to whom it cannot. Sections of fewer than `LEAST_PAIRS` pairs
     are left out; raises `EvaluationError` unless two are left.
     """
-    place = {word: i for i, word in enumerate(words)}
+    row_of_word = {word: i for i, word in enumerate(words)}
     pairs = {
-        name: [pair for pair in found if space.known[[place[w] for w in pair]].all()]
-        for name, found in pairs_of(questions).items()
+        name: [pair for pair in word_pairs if space.known[[row_of_word[w] for w in pair]].all()]
+        for name, word_pairs in pairs_of(questions).items()
     }
-    pairs = {name: found for name, found in pairs.items() if len(found) >= LEAST_PAIRS}
+    pairs = {
+        name: word_pairs for name, word_pairs in pairs.items() if len(word_pairs) >= LEAST_PAIRS
+    }
     if len(pairs) < 2:
         raise EvaluationError(
             f"{len(pairs)} relations have {LEAST_PAIRS} pairs with vectors; two are needed"
         )
     precisions = {
-        name: _precision(space, place, name, pairs, generator(seed, "false pairs", name))
+        name: _precision(space, row_of_word, name, pairs, generator(seed, "false pairs", name))
         for name in pairs
     }
     mean = bootstrap_interval([*precisions.values()], generator=generator(seed, "relations"))
@@ -165,7 +170,7 @@ def learning() -> Any:
 
 def _precision(
     space: Space,
-    place: Mapping[str, int],
+    row_of_word: Mapping[str, int],
     name: str,
     pairs: Mapping[str, Sequence[tuple[str, str]]],
     draws: np.random.Generator,
@@ -176,7 +181,7 @@ def _precision(
     met in training, on either side, would tell.
     """
     sklearn = learning()
-    others = [pair for other, found in pairs.items() if other != name for pair in found]
+    others = [pair for other, word_pairs in pairs.items() if other != name for pair in word_pairs]
     elsewhere = [word for pair in others for word in pair]
     seconds = list(dict.fromkeys(b for _, b in pairs[name]))
     order = draws.permutation(len(seconds)).tolist()
@@ -187,14 +192,14 @@ def _precision(
         strange = draws.choice(len(elsewhere), size=3, replace=False).tolist()
         second = wrong[int(draws.integers(len(wrong)))] if wrong else elsewhere[strange[2]]
         four = [(a, b), (b, a), (a, second), (elsewhere[strange[0]], elsewhere[strange[1]])]
-        rows += [(place[x], place[y]) for x, y in four]
+        rows += [(row_of_word[x], row_of_word[y]) for x, y in four]
         labels += [1, 0, 0, 0]
         folds += [fold_of[b]] * 4
     ends, target, fold = torch.tensor(rows), np.array(labels), np.array(folds)
     features = (space.vectors[ends[:, 1]] - space.vectors[ends[:, 0]]).double().numpy()
     scores = np.empty(len(features))
-    for held in range(N_FOLDS):
-        inside = fold == held
+    for test_fold in range(N_FOLDS):
+        inside = fold == test_fold
         rule = sklearn.linear_model.LogisticRegression(max_iter=1000).fit(
             features[~inside], target[~inside]
         )

@@ -36,8 +36,8 @@ def read_analogies(path: Path) -> list[Analogy]:
     except UnicodeDecodeError as error:
         raise DamageError(f"{path} is no text in UTF-8: {error}; save it as such") from error
     is_csv = path.name.removesuffix(".gz").endswith(".csv")
-    found = _of_csv(path, lines) if is_csv else _of_word2vec(path, lines)
-    questions = list(dict.fromkeys(found))
+    analogies = _of_csv(path, lines) if is_csv else _of_word2vec(path, lines)
+    questions = list(dict.fromkeys(analogies))
     if not questions:
         raise DamageError(f"{path} has no question; give one a line: four words")
     return questions
@@ -79,4 +79,4 @@ def pairs_of(questions: Sequence[Analogy]) -> dict[str, list[tuple[str, str]]]:
     for each in questions:
         section = pairs.setdefault(each.section, {})
         section |= dict.fromkeys(((each.a, each.b), (each.c, each.d)))
-    return {name: list(found) for name, found in pairs.items()}
+    return {name: list(word_pairs) for name, word_pairs in pairs.items()}

@@ -27,11 +27,13 @@ class Space:
     known: Bool[Tensor, " word"]
 
     @classmethod
-    def of(cls, vectors: Tensor, known: Tensor) -> Space:
+    def of(cls, vectors: Tensor, is_known: Tensor) -> Space:
         """The same vectors, each divided by its length; one of length 0 is none."""
         lengths = vectors.norm(dim=1, keepdim=True)
-        known = known & (lengths[:, 0] > 0)
-        return cls(torch.where(known[:, None], vectors / lengths.clamp_min(1e-12), 0.0), known)
+        is_known = is_known & (lengths[:, 0] > 0)
+        return cls(
+            torch.where(is_known[:, None], vectors / lengths.clamp_min(1e-12), 0.0), is_known
+        )
 
 
 def open_space(name: str, words: Sequence[str]) -> Space:
@@ -58,9 +60,9 @@ def stranger(space: Space, seed: int) -> Space:
 
 
 def _of_file(file: Wikipedia2VecFile, words: Sequence[str]) -> Space:
-    found = file.words(set(words))
-    vectors, known = torch.zeros(len(words), file.width), torch.zeros(len(words)).bool()
+    rows = file.words(set(words))
+    vectors, is_known = torch.zeros(len(words), file.width), torch.zeros(len(words)).bool()
     for i, word in enumerate(words):
-        if word in found:
-            vectors[i], known[i] = torch.from_numpy(found[word]), True
-    return Space.of(vectors, known)
+        if word in rows:
+            vectors[i], is_known[i] = torch.from_numpy(rows[word]), True
+    return Space.of(vectors, is_known)

@@ -54,7 +54,7 @@ def test_altered_questions_with_and_without_identifiers(folder: Path) -> None:
     known = facts_by_name(trex_facts(folder))
     found = list(
         read_altered(folder / "primed_negated.tar.gz", report := DamageReport(), inside=PART,
-                     known=known)
+                     facts=known)
     )  # fmt: skip
     report.check()
     paris, berlin, nowhere = found
@@ -195,7 +195,7 @@ def test_counts_of_the_real_altered_questions(data_root: Path) -> None:
     known = facts_by_name(trex_facts(data_root / "lama"))
     archive = data_root / "lama/primed_negated.tar.gz"
     counts = {
-        part: len(list(read_altered(archive, DamageReport(), inside=part, known=known)))
+        part: len(list(read_altered(archive, DamageReport(), inside=part, facts=known)))
         for part in ("TREx/high_ranked", "TREx/low_ranked", "TREx/random", "SQUAD/random",
                      "ConceptNet/low_ranked")
     }  # fmt: skip
