@@ -103,7 +103,7 @@ def read_labelled(path: Path, names: Mapping[str, str] | None = None) -> Table:
         _refuse_faults(report)
         raise ConfigError(f"{path} holds no row; give a header and one example a line")
     columns = columns_of(list(first[2]), names or {}, str(path))
-    kind = _kind(columns, str(path))
+    kind = _kind(columns, str(path), list(first[2]))
     reader = _Reader(columns, kind, str(path), report)
     for line, raw, row in _chained(first, rows):
         reader.read(line, raw, row)
@@ -152,7 +152,7 @@ def columns_of(header: Sequence[str], names: Mapping[str, str], place: str) -> d
     return columns
 
 
-def _kind(columns: Mapping[str, str], place: str) -> str:
+def _kind(columns: Mapping[str, str], place: str, header: Sequence[str]) -> str:
     if "question" in columns and "answer" in columns and "label" not in columns:
         raise ConfigError(
             f"{place} holds questions with answers; `kept ask` answers questions over a graph, and "
@@ -164,10 +164,10 @@ def _kind(columns: Mapping[str, str], place: str) -> str:
     if missing:
         options = " and ".join(f"--{use}" for use in missing)
         known = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
-        there = ", ".join(columns.values()) or "none that is known"
         raise ConfigError(
-            f"{place} has no column for {' and '.join(missing)} (names that are known: {known}; "
-            f"found: {there}); name the columns with {options}, or write a header"
+            f"{place} has no column for {' and '.join(missing)}: its columns are "
+            f"{', '.join(header)} (names that are known: {known}); name the columns with "
+            f"{options}, or write a header"
         )
     if "head" in columns and "tail" in columns:
         return RELATION

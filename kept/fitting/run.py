@@ -135,9 +135,10 @@ class _Fit:
 
     def run(self) -> FitResult:
         methods = candidates_of(self.options.methods)
+        self.data = read_data(self.options, self.graph)
+        # only now: a table that cannot be read leaves a folder that other options may use
         (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
         write_json(self.output / SEARCH / "options.json", _request(self.options), force=True)
-        self.data = read_data(self.options, self.graph)
         self.paths = self.data.write(self.output / DATA)
         self._announce_data()
         seconds = self.options.budget * 60
