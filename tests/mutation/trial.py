@@ -31,7 +31,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, shown, traced
-from tests.mutation.targets import Group, name_of
+from tests.mutation.targets import N_FILES, Group, name_of
 
 BASE_SECONDS = 5  # of processor time, beside five times what the tests take
 MOST_BYTES = 6 << 30
@@ -159,29 +159,56 @@ class Trial:
         paths = {}
         for module in self.group.modules:
             paths[module] = str(importlib.import_module(name_of(module)).__file__)
-        reach = self._reach(items, paths)
-        session.testsfailed = len(items) - len(reach)
+        mutants = {module: self._unknown(module) for module in self.group.modules}
+        lines = {(module, m.line) for module, unknown in mutants.items() for m in unknown}
+        reach, session.testsfailed = self._reach_of_nearest(items, paths, lines)
         reached = {module for _, lines in reach.values() for module, _ in lines}
         missed = sorted({*self.group.modules} - reached)
         if missed and self.group.is_listed:
             raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
         for module, path in paths.items():
-            source = self.sources[module]
-            for mutant in sample(mutants_of(source, module), self.n_mutants):
-                known = self.state.known.get(mutant.name)
+            for mutant in mutants[module]:
                 if time.monotonic() > self.until:
                     return True
-                if not holds(known, module, self.group.tests, self.root):
-                    by = known.get("by") if known else None
-                    tests = [
-                        (test != by, seconds, items[test])
-                        for test, (seconds, lines) in reach.items()
-                        if [module, mutant.line] in lines and test in items
-                    ]
-                    tests.sort(key=lambda t: t[:2])
-                    tree = mutated(source, mutant)
-                    self._try(mutant, module, tests, lambda t=tree, p=path: replace_code(t, p))
+                known = self.state.known.get(mutant.name)
+                by = known.get("by") if known else None
+                tests = [
+                    (test != by, seconds, items[test])
+                    for test, (seconds, lines_of_test) in reach.items()
+                    if [module, mutant.line] in lines_of_test and test in items
+                ]
+                tests.sort(key=lambda t: t[:2])
+                tree = mutated(self.sources[module], mutant)
+                self._try(mutant, module, tests, lambda t=tree, p=path: replace_code(t, p))
         return True
+
+    def _unknown(self, module: str) -> list[Mutant]:
+        """The mutants to try of a module: those about which nothing that still holds is known."""
+        return [
+            mutant
+            for mutant in sample(mutants_of(self.sources[module], module), self.n_mutants)
+            if not holds(self.state.known.get(mutant.name), module, self.group.tests, self.root)
+        ]
+
+    def _reach_of_nearest(
+        self, items: dict[str, pytest.Item], paths: dict[str, str], lines: set[tuple[str, int]]
+    ) -> tuple[dict[str, Any], int]:
+        """The reach of the first files, and of further ones until these lines are reached.
+
+        The second value is how many of their tests fail without a mutant.
+        """
+        reach: dict[str, Any] = {}
+        n_failed = 0
+        for number, file in enumerate(self.group.tests):
+            if not self.group.is_listed and number >= N_FILES and not lines:
+                break
+            reach_of_file = self._reach(file, items, paths)
+            n_failed += sum(test.split("::")[0] == file for test in items) - len(reach_of_file)
+            reach |= reach_of_file
+            lines = lines - {
+                (m, line) for _, reached in reach_of_file.values() for m, line in reached
+            }
+        return reach, n_failed
 
     def _try(
         self, mutant: Mutant, module: str, tests: list[tuple[bool, float, pytest.Item]],
@@ -201,28 +228,28 @@ class Trial:
             {"name": mutant.name, "result": result, "by": by, "n_tests": len(tests),
              "module": sha(self.sources[module]), "tests": of_tests, "line": mutant.line}
         )  # fmt: skip
-        self.tell(f"{result:<9}{time.monotonic() - began:5.1f} s  {mutant.name}")
+        shown_result = result if tests else "unreached"
+        self.tell(f"{shown_result:<9}{time.monotonic() - began:5.1f} s  {mutant.name}")
 
-    def _reach(self, items: dict[str, pytest.Item], paths: dict[str, str]) -> dict[str, Any]:
-        """What each test takes and reaches: its seconds, and [module, line] in a list."""
-        reach: dict[str, Any] = {}
+    def _reach(
+        self, file: str, items: dict[str, pytest.Item], paths: dict[str, str]
+    ) -> dict[str, Any]:
+        """What each test of a file takes and reaches: its seconds, and [module, line] in a list."""
         sources = sha("\n".join(self.sources.values()))
-        for file in self.group.tests:
-            name = f"reach of {file} in {' '.join(self.group.modules)}"
-            key = sha(sources + self.tests_sha[file])
-            record = self.state.known.get(name)
-            if record is None or record["key"] != key:
-                mine = [item for test, item in items.items() if test.split("::")[0] == file]
-                said = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)
-                if said is None:
-                    raise pytest.UsageError(f"{file} ends pytest, without any mutant")
-                record = {"name": name, "key": key, "reach": said["reach"]}
-                for test in [item.nodeid for item in mine if item.nodeid not in said["reach"]]:
-                    self.tell(f"fails without a mutant, so it can catch none: {test}")
-                    record["key"] = "to be measured again"
-                self.state.add(record)
-            reach |= record["reach"]
-        return reach
+        name = f"reach of {file} in {' '.join(self.group.modules)}"
+        key = sha(sources + self.tests_sha[file])
+        record = self.state.known.get(name)
+        if record is None or record["key"] != key:
+            mine = [item for test, item in items.items() if test.split("::")[0] == file]
+            report = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)
+            if report is None:
+                raise pytest.UsageError(f"{file} ends pytest, without any mutant")
+            record = {"name": name, "key": key, "reach": report["reach"]}
+            for test in [item.nodeid for item in mine if item.nodeid not in report["reach"]]:
+                self.tell(f"fails without a mutant, so it can catch none: {test}")
+                record["key"] = "to be measured again"
+            self.state.add(record)
+        return dict(record["reach"])
 
     def _trace(self, paths: dict[str, str]) -> None:
         builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]
