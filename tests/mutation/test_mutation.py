@@ -161,6 +161,23 @@ def test_further_files_are_tried_until_every_line_is_reached(tmp_path: Path) -> 
     assert f"reach of {names[N_FILES + 1]}" not in state
 
 
+def test_a_change_that_drops_a_variable_of_the_scope_around_is_made(tmp_path: Path) -> None:
+    """Without `super()` a method has no variable `__class__`, and yet its code is replaced."""
+    module = (
+        "class Base:\n    def __init__(self):\n        self.is_ready = True\n\n\n"
+        "class Child(Base):\n    def __init__(self):\n        super().__init__()\n"
+    )
+    test = "import toy\n\n\ndef test_child():\n    assert toy.Child().is_ready\n"
+    (tmp_path / "toy.py").write_text(module, encoding="utf-8")
+    (tmp_path / "test_toy.py").write_text(test, encoding="utf-8")
+    program = "\n".join(line for line in RUN.splitlines() if "accepted = " not in line)
+    results, _ = _run(tmp_path, program.replace("accepted)[0]", "{})[0]"))
+    assert results == {
+        "Base.__init__::True → False": "caught",
+        "Child.__init__::super().__init__() → pass": "caught",
+    }
+
+
 def test_the_sample_is_the_same_whatever_stands_before_it() -> None:
     names = [mutant.name for mutant in sample(mutants_of(MODULE, "toy.py"), 4)]
     longer = "import os\n\n\ndef other(a):\n    return None\n\n\n" + MODULE

@@ -104,7 +104,7 @@ def replace_code(tree: ast.Module, path: str) -> None:
         if type(held) is FunctionType and held.__code__.co_filename == path:
             old = held.__code__
             new = codes[old.co_qualname, old.co_firstlineno]
-            if new.co_freevars == old.co_freevars and new != old:
+            if new != old:
                 held.__code__ = new
 
 
