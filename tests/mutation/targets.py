@@ -21,8 +21,8 @@ from pathlib import Path
 PACKAGES = ("kg_loaders", "entity_linking", "kept")
 N_FILES = 6
 MOST_FILES = 12
-"""Test files of a module that is in no group below: all of the first `N_FILES` are tried, and of
-those up to `MOST_FILES` as many as it takes to reach the lines of its mutants."""
+"""Test files of a module that is in no group below: its mutants are tried on one after another, the
+first `N_FILES` of them; those whose line none of these reaches, on up to `MOST_FILES`."""
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,8 @@ def _run(root: Path, program: str = RUN) -> tuple[dict[str, str], str]:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     lines = said.read_text(encoding="utf-8").splitlines()
-    return {line.split("  ")[-1].removeprefix("toy.py::"): line.split()[0] for line in lines}, (
-        ran.stdout
-    )
+    results = {line[10:].removeprefix("toy.py::"): line.split()[0] for line in lines}
+    return results, ran.stdout
 
 
 def test_faults_are_caught_or_survive_and_nothing_is_tried_twice(tmp_path: Path) -> None:

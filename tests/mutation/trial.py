@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -133,6 +134,9 @@ class Trial:
         self.failed: str | None = None
         self.reached: set[tuple[str, int]] = set()
         self.reached_in_setup: set[tuple[str, int]] = set()
+        self.n_tests: Counter[str] = Counter()
+        """By the name of a mutant, the tests that reach its line, of the files that were tried."""
+        self.reached_modules: set[str] = set()
 
     def pytest_configure(self) -> None:
         """No test fails because the machine is slow, and no example is made smaller."""
@@ -152,34 +156,36 @@ class Trial:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Every mutant of the group that is not known yet."""
+        """Try every mutant of the group that is not known yet, on the nearest file of tests first.
+
+        What survives is tried on the next file: most modules never need the later, slower ones.
+        """
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected")
         items = {item.nodeid: item for item in session.items}
         paths = {}
         for module in self.group.modules:
             paths[module] = str(importlib.import_module(name_of(module)).__file__)
-        mutants = {module: self._unknown(module) for module in self.group.modules}
-        lines = {(module, m.line) for module, unknown in mutants.items() for m in unknown}
-        reach, session.testsfailed = self._reach_of_nearest(items, paths, lines)
-        reached = {module for _, lines in reach.values() for module, _ in lines}
-        missed = sorted({*self.group.modules} - reached)
-        if missed and self.group.is_listed:
-            raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
-        for module, path in paths.items():
-            for mutant in mutants[module]:
+        left = {mutant: module for module in self.group.modules for mutant in self._unknown(module)}
+        for number, file in enumerate(self.group.tests):
+            is_further = number >= N_FILES and not self.group.is_listed
+            tried = [each for each in left if not (is_further and self.n_tests[each.name])]
+            if not tried:
+                break
+            reach = self._reach(file, items, paths)
+            self.reached_modules |= {module for _, lines in reach.values() for module, _ in lines}
+            n_tests = sum(test.split("::")[0] == file for test in items)
+            session.testsfailed += n_tests - len(reach)
+            for mutant in tried:
                 if time.monotonic() > self.until:
                     return True
-                known = self.state.known.get(mutant.name)
-                by = known.get("by") if known else None
-                tests = [
-                    (test != by, seconds, items[test])
-                    for test, (seconds, lines_of_test) in reach.items()
-                    if [module, mutant.line] in lines_of_test and test in items
-                ]
-                tests.sort(key=lambda t: t[:2])
-                tree = mutated(self.sources[module], mutant)
-                self._try(mutant, module, tests, lambda t=tree, p=path: replace_code(t, p))
+                if self._is_caught(mutant, left[mutant], reach, items, paths):
+                    del left[mutant]
+        missed = sorted({*left.values()} - self.reached_modules)  # all files were tried on these
+        if missed and self.group.is_listed:
+            raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
+        for mutant, module in left.items():
+            self._add(mutant, module, "survived" if self.n_tests[mutant.name] else "unreached")
         return True
 
     def _unknown(self, module: str) -> list[Mutant]:
@@ -210,26 +216,43 @@ class Trial:
             }
         return reach, n_failed
 
-    def _try(
-        self, mutant: Mutant, module: str, tests: list[tuple[bool, float, pytest.Item]],
-        prepare: Callable[[], None],
-    ) -> None:  # fmt: skip
-        began = time.monotonic()
+    def _is_caught(
+        self, mutant: Mutant, module: str, reach: dict[str, Any], items: dict[str, pytest.Item],
+        paths: dict[str, str],
+    ) -> bool:  # fmt: skip
+        """Try a mutant on the tests of one file that reach its line; remember it if one fails."""
+        known = self.state.known.get(mutant.name)
+        by = known.get("by") if known else None
+        tests = sorted(
+            (test != by, seconds, test)
+            for test, (seconds, lines) in reach.items()
+            if [module, mutant.line] in lines and test in items
+        )
+        if not tests:
+            return False
+        self.n_tests[mutant.name] += len(tests)
+        tree = mutated(self.sources[module], mutant)
         seconds = BASE_SECONDS + 5 * sum(test[1] for test in tests)
-        result, by = "survived", None
-        if tests:
-            said = self._forked([test[2] for test in tests], prepare, int(seconds))
-            if said is None:
-                result = "ended"  # by its limits, or by a crash: seen as well as a failure
-            elif said["failed"]:
-                result, by = "caught", said["failed"]
+        report = self._forked(
+            [items[test] for _, _, test in tests],
+            lambda: replace_code(tree, paths[module]),
+            int(seconds),
+        )
+        if report is None:  # ended by its limits, or by a crash: seen as well as a failure
+            self._add(mutant, module, "ended")
+        elif report["failed"]:
+            self._add(mutant, module, "caught", report["failed"])
+        return report is None or bool(report["failed"])
+
+    def _add(self, mutant: Mutant, module: str, result: str, by: str | None = None) -> None:
+        """Remember what became of a mutant. One that no test reaches has survived, too."""
         of_tests = test_sha(self.root / by.split("::")[0], by) if by else self.all_sha
         self.state.add(
-            {"name": mutant.name, "result": result, "by": by, "n_tests": len(tests),
-             "module": sha(self.sources[module]), "tests": of_tests, "line": mutant.line}
+            {"name": mutant.name, "result": "survived" if result == "unreached" else result,
+             "by": by, "n_tests": self.n_tests[mutant.name], "module": sha(self.sources[module]),
+             "tests": of_tests, "line": mutant.line}
         )  # fmt: skip
-        shown_result = result if tests else "unreached"
-        self.tell(f"{shown_result:<9}{time.monotonic() - began:5.1f} s  {mutant.name}")
+        self.tell(f"{result:<10}{mutant.name}")
 
     def _reach(
         self, file: str, items: dict[str, pytest.Item], paths: dict[str, str]
