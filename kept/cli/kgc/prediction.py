@@ -139,7 +139,7 @@ def _print_json(answers: Answers, reasons: list[Reason] | None) -> None:
 
 
 def _print_answers(answers: Answers, opened: Opened) -> None:
-    table = Table("rank", Column("id", no_wrap=True, overflow="ignore"), "label", "score",
+    table = Table("rank", Column("id", no_wrap=True), "label", "score",
                   "confidence", "known", "trained")  # fmt: skip
     for place, answer in enumerate(answers.best, 1):
         sure = "" if answer.confidence is None else f"{answer.confidence:.3f}"
