@@ -19,7 +19,7 @@ import torch
 from entity_linking.dictionary import LINKS_VERSION
 from kept import hosts
 from kept.comparison.continued_pretraining import ContinuedPretraining
-from kept.comparison.data import ExperimentData, binding_of, folder_digests
+from kept.comparison.data import ExperimentData, binding_of, folder_digests, on_this_machine
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.items import EvaluationItems
 from kept.comparison.stored import Run, RunKey, StoredRuns
@@ -166,7 +166,7 @@ class ExperimentRuns(StoredRuns):
         ended = train(
             assembled.model,
             assembled.data,
-            config.training,
+            on_this_machine(config.training),
             place,
             evaluate=evaluate if config.training.evaluate_every else None,
             reporter=self.reporter,
@@ -189,6 +189,7 @@ class ExperimentRuns(StoredRuns):
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
             "seconds": ended.seconds,
+            "precision": ended.precision,
             "pretraining": None if pretrained is None else pretrained.name,
             "n_texts": len(self.data.texts),
         }

@@ -270,8 +270,9 @@ class _Fit:
         run = assemble(config.with_absolute_paths())
         if is_model:
             _write_settings(run, folder)
-        train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
+        ended = train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
         metrics, predictions = run.metrics()
+        metrics["precision"] = ended.precision
         kind = self.data.kind
         found = {"chosen" if is_chosen else "none": score_of(metrics["test"], kind)}
         if is_chosen:

@@ -106,9 +106,9 @@ def run(
         result = _train(assembled, output, how, console, begun, track)
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
-            _score(assembled, output)
+            _score(assembled, output, result.precision)
         if not place().rank:
-            write_environment(output, config)
+            write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
     metrics = output / METRICS_FILE
@@ -164,9 +164,10 @@ def _train(
         )
 
 
-def _score(assembled: FinetuneRun, output: Path) -> None:
+def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
     with telling_of_losses():
         metrics, predictions = assembled.metrics(together=processes())
+    metrics["precision"] = precision
     if place().rank:
         return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))

@@ -47,11 +47,11 @@ FILES = {
 }
 
 
-def write_environment(output: Path, config: BaseModel) -> None:
+def write_environment(output: Path, config: BaseModel, *, precision: str | None = None) -> None:
     """Write what a run depends on beside its settings: what a second person needs to repeat it.
 
     Versions of Python and of each package that kept needs, the machine and its threads, the
-    command, and the SHA-256 of each file that `config` names (the graph has hashes of its own, in
+    precision in which it computed, the command, and the SHA-256 of each file that `config` names (the graph has hashes of its own, in
     `config.json`).
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
@@ -64,6 +64,8 @@ def write_environment(output: Path, config: BaseModel) -> None:
         "packages": _packages(),
         "files": {str(path): _sha256(path) for path in files if path.is_file()},
     }
+    if precision is not None:
+        told["precision"] = precision
     write_json(output / ENVIRONMENT, told, indent=1, force=True)
 
 
