@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kept.comparison.experiment import Experiment, Plan, RunRecord
-from kept.comparison.reading import is_not_tested
+from kept.comparison.reading import does_not_read
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
 from kept.methods import BASELINE
-from kept.reading.measures import NOT_TESTED
+from kept.reading.measures import DOES_NOT_READ
 
-LARGEST = 1.0
-"""No two scores are further apart: effects from here on are not worth naming."""
+LARGEST, SMALLEST = 1.0, 0.0005
+"""No two scores are further apart, and no page shows less: effects beyond are not worth naming."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,11 @@ def limits(effect: Effect) -> str:
 def invisible(smallest: float) -> str:
     """What cannot be seen, in words; `smallest` is the smallest visible effect.
 
-    >>> invisible(1.33)
-    'no effect is visible'
+    >>> invisible(1.33), invisible(0.0001)
+    ('no effect is visible', 'every effect is visible')
     """
+    if smallest < SMALLEST:
+        return "every effect is visible"
     if smallest >= LARGEST:
         return "no effect is visible"
     return f"effects below {smallest:.3f} are not visible"
@@ -230,12 +232,12 @@ class Compared:
         lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
         return [line for line in lines if line is not None]
 
-    def is_not_tested(self, name: str) -> bool:
+    def does_not_read(self, name: str) -> bool:
         """Whether the reading controls show that a method reads no fact at this budget."""
         true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
         plan = self.experiment
         return isinstance(plan, Experiment) and any(
-            is_not_tested(plan, name, row.record) for row in true
+            does_not_read(plan, name, row.record) for row in true
         )
 
     def conclusion(self, name: str) -> str:
@@ -247,8 +249,8 @@ class Compared:
             return "not compared with none"
         if not base.is_better:
             word = "worse than none" if base.is_worse else "not shown to differ from none"
-            if not base.is_worse and self.is_not_tested(name):
-                word = NOT_TESTED
+            if not base.is_worse and self.does_not_read(name):
+                word = DOES_NOT_READ
             elif base.effect.of_seeds is None:
                 return f"no verdict from {limits(base.effect)}"
             return f"{word}; {limits(base.effect)}"

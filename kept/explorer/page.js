@@ -346,7 +346,7 @@ function showInfluences(found) {
   body.replaceChildren(...found.influences.map((each) => row(
     `${each.kind}: ${each.kind === "link" ? named(each.what) : each.what}`, bar(each.change, most), signed(each.change), each.score.toFixed(3),
     make(each.label === found.label ? "span" : "strong", each.label || "none"), ...(withAttention ? [each.attention === null ? "–" : percent(each.attention)] : []))));
-  if (!found.influences.length) body.replaceChildren(row("Nothing of the graph was read."));
+  if (!found.influences.length) body.replaceChildren(row("Nothing of the graph was shown."));
 }
 
 function named(what) { // “words” → identifier: with the label that the page knows
@@ -433,9 +433,9 @@ function rerun() {
     box.replaceChildren(make("p", `Facts of the graph that are gone: ${found.moved.gone}; new: ${found.moved.new}.`, { class: "soft" }));
     if (before.answer) box.append(answersBefore(before.answer, after.answer));
     box.append(factsMoved(before, after));
-    const drawing = make("div", null, { class: "drawing", tabindex: 0, role: "region", "aria-label": "What is read after the changes" });
+    const drawing = make("div", null, { class: "drawing", tabindex: 0, role: "region", "aria-label": "What is shown after the changes" });
     draw(drawing, after.svg);
-    box.append(make("h3", "What is read now"), drawing);
+    box.append(make("h3", "What is shown now"), drawing);
   });
 }
 
@@ -463,9 +463,9 @@ function factsMoved(before, after) {
     item.append(make("span", words, { class: name }), what);
     list.append(item);
   };
-  for (const words of old) if (!now.has(words)) say(words, "gone", " is not read any more");
-  for (const words of now) if (!old.has(words)) say(words, "new", " is read now");
-  if (!list.children.length) list.append(make("li", "What is read of the graph is the same as before.", { class: "soft" }));
+  for (const words of old) if (!now.has(words)) say(words, "gone", " is not shown any more");
+  for (const words of now) if (!old.has(words)) say(words, "new", " is shown now");
+  if (!list.children.length) list.append(make("li", "What is shown of the graph is the same as before.", { class: "soft" }));
   return list;
 }
 

@@ -56,7 +56,8 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a new run with its method's recipe and the length of its texts.
 
-    Its precision is auto where none is given, but for `as_published`. A `model` brings the length with which it was trained, where `graph` has other settings alone.
+    Its precision is auto where none is given, but for `as_published`. A `model` brings the length
+    with which it was trained, where `graph` has other settings alone.
     """
     completed = with_auto_precision(with_lengths(with_recipe(fields)))
     model, graph = completed.get("model"), completed.get("graph")

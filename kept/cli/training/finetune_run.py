@@ -220,5 +220,5 @@ def _correlations(name: str, scores: dict[str, Any], knowledge: str) -> str:
 def _knowledge(knowledge: str, coverage: dict[str, Any]) -> str:
     share = coverage["shares"]["read"]
     if share is None:
-        return f"knowledge {knowledge}: words alone are shown, no graph is read here"
-    return f"knowledge {knowledge}, read in {share:.1%} of the texts"
+        return f"knowledge {knowledge}: words alone are shown here"
+    return f"knowledge {knowledge}, something of the graph is shown in {share:.1%} of the texts"

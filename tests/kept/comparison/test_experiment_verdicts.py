@@ -9,10 +9,11 @@ import pytest
 
 from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.pages.headline import headline
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
 from kept.methods import BASELINE
-from kept.reading.measures import NOT_TESTED
+from kept.reading.measures import DOES_NOT_READ
 
 BETTER, WORSE, OPEN = 0.2, -0.2, 0.05
 
@@ -122,10 +123,23 @@ def test_runs_that_are_missing(run: str, waits: bool) -> None:
     assert told.partition("; effects")[0] == expected
 
 
+def test_no_page_says_that_effects_below_nothing_were_not_visible() -> None:
+    """Pairs whose answers are equal have no smallest visible effect; one number is said once."""
+    equal = pair_of("off", 0.0)
+    equal = dataclasses.replace(
+        equal, effect=Effect(0.0, of_seeds=0.0, of_items=0.0, n_seeds=3, n_items=40)
+    )
+    assert "visible" not in headline(compared(equal))
+    one, other = pair_of("shuffled", OPEN), pair_of("random-entity", OPEN)
+    line = headline(compared(equal, one, other))
+    assert line.endswith(f" Effects below {one.effect.visible():.3f} were not visible.")
+    assert " to " not in line.rpartition(" Effects ")[2]
+
+
 def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control of 400 steps says so of a row that has as many, and of no longer one."""
     row = {"arm": "kbert-published", "host": "minilm", "steps": 400, "until_good": None}
-    stored = ({**row, "verdict": NOT_TESTED},)
+    stored = ({**row, "verdict": DOES_NOT_READ},)
     monkeypatch.setattr("kept.reading.verdicts.stored", lambda: stored)
 
     def concluded(estimate: float, steps: int) -> str:
@@ -136,7 +150,7 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
         made = dataclasses.replace(made, rows=rows, experiment=experiment)
         return made.conclusion("kbert").partition(";")[0]
 
-    assert concluded(OPEN, 400) == NOT_TESTED
+    assert concluded(OPEN, 400) == DOES_NOT_READ
     assert concluded(OPEN, 401) == "not shown to differ from none"
     assert concluded(WORSE, 400) == "worse than none"
     assert concluded(BETTER, 400) == "better than none"

@@ -164,7 +164,7 @@ def test_a_fact_is_changed_and_the_answer_compared(
         click(page, "#rerun")
         page.until("document.querySelector('#difference svg')")
         assert "that are gone: 1; new: 0" in text_of(page, "#difference")
-        assert "is not read any more" in text_of(page, "#difference")
+        assert "is not shown any more" in text_of(page, "#difference")
         assert page.console == []
         assert page.run(ERRORS) == ""
         picture(page, "what-if")
