@@ -17,6 +17,8 @@ from kept.reading.measures import DOES_NOT_READ
 
 LARGEST, SMALLEST = 1.0, 0.0005
 """No two scores are further apart, and no page shows less: effects beyond are not worth naming."""
+LOW = 0.5
+"""Share of texts with something of the graph below which it can decide little."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,51 @@ class Compared:
         names = [row.method for row in self.rows if row.knowledge == "true"]
         lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
         return [line for line in lines if line is not None]
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """One line for each row that is no better than always the most frequent answer, or is shown
+        to be worse than the host alone: with the likeliest cause and what to do."""
+        lines = []
+        for row in self.rows:
+            name, score = self.experiment.title(row.method), row.score.estimate
+            if row.knowledge not in ("true", "off") or (row.knowledge == "off") != (
+                row.method == BASELINE
+            ):
+                continue
+            if self.baseline is not None and score <= self.baseline:
+                lines.append(
+                    f"{name}: {score:.3f} is no better than always the most frequent answer "
+                    f"({self.baseline:.3f}): {self._cause(row)}"
+                )
+            elif any(p.is_worse for p in self.pairs if self._is_against_none(p, row.method)):
+                lines.append(f"{name}: worse than the host alone: {self._cause(row)}")
+        return lines
+
+    @staticmethod
+    def _is_against_none(pair: ComparedPair, name: str) -> bool:
+        return (pair.method, pair.theirs) == (name, (BASELINE, "off"))
+
+    def _cause(self, row: ComparedRow) -> str:
+        """The likeliest cause of a low score, with what to do."""
+        plan, again = self.experiment, "then the same kept compare"
+        share = (self.coverage(row.method) or {"shares": {"read": None}})["shares"]["read"]
+        if row.method != BASELINE and share is not None and share < LOW:
+            return (
+                f"something of the graph is shown in {share:.0%} of the texts; add names and facts "
+                f"(kept kg build --aliases FILE), {again}"
+            )
+        if "-limit-" in plan.name:
+            return "few examples were read; give a higher --limit, or leave it out"
+        if isinstance(plan, Experiment) and plan.as_published and row.method != BASELINE:
+            return (
+                "papers' settings read little at a small budget; write your own task file "
+                f"(extends: {plan.name}, as_published: false), {again}"
+            )
+        return (
+            "it may have learned too little, or too fast: give task.training more steps, or let "
+            f"`tuning:` choose the learning rate, {again}"
+        )
 
     def does_not_read(self, name: str) -> bool:
         """Whether the reading controls show that a method reads no fact at this budget."""

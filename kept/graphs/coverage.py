@@ -86,7 +86,7 @@ def summary(coverage: dict[str, Any] | None) -> str:
 
 
 def cell(coverage: dict[str, Any] | None) -> str:
-    """Return `Coverage.as_json` as a table cell: per cent with a link, a fact, both facts, and anything shown."""
+    """Return `Coverage.as_json` as a cell: per cent with a link, a fact, both facts, any shown."""
     if coverage is None:
         return "not recorded"
     shares = (coverage["shares"][name] for name in ("link", "fact", "both_facts", "read"))
@@ -103,7 +103,8 @@ def caution(coverage: dict[str, Any] | None, of: str) -> str | None:
     if share is None or share >= LOW_SHARE:
         return None
     return (
-        f"{of}: something of the graph is shown in {share:.1%} of the samples ({summary(coverage)}); no score "
+        f"{of}: something of the graph is shown in {share:.1%} of the samples "
+        f"({summary(coverage)}); no score "
         f"can move by more; below {LOW_SHARE:.0%} a difference is hardly told from chance"
     )
 

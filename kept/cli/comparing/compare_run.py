@@ -120,7 +120,7 @@ def _write(compared: Compared, output: Path) -> None:
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
         show(compared, TerminalConsole())
         echo(f"tables in {output / name}.md, values in .json beside it")
-    for caution in compared.cautions:
+    for caution in (*compared.cautions, *compared.shortfalls):
         echo(f"warning: {caution}")
     for name, why in compared.left_out.items():
         echo(f"left out: {name}: {why}")

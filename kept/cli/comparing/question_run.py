@@ -44,7 +44,10 @@ def run(
     data: Path | None, budget: float | None, threads: int | None,
     remember: Callable[[], None] = lambda: None,
 ) -> Result:  # fmt: skip
-    """Ask what is missing, print, and write NAME.md and NAME.json into `output`; `remember` as in `compare_run.run`."""
+    """Ask what is missing, print, and write NAME.md and NAME.json into `output`.
+
+    `remember` as in `compare_run.run`.
+    """
     names, kinds = row_names(methods, plan), control_names(controls)
     with running(output, "cpu", remember, budget=budget, threads=threads) as (bar, should_stop):
         runs = QuestionRuns(plan, data_root(data), output, bar, should_stop)

@@ -33,7 +33,7 @@ def pair_of(
 
 
 def compared(*pairs: ComparedPair, missing: Any = ()) -> Compared:
-    record = RunRecord("r", "e", "kbert", "true", 0, {}, {}, {})
+    record = RunRecord("r", "e", "kbert", "true", 0, {"dev": {}}, {}, {})
     rows = [
         ComparedRow("none", "off", pairs[0].effect.interval(), (0.5,) * 3, 9, 9, (record,)),
         ComparedRow("kbert", "true", pairs[0].effect.interval(), (0.5,) * 3, 9, 9, (record,)),
@@ -154,3 +154,21 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
     assert concluded(OPEN, 401) == "not shown to differ from none"
     assert concluded(WORSE, 400) == "worse than none"
     assert concluded(BETTER, 400) == "better than none"
+
+
+def test_a_row_below_a_baseline_says_so_with_a_cause_and_a_command() -> None:
+    """Below the majority, or shown to be worse than the host alone; controls are not meant."""
+    low = dataclasses.replace(compared(pair_of("off", OPEN)), baseline=0.9)
+    lines = low.shortfalls
+    assert len(lines) == 2
+    assert lines[1].startswith("K-BERT: 0.050 is no better than always the most frequent answer")
+    assert "task.training more steps" in lines[0]
+    assert "the same kept compare" in lines[0]
+    assert dataclasses.replace(low, baseline=0.01).shortfalls == []
+    worse = dataclasses.replace(compared(pair_of("off", WORSE)), baseline=-1.0)
+    assert [line.partition(":")[0] for line in worse.shortfalls] == ["K-BERT"]
+    assert "worse than the host alone" in worse.shortfalls[0]
+    published = worse.experiment.model_copy(update={"as_published": True})
+    assert "as_published: false" in dataclasses.replace(worse, experiment=published).shortfalls[0]
+    limited = worse.experiment.model_copy(update={"name": "e-limit-5"})
+    assert "--limit" in dataclasses.replace(worse, experiment=limited).shortfalls[0]
