@@ -403,7 +403,7 @@ def test_a_table_in_a_pipe_is_cut_at_no_column(
 def test_a_scorer_below_a_baseline_says_so_with_a_command(
     benchmark_folder: Path, model: Path, tmp_path: Path
 ) -> None:
-    """An untrained scorer is no better than by degree; one that has learned is, and says nothing."""
+    """An untrained scorer is no better than by degree; one that has learned is."""
     output = tmp_path / "short"
     options = ("--scorer", "transe", "--epochs", 1, "--width", 4)
     assert kept("train", benchmark_folder, "-o", output, *options).exit_code == 0
