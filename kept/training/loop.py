@@ -138,6 +138,7 @@ class _Run:
         self.first: StepRecord | None = None
         self.saved_step, self.saved_at = -1, self.costs.started
         self.n_without_loss = 0
+        self.is_published = False
 
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
@@ -155,6 +156,7 @@ class _Run:
                 own=self.shards.own,
             )
             self.step = self.saved_step = state.step
+            self.is_published = bool(state.published)
             self.costs.seconds_before = state.seconds
             self._notice(f"resumed from {path}")
         if path is None and resume in (Resume.LATEST, Resume.NEWEST_GOOD):
@@ -438,7 +440,7 @@ class _Run:
                 "skipped"
             )
         self._save()
-        if self.past is not None and self.past[0].publish:
+        if self.past is not None and self.past[0].publish and not self.is_published:
             take_means(self.past[1])
         weights = self.shards.weights()
         self.together.from_first(lambda: self._publish(weights))

@@ -34,7 +34,7 @@ from kept.finetuning.shortfall import shortfall
 from kept.heads.model import SPAN, KnowledgeForTask
 from kept.integrations.trackers import require_trackers
 from kept.results import Result
-from kept.training.checkpoint import list_checkpoints
+from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
 from kept.training.processes.together import processes, telling_of_losses
@@ -108,6 +108,8 @@ def run(
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
         if not place().rank:
+            if result.stopped == "finished":
+                leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)

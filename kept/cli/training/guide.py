@@ -35,7 +35,7 @@ FILES = {
     "predictions.jsonl": "each answer beside its gold label",
     "log.jsonl": "losses, rates and costs, a line per logged step",
     "curves.png": "the losses as a picture",
-    "checkpoints": "what `--resume` goes on from; may be removed once the run is finished",
+    "checkpoints": "what `--resume` goes on from; of a finished run a note that it is finished",
     "adapters": "adapters that other runs can load",
     "environment.json": "versions of all that it was made with, the machine, the command",
     "tensorboard": "the curves for `tensorboard --logdir .`",

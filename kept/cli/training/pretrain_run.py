@@ -30,7 +30,7 @@ from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.pretraining.lengths import with_lengths
 from kept.results import Result
-from kept.training.checkpoint import list_checkpoints
+from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.config import with_auto_precision
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
@@ -76,6 +76,8 @@ def run(
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
         if not place().rank:
+            if result.stopped == "finished":
+                leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
