@@ -15,15 +15,16 @@ from pathlib import Path
 
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.forecast import OneRun, RunForecast, Work
 from kept.comparison.pages.summary import OFF, summarise
 from kept.comparison.requested import RequestedRow, read_requested, remember
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RunKey, StoredRuns, planned, read_records
+from kept.comparison.work import work_of_runs
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS
-from kept.training.costs import SHORTEST, StepClock, told_minutes
-from kept.training.log import Reporter, StepRecord
+from kept.training.log import Reporter
 from kept.training.processes.together import meet
 from kg_loaders.errors import InUseError
 
@@ -48,11 +49,11 @@ def compare(
     A row that gets nothing from the graph is left out, with the reason; NoKnowledgeError where
     every one does. See `run_all`.
     """
-    foretold = Foretold(reporter, announce)
-    runs = ExperimentRuns(experiment, root, folder, foretold, should_stop)
+    forecast = RunForecast(reporter, announce)
+    runs = ExperimentRuns(experiment, root, folder, forecast, should_stop)
     ran = run_missing(
         runs, methods=methods, controls=controls, seeds=seeds, announce=announce,
-        should_stop=should_stop, foretell=foretold.of,
+        should_stop=should_stop, forecast=forecast, work=partial(work_of_runs, runs),
     )  # fmt: skip
     return summarise(runs, ran.done, ran.missing, named(ran.left_out))
 
@@ -65,11 +66,12 @@ def run_missing(
     seeds: int,
     announce: Callable[[str], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
-    foretell: Callable[[int], None] = lambda n_missing: None,
+    forecast: RunForecast | None = None,
+    work: Callable[[Iterable[RunKey]], Mapping[RunKey, Work]] | None = None,
 ) -> Ran:
     """Run what is missing of `methods` beside the baseline, and remember what was requested.
 
-    The door for every kind of plan; `foretell` is told how many runs are missing. See `run_all`.
+    The door for every kind of plan; `forecast` goes by the `work` of missing runs. See `run_all`.
     """
     folder, name, together = runs.folder, runs.plan.name, meet(runs.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
@@ -77,8 +79,10 @@ def run_missing(
     keys = list(planned(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
-    foretell(together.from_first(lambda: sum(runs.record(key) is None for key in keys)))
-    ran = run_all(runs, keys, announce=announce, should_stop=should_stop)
+    forecast = RunForecast(None, announce) if forecast is None else forecast
+    count = work or (lambda keys: {k: OneRun() for k in keys if runs.record(k) is None})
+    forecast.of(together.from_first(lambda: dict(count(keys))))
+    ran = run_all(runs, keys, announce=announce, should_stop=should_stop, forecast=forecast)
     requested |= {
         n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()
     }
@@ -102,6 +106,7 @@ def run_all(
     *,
     announce: Callable[[str], None],
     should_stop: Callable[[], bool] = lambda: False,
+    forecast: RunForecast | None = None,
 ) -> Ran:
     """Run what is missing.
 
@@ -113,19 +118,22 @@ def run_all(
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}
-    clock, waiting, n_busy = _Clock(), deque(enumerate(keys, 1)), 0
+    forecast = RunForecast(None, announce) if forecast is None else forecast
+    waiting, n_busy = deque(enumerate(keys, 1)), 0
     while waiting:
         number, key = waiting.popleft()
         record = together.from_first(partial(runs.record, key))
         state = "done before" if record is not None else "running"
-        announce(f"{number}/{len(keys)} {key}: {state}{clock.left(len(waiting) + 1)}")
+        announce(f"{number}/{len(keys)} {key}: {state}{forecast.left()}")
         is_stopped = bool(together.largest([int(record is None and should_stop())])[0])
         if record is None and not is_stopped:
             started = time.monotonic()
+            forecast.begin(key)
             try:
                 record = runs.run(key)
             except (NoControlError, NoKnowledgeError) as error:
                 left_out.setdefault(key.method, {})[key.knowledge] = str(error)
+                forecast.end(key, None)
                 continue
             except InUseError:
                 announce(f"{number}/{len(keys)} {key}: another process runs it; tried again later")
@@ -134,9 +142,10 @@ def run_all(
                 if n_busy >= len(waiting):
                     time.sleep(POLL_SECONDS)
                 continue
-            clock.took(time.monotonic() - started)
+            forecast.end(key, None if record is None else time.monotonic() - started)
         elif record is not None:
             together.from_first(partial(runs.tidy, key))
+            forecast.end(key, None)
         n_busy = 0
         if record is None:
             missing.append(str(key))
@@ -220,60 +229,3 @@ def named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
         for method, kinds in left_out.items()
         for kind, why in kinds.items()
     }
-
-
-class _Clock:
-    """Time left, from the runs of this process."""
-
-    def __init__(self) -> None:
-        self._seconds: list[float] = []
-
-    def took(self, seconds: float) -> None:
-        self._seconds.append(seconds)
-
-    def left(self, n_left: int) -> str:
-        if not self._seconds:
-            return ""
-        seconds = n_left * sum(self._seconds) / len(self._seconds)
-        return f", at most {seconds / 60:.0f} minutes left"
-
-
-class Foretold:
-    """A `Reporter` that hands all on, and announces once what all missing runs will take.
-
-    `n_missing` runs, each taken to be as long as the first training; after the first run the
-    time that runs did take is told.
-    """
-
-    def __init__(
-        self,
-        reporter: Reporter | None,
-        announce: Callable[[str], None],
-        clock: StepClock | None = None,
-    ) -> None:
-        self.n_missing = 0
-        self._reporter, self._announce = reporter, announce
-        self._clock = StepClock() if clock is None else clock
-
-    def of(self, n_missing: int) -> None:
-        """Take the number of runs that are missing."""
-        self.n_missing = n_missing
-
-    def step(self, record: StepRecord) -> None:
-        """Hand on, and count."""
-        if self._reporter is not None:
-            self._reporter.step(record)
-        left = self._clock.passed(record.step, record.n_steps)
-        if left is None or left * self.n_missing < SHORTEST:
-            return
-        whole = left * record.n_steps / max(record.n_steps - record.step, 1)
-        self._announce(
-            f"forecast: {told_minutes(left)} for the rest of this training, about "
-            f"{told_minutes(left + whole * (self.n_missing - 1))} for all {self.n_missing} runs "
-            "that are missing, if each takes as long; evaluation comes on top"
-        )
-
-    def notice(self, message: str) -> None:
-        """Hand on."""
-        if self._reporter is not None:
-            self._reporter.notice(message)

@@ -201,8 +201,22 @@ class ExperimentData:
 
 
 def binding_of(training: TrainConfig) -> dict[str, Any]:
-    """The settings of a training that affect the weights and are not the default."""
-    return training.model_dump(mode="json", exclude=set(OPERATIONAL), exclude_defaults=True)
+    """The settings of a training that affect the weights and are not the default.
+
+    A precision that the machine chooses is no part of them, as the machine is none.
+    """
+    left_out = {*OPERATIONAL, *(["precision"] if training.precision == "auto" else [])}
+    return training.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
+
+
+def on_this_machine(training: TrainConfig) -> TrainConfig:
+    """Return how a training of an experiment runs: bf16 only where a step in it is faster here.
+
+    An experiment names bf16 to be quick; its address holds the name, whatever machine runs it.
+    """
+    if training.precision != "bf16":
+        return training
+    return training.model_copy(update={"precision": "auto"})
 
 
 def folder_digests(config: FinetuneConfig) -> dict[str, str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from entity_linking.annotations import to_json
-from entity_linking.annotations.linked_texts import linked_of
+from entity_linking.annotations.linked_texts import MOST_CANDIDATES, linked_of
 from entity_linking.mentions import LinkedText, Mention
 from kept.datasets.example import TaskExample, word_places
 from kept.errors import ConfigError
@@ -418,17 +418,24 @@ def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Number
 
 # ---- writing -------------------------------------------------------------------------------------
 def write_examples(
-    examples: Iterable[TaskExample], path: Path, *, kind: str, force: bool = False
+    examples: Iterable[TaskExample],
+    path: Path,
+    *,
+    kind: str,
+    force: bool = False,
+    candidates: int | None = MOST_CANDIDATES,
 ) -> int:
     """Write examples as JSON lines that `read_table` reads; return their number.
 
-    A link is written as `kept link` does, so such a file is one of linked texts, too.
+    A link is written as `kept link` does, with at most so many `candidates` (None: all), so such a
+    file is one of linked texts, too.
     """
-    return write_lines(path, (_line(example, kind) for example in examples), force=force)
+    lines = (_line(example, kind, candidates) for example in examples)
+    return write_lines(path, lines, force=force)
 
 
-def _line(example: TaskExample, kind: str) -> bytes:
-    fields = json.loads(to_json(example.linked))
+def _line(example: TaskExample, kind: str, candidates: int | None) -> bytes:
+    fields = json.loads(to_json(example.linked, candidates))
     if example.targets:
         fields["targets"] = [[target.start, target.end] for target in example.targets]
     if kind == TAGGING:

@@ -17,7 +17,7 @@ from kept.datasets.formats import TASKS
 from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.methods import BASELINE, method, title
 from kept.pretraining.lengths import LENGTHS, with_lengths
-from kept.training.config import TrainConfig, merged
+from kept.training.config import TrainConfig, merged, with_auto_precision
 
 RECIPE_HOST = "minilm"
 """The host that rates of recipes are for, also with its first layers alone (minilm:3)."""
@@ -56,9 +56,10 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a new run with its method's recipe and the length of its texts.
 
-    A `model` brings the length with which it was trained, where `graph` has other settings alone.
+    Its precision is auto where none is given, but for `as_published`. A `model` brings the length
+    with which it was trained, where `graph` has other settings alone.
     """
-    completed = with_lengths(with_recipe(fields))
+    completed = with_auto_precision(with_lengths(with_recipe(fields)))
     model, graph = completed.get("model"), completed.get("graph")
     if isinstance(model, str | Path) and isinstance(graph, Mapping) and "max_words" not in graph:
         saved = saved_builder(model)

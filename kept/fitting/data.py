@@ -41,12 +41,18 @@ class FitData:
     linker: str
     notes: tuple[str, ...]
 
-    def write(self, folder: Path) -> dict[str, Path]:
-        """Write a file of each split, for the runs; return their paths."""
+    def write(self, folder: Path, *, candidates: int | None) -> dict[str, Path]:
+        """Write a file of each split, for the runs; return their paths.
+
+        A link has at most so many `candidates`; None: all, which methods that choose among them
+        read.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         paths = {name: folder / f"{name}.jsonl" for name in SPLITS}
         for name, path in paths.items():
-            write_examples(self.splits[name], path, kind=self.kind, force=True)
+            write_examples(
+                self.splits[name], path, kind=self.kind, force=True, candidates=candidates
+            )
         return paths
 
 

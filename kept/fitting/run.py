@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from entity_linking.annotations.linked_texts import MOST_CANDIDATES
 from kept.errors import ConfigError, KeptError
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
@@ -37,7 +38,7 @@ from kept.fitting.search import (
 )
 from kept.fitting.search import as_fields as trial_fields
 from kept.fitting.verdict import Findings, Verdict, verdict
-from kept.methods import BASELINE
+from kept.methods import BASELINE, method
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import claim, whole_files, write_json, write_text
@@ -139,7 +140,9 @@ class _Fit:
         # only now: a table that cannot be read leaves a folder that other options may use
         (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
         write_json(self.output / SEARCH / "options.json", _request(self.options), force=True)
-        self.paths = self.data.write(self.output / DATA)
+        chooses = [name for name in methods if method(name).view.reads_candidates]
+        most = None if chooses else MOST_CANDIDATES
+        self.paths = self.data.write(self.output / DATA, candidates=most)
         self._announce_data()
         seconds = self.options.budget * 60
         choice = choose(
@@ -252,6 +255,8 @@ class _Fit:
             means["none"] = means["chosen"]
         result = self._result(choice, means)
         write_json(self.output / FIT, result.as_json() | {"data": as_fields(self.data)}, indent=1)
+        if not method(choice.chosen.method).view.reads_candidates:
+            self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
         shutil.rmtree(self.output / SEARCH)
         return result
 
@@ -271,8 +276,9 @@ class _Fit:
         run = assemble(config.with_absolute_paths())
         if is_model:
             _write_settings(run, folder)
-        train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
+        ended = train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
         metrics, predictions = run.metrics()
+        metrics["precision"] = ended.precision
         kind = self.data.kind
         found = {"chosen" if is_chosen else "none": score_of(metrics["test"], kind)}
         if is_chosen:

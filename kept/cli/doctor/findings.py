@@ -183,6 +183,8 @@ def memory() -> tuple[int | None, int | None]:
 def _device() -> Iterator[Finding]:
     import torch
 
+    from kept.training.precision import faster_precision
+
     yield Finding("machine", "torch", "ok", f"{torch.get_num_threads()} threads on the processor")
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
@@ -194,6 +196,9 @@ def _device() -> Iterator[Finding]:
     else:
         says = "none that torch can use: trainings run on the processor"
         yield Finding("machine", "GPU", "note", says)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    says = str(faster_precision(device))
+    yield Finding("machine", "precision: auto", "ok", says.removeprefix("precision: "))
 
 
 def _task(task: str, data: Path | None) -> Iterator[Finding]:

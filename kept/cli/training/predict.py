@@ -108,5 +108,5 @@ def _page(explanation: Explanation) -> str:
             f"{group.label or NO_ANSWER}"
         )
     if not explanation.influences:
-        lines.append("  nothing of the graph was read")
+        lines.append("  nothing of the graph was shown")
     return "\n".join(lines)

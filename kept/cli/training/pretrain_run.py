@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,8 @@ from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
 from kept.pretraining.lengths import with_lengths
 from kept.results import Result
-from kept.training.checkpoint import list_checkpoints
+from kept.training.checkpoint import leave_finished, list_checkpoints
+from kept.training.config import with_auto_precision
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
 from kept.training.processes.shards import tables_in_parts
@@ -68,7 +68,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=partial(with_lengths, default=PretrainConfig.model_fields["method"].default),
+        complete=_with_defaults,
     )
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
@@ -76,12 +76,20 @@ def run(
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
         if not place().rank:
-            write_environment(output, config)
+            if result.stopped == "finished":
+                leave_finished(output, resumable=config.training.schedule == "constant")
+            write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
     losses = result.last.losses if result.last is not None else {}
     values = {"stopped": result.stopped, "step": result.step, "losses": losses}
     return Result(values=values, folder=output)
+
+
+def _with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a new run with the length of its texts and the precision left open."""
+    default = PretrainConfig.model_fields["method"].default
+    return with_auto_precision(with_lengths(fields, default=default))
 
 
 def _train(

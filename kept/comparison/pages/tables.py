@@ -235,7 +235,9 @@ def _rates(compared: Compared) -> str:
 
 
 def _cautions(compared: Compared) -> str:
-    return "".join(f"\n**Low coverage:** {line}.\n" for line in compared.cautions)
+    lines = [f"**Low coverage:** {line}" for line in compared.cautions]
+    lines += [f"**Below a baseline:** {line}" for line in compared.shortfalls]
+    return "".join(f"\n{line}.\n" for line in lines)
 
 
 def _cut_off(compared: Compared) -> str:

@@ -41,6 +41,10 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
     assert set(stored["scores"]) >= {"chosen", "none", "majority"}
     assert stored["verdict"]["verdict"][1:] in repr(result)
     assert not (tmp_path / "run/search").exists()
+    for file in (tmp_path / "run/data").iterdir():
+        rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        mentions = [mention for row in rows for mention in row["mentions"]]
+        assert max(len(mention.get("candidates") or ()) for mention in mentions) <= 3
     predictor = Predictor.from_pretrained(tmp_path / "run")
     columns = dict(zip(world.columns, world.rows[0], strict=True))
     targets = [columns[use] for use in ("mention", "head", "tail") if use in columns]
