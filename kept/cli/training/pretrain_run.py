@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
-from kept.pretraining.lengths import with_lengths
+from kept.pretraining.recipes import with_defaults
 from kept.results import Result
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
@@ -68,7 +67,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=partial(with_lengths, default=PretrainConfig.model_fields["method"].default),
+        complete=with_defaults,
     )
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
