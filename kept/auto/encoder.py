@@ -253,7 +253,9 @@ class AutoEncoder:
             encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
         settings = _settings(method_name, host, builder, view)
         if builder is None:
-            settings["builder"] = dataclasses.replace(settings["builder"], **recipe.get("graph", {}))
+            settings["builder"] = dataclasses.replace(
+                settings["builder"], **recipe.get("graph", {})
+            )
         created = cls(encoder, tokenizer, **settings)
         created._settings = {"method": method_name, "host": str(host)}
         return created

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from kept.datasets.tables import QUESTION
 from kept.errors import ConfigError, KeptError
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
@@ -56,7 +57,8 @@ class FitResult:
 
     `scores` on test are of the chosen model ("chosen"), of the host alone ("none"), of always the
     most frequent answer ("majority"), and of the chosen model shown another entity's facts
-    ("wrong facts"; not there where the host alone was chosen).
+    ("wrong facts"; not there where the host alone was chosen). Of questions there are two more:
+    shares refused with the fact that answers in the graph, and without it.
     """
 
     output: Path
@@ -91,13 +93,13 @@ def fit(options: FitOptions, announce: Announce = lambda line: None) -> FitResul
     something else.
     """
     output = options.output
-    _refuse_foreign(output, options)
+    refuse_foreign(output, options)
     output.mkdir(parents=True, exist_ok=True)
     with claim(output):
         return _Fit(options, announce).run()
 
 
-def _refuse_foreign(output: Path, options: FitOptions) -> None:
+def refuse_foreign(output: Path, options: FitOptions) -> None:
     """Raise `ExistsError` unless the folder is new, or of a fit of the same options."""
     if not output.exists():
         return
@@ -106,7 +108,7 @@ def _refuse_foreign(output: Path, options: FitOptions) -> None:
     names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
     request = output / SEARCH / "options.json"
     if request.is_file():
-        if json.loads(request.read_text(encoding="utf-8")) != _request(options):
+        if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
             raise ExistsError(
                 f"{output} holds a fit of other options or files, which was not finished; name a "
                 "new folder, or remove it"
@@ -115,7 +117,7 @@ def _refuse_foreign(output: Path, options: FitOptions) -> None:
         raise ExistsError(f"{output} holds {min(names)!r} and no unfinished fit; name a new folder")
 
 
-def _request(options: FitOptions) -> dict[str, Any]:
+def request_of(options: FitOptions) -> dict[str, Any]:
     """What a fit is resumed by: options and the digests of the files."""
     fields = options.model_dump(mode="json", exclude={"output", "threads"})
     for name in ("data", "dev", "test"):
@@ -136,8 +138,10 @@ class _Fit:
     def run(self) -> FitResult:
         methods = candidates_of(self.options.methods)
         (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
-        write_json(self.output / SEARCH / "options.json", _request(self.options), force=True)
+        write_json(self.output / SEARCH / "options.json", request_of(self.options), force=True)
         self.data = read_data(self.options, self.graph)
+        if self.data.kind == QUESTION:
+            raise ConfigError("questions with answers are fitted by kept.questions.fitting.fit")
         self.paths = self.data.write(self.output / DATA)
         self._announce_data()
         seconds = self.options.budget * 60

@@ -121,8 +121,9 @@ def reading(
     outcomes = read_outcomes(output)
     command = (
         f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
-        f"{seeds}{f' --first-seed {first_seed}' if first_seed else ''} --steps {steps} --form {form} --distractors {distractors} --host {host} --layers "
-        f"{layers}{' --recipes' if recipes else ''} -o {output.name}"
+        f"{seeds}{f' --first-seed {first_seed}' if first_seed else ''} --steps {steps} --form "
+        f"{form} --distractors {distractors} --host {host} --layers {layers}"
+        f"{' --recipes' if recipes else ''} -o {output.name}"
     )
     page = to_markdown(outcomes, command)
     write_text(output / PAGE, page, force=True)
