@@ -39,7 +39,8 @@ def main() -> None:
     if min(seeds) < FIRST_SEED:
         parser.error(f"seeds below {FIRST_SEED} are those that the control reports")
     for pair in given.rates.split(","):
-        rates = dict(zip(("learning_rate", "host_learning_rate"), map(float, pair.split(":"))))
+        new, host = map(float, pair.split(":"))
+        rates = {"learning_rate": new, "host_learning_rate": host}
         trials = [trial(given.method, rates, seed) for seed in seeds]
         print(json.dumps({"method": given.method, **rates, "trials": trials}), flush=True)
 

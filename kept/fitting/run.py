@@ -21,7 +21,7 @@ from kept.datasets.tables import QUESTION
 from kept.errors import ConfigError, KeptError
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.recipes import with_defaults
+from kept.finetuning.recipes import budget_warning, with_defaults
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.fitting.data import as_fields, audit, coverage, read_data
@@ -211,6 +211,8 @@ class _Fit:
         try:
             config = self._config(candidate, steps, self.options.seed)
             run = assemble(config.with_absolute_paths(), hidden=self.data.splits["test"])
+            if short := budget_warning(config, len(run.train)):
+                self.announce(f"{candidate}: {short}")
             train(run.model, run.data, config.training, folder)
             answers, scores = run.score("dev")
             right = {

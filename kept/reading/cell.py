@@ -100,9 +100,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `curve` holds (step, accuracy on the first `N_CURVE` of them), `losses` (step, loss). `probe`,
     `moved`, `gradients`: untrained and trained, under true facts; None elsewhere and without
-    `Budget.measures`, and `moved` where there are no facts to remove. `edited`: after training the facts of training heads were changed;
-    the share of answers that follow the new fact, and that keep the old one. `stopped_at` is the
-    last step.
+    `Budget.measures`, and `moved` where there are no facts to remove. `edited`: after training the
+    facts of training heads were changed; the share of answers that follow the new fact, and that
+    keep the old one. `stopped_at` is the last step.
     """
 
     task: str

@@ -22,8 +22,8 @@ from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
-from kg_loaders.records import Text, TextKind
 from kg_loaders.errors import GraphMismatchError
+from kg_loaders.records import Text, TextKind
 from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 TEXTS = [

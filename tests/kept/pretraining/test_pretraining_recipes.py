@@ -1,4 +1,4 @@
-"""`kept pretrain --method X` has the recipe's options, view and graph, `--as-published` the paper's."""
+"""`kept pretrain --method X` takes the recipe of X, `--as-published` the settings of its paper."""
 
 from __future__ import annotations
 
