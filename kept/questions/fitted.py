@@ -32,7 +32,6 @@ from kept.fitting.data import subject_of
 from kept.hosts import load_tokenizer
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.linking.sentences import HostSentenceEncoder
-from kept.methods import BASELINE
 from kept.questions.answering import is_right
 from kept.questions.items import Item, QuestionSet
 from kept.questions.prompts import Prompting
@@ -160,7 +159,7 @@ class FittedAnswerer:
         `way`: another than that of the settings; `graph`: one with other triples.
         """
         graph, way = graph or self.graph, way or self.settings.way
-        if way == BASELINE:
+        if way == "none":
             return self._without_graph(questions, graph)
         answers = self.values(questions, graph, least=self.settings.least)
         if way == "values":

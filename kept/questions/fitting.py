@@ -276,7 +276,9 @@ class _QuestionFit:
         """How many questions of a split can be answered so often in a share of the time."""
 
         def count() -> int:
-            begun, some = time.monotonic(), [q.question for q in self.splits[split][:N_TIMED]]
+            some = [each.question for each in self.splits[split][:N_TIMED]]
+            self.answerer.answers(some[:1], way=BASELINE)  # opens the decoder
+            begun = time.monotonic()
             self.answerer.answers(some, way=BASELINE)
             per_question = (time.monotonic() - begun) / len(some)
             n = int(share * self.seconds / max(1, n_passes) / max(per_question, 1e-6))
@@ -322,8 +324,9 @@ class _QuestionFit:
         questions: Sequence[EntityQuestion] | None = None,
     ) -> list[bool]:
         answers = self.answerer.answers(
-            questions or [each.question for each in some], way=way  # type: ignore[arg-type]
-        )  # fmt: skip
+            questions or [each.question for each in some],
+            way=way,  # type: ignore[arg-type]
+        )
         return [each.is_right(answer, way) for each, answer in zip(some, answers, strict=True)]
 
     # ---- the end -----------------------------------------------------------
