@@ -75,10 +75,11 @@ def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[in
         text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
         settings: dict[str, Any] = _bounds(field, kind) if kind in (int, float) else {}
         settings["help"] = text + _open_bounds(field, kind)
+        flags: Any = _flags(name, field)
         info: Any = (
             typer.Argument(**settings)
             if name in arguments
-            else typer.Option(*_flags(name, field), **settings, **_extra_settings(field))
+            else typer.Option(*flags, **(settings | _extra_settings(field)))
         )
         default = inspect.Parameter.empty if field.is_required() else field.default
         is_plain = field.is_required() or isinstance(default, bool)
@@ -103,7 +104,7 @@ def _flags(name: str, field: FieldInfo) -> list[str]:
 
 def _extra_settings(field: FieldInfo) -> dict[str, Any]:
     extra = _extra(field)
-    settings = {"metavar": extra["metavar"]} if "metavar" in extra else {}
+    settings: dict[str, Any] = {"metavar": extra["metavar"]} if "metavar" in extra else {}
     return settings | ({"callback": _CHECKS[extra["check"]]} if "check" in extra else {})
 
 

@@ -42,7 +42,7 @@ from kg_loaders.disk.writing import write_json
 
 FILE = "questions.json"
 Way = Literal["none", "values", "words", "branches", "nodes"]
-WAYS: tuple[str, ...] = get_args(Way)
+WAYS: tuple[Way, ...] = get_args(Way)
 """From the cheapest: of equally good ones the first is taken."""
 NO_ENTITY = "no entity of the graph is named in the question"
 NO_FACT = "the graph has no fact of what the question names"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -41,6 +41,7 @@ from kept.questions.fitted import (
     AnswerSettings,
     EntityQuestion,
     FittedAnswerer,
+    Way,
     sentence_encoder,
     write_settings,
 )
@@ -117,13 +118,13 @@ def coverage_of(questions: Sequence[LabelledQuestion]) -> Coverage:
     )
 
 
-def ways_of(names: str) -> list[str]:
+def ways_of(names: str) -> list[Way]:
     """Ways to choose among beside the decoder alone; raises `ConfigError` for an unknown name.
 
     >>> ways_of("nodes, words")
     ['words', 'nodes']
     """
-    known = [way for way in WAYS if way != BASELINE]
+    known: list[Way] = [way for way in WAYS if way != BASELINE]
     if names.strip() == "all":
         return known
     given = {name.strip() for name in names.split(",") if name.strip()} - {BASELINE}
@@ -201,7 +202,7 @@ class _QuestionFit:
         options: FitOptions,
         announce: Announce,
         encoder: SentenceEncoder | None,
-        ways: Sequence[str],
+        ways: Sequence[Way],
     ) -> None:
         self.options, self.announce, self.output = options, announce, options.output
         self.ways, self.begun, self.seconds = ways, time.monotonic(), options.budget * 60
@@ -224,7 +225,7 @@ class _QuestionFit:
         least = self._stored("least", self._least_confidence)
         self.announce(f"questions are refused below a confidence of {least:.2f}")
         self.answerer = FittedAnswerer(self._settings(least), self.graph, self.encoder)
-        choice = choice_of([self._trial(way) for way in (BASELINE, *self.ways)])
+        choice = choice_of([self._trial(way) for way in ("none", *self.ways)])
         self.announce(f"chosen: {choice.chosen}; {choice.why}")
         return self._finish(choice)
 
@@ -277,9 +278,9 @@ class _QuestionFit:
 
         def count() -> int:
             some = [each.question for each in self.splits[split][:N_TIMED]]
-            self.answerer.answers(some[:1], way=BASELINE)  # opens the decoder
+            self.answerer.answers(some[:1], way="none")  # opens the decoder
             begun = time.monotonic()
-            self.answerer.answers(some, way=BASELINE)
+            self.answerer.answers(some, way="none")
             per_question = (time.monotonic() - begun) / len(some)
             n = int(share * self.seconds / max(1, n_passes) / max(per_question, 1e-6))
             return max(N_TIMED, min(len(self.splits[split]), n))
@@ -292,7 +293,7 @@ class _QuestionFit:
             )
         return n
 
-    def _trial(self, way: str) -> Trial:
+    def _trial(self, way: Way) -> Trial:
         """The right answers to dev; a trial that an earlier command finished is read."""
         n_passes = 1 + sum(each != WITHOUT_DECODER for each in self.ways)
         n = self._n_affordable("dev", DEV_SHARE, n_passes) if way == BASELINE else int(
@@ -305,7 +306,7 @@ class _QuestionFit:
         )
         return trial
 
-    def _tried(self, way: str, n: int) -> Trial:
+    def _tried(self, way: Way, n: int) -> Trial:
         begun, some = time.monotonic(), self.splits["dev"][:n]
         try:
             right = self._right(some, way)
@@ -320,18 +321,18 @@ class _QuestionFit:
     def _right(
         self,
         some: Sequence[LabelledQuestion],
-        way: str,
+        way: Way,
         questions: Sequence[EntityQuestion] | None = None,
     ) -> list[bool]:
         answers = self.answerer.answers(
             questions or [each.question for each in some],
-            way=way,  # type: ignore[arg-type]
+            way=way,
         )
         return [each.is_right(answer, way) for each, answer in zip(some, answers, strict=True)]
 
     # ---- the end -----------------------------------------------------------
     def _finish(self, choice: Choice) -> FitResult:
-        way = choice.chosen.method
+        way = cast(Way, choice.chosen.method)
         n_passes = 2 if way in (BASELINE, WITHOUT_DECODER) else 4
         test = self.splits["test"][: self._n_affordable("test", TEST_SHARE, n_passes)]
         scores = self._stored("scores", lambda: self._scores(way, test))
@@ -352,15 +353,15 @@ class _QuestionFit:
             verdict=verdict(findings), leaks=(), why=choice.why,
             seconds=time.monotonic() - self.begun, trials=choice.trials,
         )  # fmt: skip
-        settings = dataclasses.replace(self.answerer.settings, way=way)  # type: ignore[arg-type]
+        settings = dataclasses.replace(self.answerer.settings, way=way)
         write_settings(settings, self.output)
         write_json(self.output / FIT, result.as_json() | {"data": as_fields(self.data)}, indent=1)
         shutil.rmtree(self.output / SEARCH)
         return result
 
-    def _scores(self, way: str, test: Sequence[LabelledQuestion]) -> dict[str, float]:
+    def _scores(self, way: Way, test: Sequence[LabelledQuestion]) -> dict[str, float]:
         questions = [each.question for each in test]
-        answers = self.answerer.answers(questions, way=way)  # type: ignore[arg-type]
+        answers = self.answerer.answers(questions, way=way)
         right = [each.is_right(answer, way) for each, answer in zip(test, answers, strict=True)]
         rows = zip(test, answers, right, strict=True)
         lines = (json.dumps(_row(*row), ensure_ascii=False).encode() + b"\n" for row in rows)
@@ -369,13 +370,13 @@ class _QuestionFit:
         ((most, _),) = frequent.most_common(1)
         scores = {
             "chosen": fmean(right),
-            "none": fmean(right if way == BASELINE else self._right(test, BASELINE)),
+            "none": fmean(right if way == BASELINE else self._right(test, "none")),
             "majority": fmean(most in each.answers for each in test),
         }
         return scores if way == BASELINE else scores | self._controls(way, test, answers)
 
     def _controls(
-        self, way: str, test: Sequence[LabelledQuestion], answers: Sequence[Answer]
+        self, way: Way, test: Sequence[LabelledQuestion], answers: Sequence[Answer]
     ) -> dict[str, float]:
         """Scores with another entity's facts, and refusals with and without the fact."""
         known = [each for each in test if each.relation]
@@ -391,7 +392,7 @@ class _QuestionFit:
                 bool(answer.refusal)
                 for answer in self.answerer.answers(
                     [each.question for each in known],
-                    way=way,  # type: ignore[arg-type]
+                    way=way,
                     graph=without_answers(known, self.graph),
                 )
             ],
