@@ -72,6 +72,15 @@ class Recipe:
     examples: int | None = None
     differs: str = ""
 
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """Return what differs from the defaults of `options`, `view` and `graph`, as plain values.
+
+        >>> METHODS["kbert"].recipe.fields()
+        {'view': {'max_branches': 8}, 'graph': {'directions': 'both'}}
+        """
+        groups = {"options": self.options, "view": self.view, "graph": self.graph}
+        return {name: dict(values) for name, values in groups.items() if values}
+
 
 NEW_PARTS_FASTER: Mapping[str, float] = {"learning_rate": 1e-3, "host_learning_rate": 2e-4}
 """Rates of a method whose new parts start from nothing beside a host that was pre-trained."""

@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("kept.cli.ask", "ask"),
     "compare": ("kept.cli.comparing.compare", "compare"),
     "complete": ("kept.cli.kgc", "predict_command"),
-    "finetune": ("kept.cli.training.finetune", "finetune"),
+    "finetune": ("kept.cli.training.finetune", "finetune_command"),
     "fit": ("kept.cli.training.fit", "fit_command"),
     "predict": ("kept.cli.training.predict", "predict"),
     "pretrain": ("kept.cli.training.pretrain", "pretrain"),

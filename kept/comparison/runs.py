@@ -31,6 +31,7 @@ from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
+from kept.finetuning.recipes import budget_warning
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, Answer, answers_of, write_answers
 from kept.finetuning.task_files import SETS
@@ -165,6 +166,7 @@ class ExperimentRuns(StoredRuns):
         if pretrained is not None:
             config = config.started_from(pretrained)
         assembled = assemble(config, is_pretrained_control=pretrained is not None)
+        self._warn_of_budget(key, assembled)
         place = self.folder / run.name
         evaluate = partial(assembled.evaluate, together=together)
         ended = train(
@@ -329,6 +331,14 @@ class ExperimentRuns(StoredRuns):
         return config.training, config.markers, config.head, config.head_options
 
     # ---- continued pre-training -------------------------------------------------------------
+    def _warn_of_budget(self, key: RunKey, assembled: FinetuneRun) -> None:
+        """Say before a training that it is too short for its method's recipe to read a fact."""
+        short = budget_warning(assembled.config, len(assembled.train))
+        if short is None or self.experiment.as_published or self.reporter is None:
+            return
+        if key.knowledge == "true" and key.seed == 0:
+            self.reporter.notice(f"warning: {key.method}: {short}")
+
     def _pretrained(self, key: RunKey) -> Path | None:
         """The folder of the pre-trained model; None without pre-training, or on a stop."""
         plan = self.experiment.pretraining

@@ -5,6 +5,7 @@
     text,mention,labels               its types, several joined by |
     text,head,tail,label              the relation between two mentions
     tokens,tags                       a tag for each word, both separated by blanks
+    question,answer                   a question and its answers, joined by |; for `kept fit`
 
 A file may have further columns: `id`, `split` (train, dev or test), `pair_start`. JSON lines may
 hold `mentions`, the links that `kept link` writes; `write_examples` writes such lines.
@@ -51,6 +52,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "split": ("split", "set", "fold"),
     "question": ("question",),
     "answer": ("answer", "answers"),
+    "entity": ("entity",),
 }
 """What a column is for, and the names by which it is known; the first that a file has is taken."""
 SEVERAL = ("labels", "types")
@@ -61,7 +63,9 @@ N_FAULTS = 5
 CLASSIFICATION, MENTION, TYPING = "classification", "mention", "typing"
 RELATION, TAGGING = "relation", "tagging"
 KINDS = (CLASSIFICATION, MENTION, TYPING, RELATION, TAGGING)
-"""Tasks that a table can hold."""
+"""Tasks of `kept finetune` that a table can hold."""
+QUESTION = "question"
+"""Questions with answers, which a decoder or the graph itself answers: not a task of those."""
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
@@ -84,9 +88,14 @@ class Table:
 
 def read_table(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     """The examples of a file, whose columns go by their names."""
-    examples = read_labelled(path).examples
-    report.n_texts += len(examples)
-    yield from examples
+    table = read_labelled(path)
+    if table.kind == QUESTION:
+        raise ConfigError(
+            f"{path} holds questions with answers, which are no classes: `kept fit` takes them; "
+            "classes of texts need columns text and label"
+        )
+    report.n_texts += len(table.examples)
+    yield from table.examples
 
 
 def read_labelled(path: Path, names: Mapping[str, str] | None = None) -> Table:
@@ -154,10 +163,7 @@ def columns_of(header: Sequence[str], names: Mapping[str, str], place: str) -> d
 
 def _kind(columns: Mapping[str, str], place: str, header: Sequence[str]) -> str:
     if "question" in columns and "answer" in columns and "label" not in columns:
-        raise ConfigError(
-            f"{place} holds questions with answers; `kept ask` answers questions over a graph, and "
-            "classes of texts need columns text and label"
-        )
+        return QUESTION
     if "tags" in columns and ("tokens" in columns or "targets" in columns):
         return TAGGING
     missing = [use for use in ("text", "label") if use not in columns]
@@ -189,7 +195,7 @@ class _Reader:
 
     def read(self, line: int, raw: bytes, row: Row) -> None:
         try:
-            example = self._tagged(line, row) if self.kind == TAGGING else self._example(line, row)
+            example = self._of_kind(line, row)
             split = self._split(row)
         except ValueError as fault:
             self.report.reject(self.place, line, 0, str(fault), raw)
@@ -197,6 +203,10 @@ class _Reader:
         self.report.n_texts += 1
         self.examples.append(example)
         self.splits.append(split)
+
+    def _of_kind(self, line: int, row: Row) -> TaskExample:
+        readers = {TAGGING: self._tagged, QUESTION: self._question}
+        return readers.get(self.kind, self._example)(line, row)
 
     def notes(self) -> list[str]:
         if not self.repeated:
@@ -284,6 +294,19 @@ class _Reader:
             raise ValueError(f"{words!r} does not occur in the text")
         self.repeated += len(starts) > 1
         return Mention(starts[0], starts[0] + len(words))
+
+    def _question(self, line: int, row: Row) -> TaskExample:
+        """A question with its answers; `entity` is the id of whom it is about, named or not."""
+        text, value = row.get(self.columns["question"]), self.cell(row, "answer")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("no question")
+        answers = value if isinstance(value, list) else str(value or "").split(SEPARATOR)
+        answers = [str(answer).strip() for answer in answers if str(answer).strip()]
+        if not answers:
+            raise ValueError("no answer")
+        entity = self.cell(row, "entity")
+        about = None if entity in (None, "") else str(entity)
+        return TaskExample(self._linked(text, row, line), tuple(answers), source=about)
 
     def _tagged(self, line: int, row: Row) -> TaskExample:
         tags = _listed(self.cell(row, "tags"))
@@ -442,6 +465,9 @@ def _line(example: TaskExample, kind: str, candidates: int | None) -> bytes:
         fields["tags"] = list(example.labels)
     elif kind == TYPING:
         fields["labels"] = list(example.labels)
+    elif kind == QUESTION:
+        fields = {"question": fields.pop("text"), "answer": list(example.labels), **fields}
+        fields |= {} if example.source is None else {"entity": example.source}
     else:
         fields["label"] = example.labels[0]
     if kind == RELATION:

@@ -40,14 +40,7 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
     if name is None or task not in TASKS or fields.get("as_published"):
         return dict(fields)
     recipe = method(name).recipe
-    under: dict[str, Any] = {
-        field: dict(values)
-        for field, values in (
-            ("options", recipe.options), ("view", recipe.view), ("graph", recipe.graph),
-        )
-        if values
-    }  # fmt: skip
-    under |= _reading(fields, task)
+    under: dict[str, Any] = {**recipe.fields(), **_reading(fields, task)}
     under["training"] = _training(fields, recipe.rates)
     given = {name: value for name, value in fields.items() if value is not None}
     return merged(under, given)

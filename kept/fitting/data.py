@@ -16,7 +16,15 @@ import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.datasets.example import TaskExample, clusters
-from kept.datasets.tables import RELATION, TAGGING, TYPING, Table, read_labelled, write_examples
+from kept.datasets.tables import (
+    QUESTION,
+    RELATION,
+    TAGGING,
+    TYPING,
+    Table,
+    read_labelled,
+    write_examples,
+)
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
 from kept.finetuning.assembly import pair_of
@@ -156,7 +164,24 @@ def _linked(
             dataclasses.replace(e, pair=e.pair or pair_of(e.linked.links, e.targets))
             for e in changed
         ]
+    if kind == QUESTION:
+        changed = [
+            dataclasses.replace(e, source=e.source or subject_of(e.linked.links, graph))
+            for e in changed
+        ]
     return changed, name
+
+
+def subject_of(links: Sequence[Link], graph: KnowledgeGraph) -> str | None:
+    """Return whom a question is about: the first linked entity with facts, else the first linked.
+
+    Questions about one entity are of one group.
+    """
+    names = [link.entity for link in links if link.entity is not None]
+    numbers = [graph.entities.find(name) for name in names]
+    pairs = zip(names, numbers, strict=True)
+    with_facts = [name for name, i in pairs if i is not None and len(graph.outgoing(i))]
+    return next(iter([*with_facts, *names]), None)
 
 
 def _links_of(
@@ -192,7 +217,7 @@ class Coverage:
 def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) -> Coverage:
     """How much of what is asked about the graph knows."""
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
-    by_target = kind not in ("classification", TAGGING)
+    by_target = kind not in ("classification", TAGGING, QUESTION)
     asked = [
         links
         for example in examples

@@ -17,8 +17,8 @@ NO_ANSWER, SAME = "no answer is likely enough", "say the same"
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run.")],
-    text: Annotated[str, typer.Argument(help="The text to classify.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run, or of `kept fit`.")],
+    text: Annotated[str, typer.Argument(help="The text to classify, or the question to answer.")],
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
     target: Annotated[
         list[str] | None,
@@ -47,7 +47,9 @@ def predict(
 
     The text is linked as `kept link` does, by the case of the training. With --explain, each fact
     and each link is left out in turn: those that change the answer caused it. Where facts are nodes
-    that the model attends to, their share of attention is printed too.
+    that the model attends to, their share of attention is printed too. A folder of `kept fit` on
+    questions answers a question, with the facts that say so, or says that the graph does not hold
+    what is asked.
 
     Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
     """
@@ -62,7 +64,17 @@ def predict(
     from kept.finetuning.predictor import Predictor
     from kept.graphs.words import join_texts
     from kept.heads.model import CHOICE
+    from kept.questions.fitted import FittedAnswerer, answers_questions
 
+    if answers_questions(run):
+        given = {"--target": target, "--context": context, "--choice": choice, "--about": about,
+                 "--explain": explain, "--case": case}  # fmt: skip
+        for name, value in given.items():
+            if value:
+                raise ConfigError(f"{name} is for texts with classes; {run} answers questions")
+        answer = FittedAnswerer.open(run, kg).answer(text)
+        echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
+        return answer
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
     predictor = Predictor.from_pretrained(run, case=cast(Case | None, case))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,9 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
-from kept.pretraining.lengths import with_lengths
+from kept.pretraining.recipes import with_defaults
 from kept.results import Result
 from kept.training.checkpoint import leave_finished, list_checkpoints
-from kept.training.config import with_auto_precision
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import place, require_several
 from kept.training.processes.shards import tables_in_parts
@@ -68,7 +67,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=_with_defaults,
+        complete=with_defaults,
     )
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
@@ -84,12 +83,6 @@ def run(
     losses = result.last.losses if result.last is not None else {}
     values = {"stopped": result.stopped, "step": result.step, "losses": losses}
     return Result(values=values, folder=output)
-
-
-def _with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a new run with the length of its texts and the precision left open."""
-    default = PretrainConfig.model_fields["method"].default
-    return with_auto_precision(with_lengths(fields, default=default))
 
 
 def _train(

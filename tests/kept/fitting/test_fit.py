@@ -99,7 +99,7 @@ def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) 
     }  # fmt: skip
     (place / "run/search").mkdir(parents=True)
     options = FitOptions.read(None, fields)
-    request = run_module._request(options) | {"seed": 7}
+    request = run_module.request_of(options) | {"seed": 7}
     (place / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
     with pytest.raises(ExistsError, match="a fit of other options"):
         fit(options)
