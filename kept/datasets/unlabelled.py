@@ -6,7 +6,7 @@ Columns go by the names of `kept.datasets.tables.COLUMNS`; labels are not needed
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def read_unlabelled(
     if is_plain(path):
         if form not in PLAIN:
             raise ConfigError(
-                f"{path} holds plain lines, and {task} needs columns {_alternatives(form)}; "
+                f"{path} holds plain lines, and {task} needs columns {alternatives(form)}; "
                 "give a CSV, TSV or JSON lines file (docs/formats-of-texts.md)"
             )
         yield from _plain_lines(path, form, report)
@@ -209,22 +209,27 @@ def _fields_of(example: TaskExample, form: str) -> dict[str, Any]:
 
 
 def _require_columns(columns: Mapping[str, str], task: str, place: str) -> None:
-    form = FORMS[task]
-    if any(columns.keys() >= set(group) for group in NEEDS[form]):
+    if has_columns(columns, task):
         return
-    known = sorted({use for group in NEEDS[form] for use in group})
+    known = sorted({use for group in NEEDS[FORMS[task]] for use in group})
     names = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in known)
     there = ", ".join(columns.values()) or "none that is known"
     raise ConfigError(
-        f"{place} lacks columns that a run of {task} needs: {_alternatives(form)} (names that are "
-        f"known: {names}; there: {there}); name them with --column USE=NAME, or write a header"
+        f"{place} lacks columns that a run of {task} needs: {alternatives(FORMS[task])} (names "
+        f"that are known: {names}; there: {there}); name them with --column USE=NAME, or write a "
+        "header"
     )
 
 
-def _alternatives(form: str) -> str:
-    """The groups of columns in words.
+def has_columns(columns: Iterable[str], task: str) -> bool:
+    """Whether `columns`, by what they are for, are enough for a run of `task`."""
+    return any(set(columns) >= set(group) for group in NEEDS[FORMS[task]])
 
-    >>> _alternatives(RELATION)
+
+def alternatives(form: str) -> str:
+    """Return the columns that a line of a form needs, in words.
+
+    >>> alternatives(RELATION)
     'text, head and tail; or text and targets'
     """
     groups = []

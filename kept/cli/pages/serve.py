@@ -1,4 +1,4 @@
-"""`kept serve`: linking, graphs, vectors, probing and completion over HTTP."""
+"""`kept serve`: a graph, its linker and models, over HTTP or the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def serve(
     ] = None,
     run: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of a `kept finetune` run for /show; may be repeated."),
+        typer.Option(
+            help="Folder of a run of `kept fit` or `kept finetune`, for /predict and /show; may be "
+            "repeated."
+        ),
     ] = None,
     probe: Annotated[
         str | None, typer.Option(callback=local_or_hub, help="Masked LM or run for /probe.")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from entity_linking.errors import LinkingError
 from kept.datasets.example import question
@@ -20,15 +19,12 @@ from kept.datasets.unlabelled import FORMS, UnlabelledLine, read_unlabelled
 from kept.errors import ConfigError
 from kept.finetuning.bulk import LINES_PER_BLOCK, BulkPrediction, write_predictions
 from kept.finetuning.predictor import Predictor
-from kept.graphs.builder import BuilderConfig
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SCORE, SPAN, KnowledgeForTask
-from kept.heads.span import START_END
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import DamageError
-from tests.kept.tiny_hosts import method_encoder
+from tests.kept.tiny_predictors import CLASSES, tiny_predictor
 
-CLASSES = ("river", "city", "state")
 TEXT = "the old city of Paris near Berlin"
 ROWS: dict[str, dict[str, Any]] = {
     "classification": {"text": TEXT},
@@ -43,27 +39,6 @@ ROWS: dict[str, dict[str, Any]] = {
     "multiple_choice": {"question": TEXT, "choices": "a river|a city"},
 }
 """A row of each task, as a table has it."""
-
-
-def tiny_predictor(task: str, graph: KnowledgeGraph, tokenizer: Any) -> Predictor:
-    """A run of `task` that no training has seen, with weights that tell texts apart."""
-    line = TASKS[task]
-    labels = CLASSES
-    if line.problem_type in (REGRESSION, CHOICE):
-        labels = (SCORE,)
-    elif line.problem_type == SPAN:
-        labels = START_END
-    torch.manual_seed(4)
-    model = KnowledgeForTask.of(
-        method_encoder("kbert", graph, tokenizer), line.head, labels,
-        problem_type=line.problem_type, **line.head_options,
-    )  # fmt: skip
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim == 2:
-                weights.mul_(6)
-    builder = BuilderConfig(policy="degree", max_words=40, max_nodes=80)
-    return Predictor(model, tokenizer, task=task, builder=builder)
 
 
 def bulk_of(predictor: Predictor, graph: KnowledgeGraph, path: Path, policy: str) -> BulkPrediction:
