@@ -13,10 +13,9 @@ from entity_linking.errors import LinkingError
 from kept.errors import KeptError, MissingExtraError
 from kept.serve.batching import Batcher
 from kept.serve.errors import NotServedError
-from kept.serve.limits import Limits
+from kept.serve.limits import LATE, Limits
 from kg_loaders.errors import KgError
 
-LATE = "no answer in time; ask about fewer or shorter texts"
 LINES = "application/x-ndjson"
 
 

@@ -16,11 +16,11 @@ from starlette.exceptions import HTTPException
 
 from entity_linking.errors import LinkingError
 from kept.errors import ConfigError, KeptError, MissingExtraError
-from kept.serve.answers import LATE, Answer, streamed, unforeseen
+from kept.serve.answers import Answer, streamed, unforeseen
 from kept.serve.batching import Batcher
 from kept.serve.errors import NotServedError
 from kept.serve.guard import Guard, memory_bytes
-from kept.serve.limits import MAX_TEXTS, Limits
+from kept.serve.limits import LATE, MAX_TEXTS, Limits
 from kept.serve.metrics import Metrics
 from kept.serve.requests import (
     AskRequest,

@@ -77,7 +77,8 @@ def facts_of_name(graph: KnowledgeGraph, name: str, n: int) -> dict[str, Any]:
         }
         for head, relation, tail in dict.fromkeys(map(tuple, rows.tolist()))
     ]
-    return about(entity) | {"n_facts": len(outgoing) + len(incoming), "facts": facts}
+    n_loops = int((outgoing[:, 2] == entity.index).sum())
+    return about(entity) | {"n_facts": len(outgoing) + len(incoming) - n_loops, "facts": facts}
 
 
 def about(entity: Entity) -> dict[str, Any]:

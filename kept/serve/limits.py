@@ -10,6 +10,8 @@ MAX_TEXTS, MAX_CANDIDATES, MAX_ANSWERS = 64, 1000, 100
 MAX_STREAMED, MAX_CHOICES, MAX_FACTS = 1000, 20, 1000
 """Items of a request whose answers are streamed, choices of an item, facts of a name."""
 
+LATE = "no answer in time; ask about fewer or shorter texts"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

@@ -11,7 +11,7 @@ from kept.errors import ConfigError
 from kept.explorer.opening import case_of
 from kept.explorer.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
-from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
+from kept.linking.linkers import open_graph, open_pipeline, settings_of
 from kept.probing.models.base import ClozeModel
 from kept.probing.models.opening import open_model
 from kept.serve.completing import open_completion
@@ -41,13 +41,7 @@ def open_service(
     encoder = None if model is None else AutoEncoder.from_pretrained(model)
     if index is None and case is None:
         case = case_of([reader for _, reader in served], encoder)
-    settings = LinkerSettings(
-        kg=str(kg),
-        case=case,
-        index=None if index is None else str(index),
-        model=None if reranker is None else str(reranker),
-        method="prior" if reranker is None else "trained",
-    )
+    settings = settings_of(kg, index=index, reranker=reranker, case=case)
     graph = open_graph(settings)
     readers = {reader.key: reader for reader in method_readers(load_tokenizer(tokenizer))}
     for folder, reader in served:
