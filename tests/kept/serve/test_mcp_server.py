@@ -25,7 +25,6 @@ from kept.kge.scorers import make_scorer
 from kept.kge.splits import Splits
 from kept.linking.linkers import LinkerSettings, open_pipeline
 from kept.serve.completing import Completion
-from kept.serve.limits import Limits
 from kept.serve.mcp_server import GraphTools, make_mcp_server
 from kg_loaders import KnowledgeGraph
 
