@@ -127,12 +127,18 @@ def predict(
     text: str,
     *,
     kg: KnowledgeGraph | str | Path,
+    output: str | Path | None = ...,
+    column: str | Sequence[str] | Mapping[str, Any] | None = ...,
+    damage: str = ...,
+    resume: bool = ...,
+    force: bool = ...,
     target: str | Sequence[str] | Mapping[str, Any] | None = ...,
     context: str | None = ...,
     choice: str | Sequence[str] | Mapping[str, Any] | None = ...,
     case: str | None = ...,
     about: str | None = ...,
     explain: bool = ...,
+    threads: int | None = ...,
 ) -> Any: ...
 def pretrain(
     *,

@@ -91,6 +91,7 @@ def ask(
     from entity_linking.names.rules.case import Case
     from kept.answering.answer import LEAST_CONFIDENCE, Answerer
     from kept.answering.chat_server import is_server, written_answer
+    from kept.answering.encoder import answer_encoder, is_available
     from kept.errors import ConfigError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
@@ -106,7 +107,11 @@ def ask(
         return _answered_by(run, kg, question, as_json)
     settings = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(settings)
-    answerer = Answerer(graph, open_linker(settings, graph), _encoder(threads or 2))
+    if not is_available():
+        echo(
+            "a first answer takes seconds less with ctranslate2: pip install 'kept[ask]'", err=True
+        )
+    answerer = Answerer(graph, open_linker(settings, graph), answer_encoder(threads or 2))
     least = LEAST_CONFIDENCE if least_confidence is None else least_confidence
     chosen = answerer.answer(question, least=least)
     if decoder is None:
@@ -174,18 +179,6 @@ def _local_reply(
             err=True,
         )
     return reply
-
-
-def _encoder(n_threads: int) -> Any:
-    """The quick encoder where it is installed, else MiniLM by torch: the same vectors, slower."""
-    from kept.answering.encoder import FastSentenceEncoder, is_available
-
-    if is_available():
-        return FastSentenceEncoder(n_threads)
-    echo("a first answer takes seconds less with ctranslate2: pip install 'kept[ask]'", err=True)
-    from kept.linking.sentences import HostSentenceEncoder
-
-    return HostSentenceEncoder("minilm")
 
 
 def _order(name: str) -> Order:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
-from kept.datasets.example import TaskExample, clusters
+from kept.datasets.example import TaskExample, clusters, pair_of
 from kept.datasets.tables import (
     QUESTION,
     RELATION,
@@ -27,7 +27,6 @@ from kept.datasets.tables import (
 )
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
-from kept.finetuning.assembly import pair_of
 from kept.fitting.options import FitOptions
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.randomness import generator
@@ -48,6 +47,7 @@ class FitData:
     splits: dict[str, list[TaskExample]]
     linker: str
     notes: tuple[str, ...]
+    link_method: str | None = None
 
     def write(self, folder: Path, *, candidates: int | None) -> dict[str, Path]:
         """Write a file of each split, for the runs; return their paths.
@@ -78,7 +78,8 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     notes = [note for table in tables.values() for note in table.notes]
     examples = [example for table in tables.values() for example in table.examples]
     given = [s or name for name, table in tables.items() for s in table.splits]
-    linked, linker = _linked(examples, kind, options, graph)
+    linked, method = _linked(examples, kind, options, graph)
+    linker = "links of the file" if method is None else f"kept link --method {method}"
     splits, dropped = split(linked, given, options)
     if dropped:
         notes.append(
@@ -91,7 +92,7 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
                 f"rows, or a larger share (--{name}-share)" if name != "train" else
                 f"{len(splits[name])} training examples, {LEAST[name]} are needed; give more rows"
             )  # fmt: skip
-    return FitData(kind, splits, linker, tuple(notes))
+    return FitData(kind, splits, linker, tuple(notes), method)
 
 
 def _kind_of(tables: dict[str, Table]) -> str:
@@ -148,13 +149,13 @@ def split(
 
 def _linked(
     examples: Sequence[TaskExample], kind: str, options: FitOptions, graph: KnowledgeGraph
-) -> tuple[list[TaskExample], str]:
-    """Texts without links linked by the graph's names; and by which linker."""
+) -> tuple[list[TaskExample], str | None]:
+    """Texts without links linked by the graph's names; and by which method, None for no text."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     texts = list(dict.fromkeys(examples[i].linked.text for i in bare))
-    changed, name = list(examples), "links of the file"
+    changed, method = list(examples), None
     if texts:
-        found, name = _links_of(texts, options, graph)
+        found, method = _links_of(texts, options, graph)
         for i in bare:
             links = found[examples[i].linked.text].links
             linked = dataclasses.replace(examples[i].linked, links=links)
@@ -169,7 +170,7 @@ def _linked(
             dataclasses.replace(e, source=e.source or subject_of(e.linked.links, graph))
             for e in changed
         ]
-    return changed, name
+    return changed, method
 
 
 def subject_of(links: Sequence[Link], graph: KnowledgeGraph) -> str | None:
@@ -194,7 +195,7 @@ def _links_of(
         method = "mix"
         settings = dataclasses.replace(settings, method=method)
         linked = open_linker(settings, graph).link(texts)
-    return dict(zip(texts, linked, strict=True)), f"kept link --method {method}"
+    return dict(zip(texts, linked, strict=True)), method
 
 
 def is_ambiguous(link: Link) -> bool:
@@ -274,6 +275,7 @@ def as_fields(data: FitData) -> dict[str, Any]:
     return {
         "kind": data.kind,
         "linker": data.linker,
+        "link_method": data.link_method or "prior",
         "n": {name: len(examples) for name, examples in data.splits.items()},
         "notes": list(data.notes),
     }

@@ -47,8 +47,7 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a new run with its method's recipe, the length of its texts and the precision
-    left open."""
+    """Return fields of a new run with the recipe of its method, lengths, and precision left open."""
     return with_auto_precision(with_lengths(with_recipe(fields), default=DEFAULT_METHOD))
 
 
