@@ -15,21 +15,28 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
+from kept.graphs.graph import Hidden
 from kg_loaders import KnowledgeGraph
 
 Neighbours = Callable[[int], frozenset[int]]
 
 
-def neighbours_in(graph: KnowledgeGraph, *, without: Collection[int] = ()) -> Neighbours:
+def neighbours_in(
+    graph: KnowledgeGraph, *, without: Collection[int] = (), hidden: Hidden | None = None
+) -> Neighbours:
     """Return a function from an entity to all that a triple joins it with.
 
-    Triples of the relations in `without` do not count. Answers are kept for the next call.
+    Triples of the relations in `without`, and `hidden` ones, do not count. Answers are kept for the
+    next call.
     """
     answers: dict[int, frozenset[int]] = {}
 
     def neighbours(entity: int) -> frozenset[int]:
         if entity not in answers:
-            out, into = graph.outgoing(entity), graph.incoming(entity)
+            out, into = (
+                triples if hidden is None else triples[hidden.keeps(triples)]
+                for triples in (graph.outgoing(entity), graph.incoming(entity))
+            )
             ends = np.concatenate([out[:, [1, 2]], into[:, [1, 0]]])
             ends = ends[~np.isin(ends[:, 0], [*without])]
             answers[entity] = frozenset(ends[:, 1].tolist()) - {entity}
@@ -99,19 +106,31 @@ EXTRAS: Mapping[str, Callable[[Collection[int], Collection[int], Neighbours], se
 """Which entities a subgraph has beside the linked ones, by name."""
 
 
-def edges_among(graph: KnowledgeGraph, entities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every triple among `entities` as `[edge 3]`: place of the head, relation, place of the tail.
+def edges_among(
+    graph: KnowledgeGraph, entities: NDArray[np.int64], *, hidden: Hidden | None = None
+) -> NDArray[np.int64]:
+    """Every triple among `entities`, but for `hidden` ones, as `edges_of` has them."""
+    rows = [graph.outgoing(int(entity)) for entity in entities]
+    triples = np.concatenate([np.zeros((0, 3), np.int32), *rows])
+    if hidden is not None:
+        triples = triples[hidden.keeps(triples)]
+    return edges_of(triples, entities)
 
-    By relation, then head, then tail; a loop is no edge.
+
+def edges_of(triples: NDArray[np.int32], entities: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of `triples` among `entities` as `[edge 3]`: place of the head, relation, of the tail.
+
+    By relation, then head, then tail, each once; a loop is no edge.
     """
+    if not len(triples) or not len(entities):
+        return np.zeros((0, 3), np.int64)
     order = np.argsort(entities)
     known = entities[order]
-    rows = [graph.outgoing(int(entity)) for entity in entities]
-    if not rows:
-        return np.zeros((0, 3), np.int64)
-    triples = np.concatenate(rows).astype(np.int64)
-    heads = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    at = np.minimum(np.searchsorted(known, triples[:, 2]), len(known) - 1)
-    inside = (known[at] == triples[:, 2]) & (triples[:, 0] != triples[:, 2])
-    edges = np.stack([heads, triples[:, 1], order[at]], axis=1)[inside]
-    return edges[np.lexsort((edges[:, 2], edges[:, 0], edges[:, 1]))]
+    rows = np.unique(triples.astype(np.int64), axis=0)
+    ends = rows[:, [0, 2]]
+    at = np.minimum(np.searchsorted(known, ends), len(known) - 1)
+    inside = (known[at] == ends).all(1) & (ends[:, 0] != ends[:, 1])
+    places = order[at]
+    edges = np.stack([places[:, 0], rows[:, 1], places[:, 1]], axis=1)[inside]
+    by_relation: NDArray[np.int64] = edges[np.lexsort((edges[:, 2], edges[:, 0], edges[:, 1]))]
+    return by_relation

@@ -154,3 +154,33 @@ def close_gradient(name: str, ours: Tensor | None, theirs: Tensor, *, training: 
     assert gap <= GRADIENT * size, (name, gap, size)
 
 
+
+
+def edges_by_row(graph: TypedGraph, n_places: int, n_rows: int) -> list[list[tuple[int, ...]]]:
+    """The edges of every row, sorted: type, source and target; those of padding are left out."""
+    rows: list[list[tuple[int, ...]]] = [[] for _ in range(n_rows)]
+    n_edges = len(graph.edge_types) - len(graph.node_types)
+    columns = zip(
+        graph.edge_types[:n_edges].tolist(), *graph.edge_index[:, :n_edges].tolist(),
+        graph.edge_mask[:n_edges].tolist(), strict=True,
+    )  # fmt: skip
+    for kind, source, target, is_edge in columns:
+        if is_edge:
+            row = source // n_places
+            rows[row].append((kind, source % n_places, target % n_places))
+    return [sorted(row) for row in rows]
+
+
+def edges_of_rows(given: Mapping[str, Tensor], prefix: str = "") -> list[list[tuple[int, ...]]]:
+    """The original's edges of every question and choice, as `edges_by_row` has them."""
+    places = sorted(
+        tuple(map(int, name.removeprefix(f"{prefix}edge_type.").split(".")))
+        for name in given
+        if name.startswith(f"{prefix}edge_type.")
+    )
+    rows = []
+    for question, choice in places:
+        types = given[f"{prefix}edge_type.{question}.{choice}"].tolist()
+        index = given[f"{prefix}edge_index.{question}.{choice}"].tolist()
+        rows.append(sorted(zip(types, *index, strict=True)))
+    return rows
