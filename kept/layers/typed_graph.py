@@ -83,7 +83,8 @@ def typed_graph(
 ) -> TypedGraph:
     """The subgraphs of a batch, each with its context node and every edge in both directions.
 
-    With `all_entities` a third type of edge joins the context node to every entity but one of a
+    Types: the context's two, the relations, with `all_entities` the third, then all inverses.
+    With `all_entities` that third type of edge joins the context node to every entity but one of a
     question, and a second time to every entity but one of an answer, as GreaseLM's released code
     does. `with_padding`: padded places count in statistics.
     Raises `BatchError` without subgraphs, or for a relation that the model does not know.
@@ -93,15 +94,17 @@ def typed_graph(
         raise BatchError(
             "this method reads subgraphs, and the batch has none; make it with SubgraphView"
         )
-    if not torch.compiler.is_compiling() and edges.numel() and int(edges[..., 1].max()) >= n_relations:
+    checks = not torch.compiler.is_compiling() and edges.numel() > 0
+    if checks and int(edges[..., 1].max()) >= n_relations:
         raise BatchError(
             f"relation {int(edges[..., 1].max())} is beyond the {n_relations} of this model; the "
             "batch was made with another graph"
         )
     types = place_types(batch)
     is_real = torch.cat([torch.ones_like(ids[:, :1], dtype=torch.bool), ids != PAD_ROW], dim=1)
-    heads, kinds, tails, masks = _edges_of_context(batch, all_entities=all_entities)
-    first = len(CONTEXT_RELATIONS) + all_entities
+    first = len(CONTEXT_RELATIONS)
+    third = first + n_relations if all_entities else None
+    heads, kinds, tails, masks = _edges_of_context(batch, third)
     heads = torch.cat([heads, edges[..., 0] + 1], dim=1)
     tails = torch.cat([tails, edges[..., 2] + 1], dim=1)
     kinds = torch.cat([kinds, edges[..., 1] + first], dim=1)
@@ -123,18 +126,20 @@ def typed_graph(
 
 
 def _edges_of_context(
-    batch: KnowledgeBatch, *, all_entities: bool
+    batch: KnowledgeBatch, third: int | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Heads, types, tails and masks of the edges from the context node, all `[batch edge]`."""
+    """Heads, types, tails and masks of the edges from the context node, all `[batch edge]`.
+
+    `third` is the type of those to entities of any role, None where there are none.
+    """
     roles = batch.subgraph_roles
     assert roles is not None
     places = torch.arange(1, roles.shape[1] + 1, device=roles.device).expand_as(roles)
     is_joined = [roles == role for role in CONTEXT_RELATIONS]
     kinds = [torch.full_like(roles, number) for number in range(len(CONTEXT_RELATIONS))]
-    if all_entities:
-        other = len(CONTEXT_RELATIONS)
+    if third is not None:
         for role in CONTEXT_RELATIONS:
             is_joined.append((roles >= 0) & (roles != role))
-            kinds.append(torch.full_like(roles, other))
+            kinds.append(torch.full_like(roles, third))
     tails = places.repeat(1, len(kinds))
     return torch.zeros_like(tails), torch.cat(kinds, 1), tails, torch.cat(is_joined, 1)

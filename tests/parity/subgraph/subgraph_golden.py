@@ -20,6 +20,8 @@ SHORT = 5e-5
 """In float32, times 1 + |value|."""
 GRADIENT = 1e-9
 """Of a gradient's largest entry."""
+N_CONTEXT = 2
+"""Types of edges before those of the relations."""
 NO_GRADIENT = re.compile(r"(linear_key|w_ks|\.self\.key)\.bias$")
 """Parameters whose true gradient is 0 in any mode: what is left of it is rounding."""
 NONE_IN_TRAINING = re.compile(r"(edge_encoder\.0|mlp\.0)\.bias$")
@@ -61,7 +63,7 @@ def own_edges(index: Tensor, types: Tensor, n_types: int) -> tuple[Tensor, Tenso
 
 def subgraphs(
     concept_ids: Tensor, roles: Tensor, scores: Tensor, lengths: Tensor,
-    edges: list[tuple[Tensor, Tensor]], n_context: int,
+    edges: list[tuple[Tensor, Tensor]], n_relations: int,
 ) -> dict[str, Tensor]:
     """Our fields of the original's inputs; `edges` of each row are its direct halves.
 
@@ -71,9 +73,9 @@ def subgraphs(
     ids = (concept_ids[:, 1:] - 1 + N_SPECIAL_ROWS).masked_fill(is_padding, PAD_ROW)
     rows = []
     for index, types in edges:
-        direct = types >= n_context
+        direct = (types >= N_CONTEXT) & (types < N_CONTEXT + n_relations)
         heads, tails = index[:, direct] - 1
-        rows.append(torch.stack([heads, types[direct] - n_context, tails], dim=1))
+        rows.append(torch.stack([heads, types[direct] - N_CONTEXT, tails], dim=1))
     width = max(len(row) for row in rows)
     padded_rows = [
         nn.functional.pad(row, (0, 0, 0, width - len(row)), value=NONE) for row in rows
@@ -86,18 +88,21 @@ def subgraphs(
     }
 
 
-def words(ids: Tensor, mask: Tensor, segments: Tensor, *, pad_id: int) -> KnowledgeBatch:
-    """Texts as the original's language model reads them; RoBERTa counts positions from its offset.
+def words(
+    ids: Tensor, mask: Tensor, segments: Tensor, *, pad_id: int, family: str = "roberta"
+) -> KnowledgeBatch:
+    """Texts as the original's language model reads them.
 
-    RoBERTa's positions count what is not `pad_id` and rest there.
+    RoBERTa's positions count what is not `pad_id`; BERT's count every token.
     """
+    places = torch.arange(ids.shape[1]).expand_as(ids)
     return KnowledgeBatch(
         node_ids=ids,
         node_kinds=torch.zeros_like(ids),
         node_mask=torch.ones_like(ids, dtype=torch.bool),
-        positions=positions(ids, pad_id),
+        positions=positions(ids, pad_id) if family == "roberta" else places,
         segment_ids=segments,
-        visibility=Visibility.of_real(mask > 0) if bool((mask > 0).all()) else seen(mask > 0),
+        visibility=seen(mask > 0),
     )
 
 
