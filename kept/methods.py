@@ -107,6 +107,7 @@ class Method:
     `unreleased` is why there is no checkpoint to convert; without it `kept.convert` has a module of
     the method's name. `since` is the version that it came with: studies committed before do not
     have it. `view_options` are options of the view that make it this method, under those given.
+    `heads` are the paper's heads of tasks, by task, where they are not the tasks' own.
     Everything on the line is as published, but for `recipe`: what `--method` means where a user
     gives no other settings.
     """
@@ -128,6 +129,7 @@ class Method:
     published_with: tuple[str, ...] = ()
     unreleased: str = ""
     view_options: Mapping[str, Any] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=Recipe)
 
     @property
@@ -404,7 +406,7 @@ METHODS: dict[str, Method] = {
     ),
     "qagnn": Method(
         paper="QA-GNN (Yasunaga et al., NAACL 2021)",
-        since="0.8",
+        since="0.3",
         enters=(
             "a subgraph of linked entities, what they have in common and a node for the text, read "
             "by graph layers over the host's last layer"
@@ -415,11 +417,12 @@ METHODS: dict[str, Method] = {
         builder={"replace_mentions": False},
         objectives={"mlm": {}},
         injects="nothing",
+        heads={"multiple_choice": "graph"},
         recipe=SUBGRAPH_RECIPE,
     ),
     "greaselm": Method(
         paper="GreaseLM (Zhang et al., ICLR 2022)",
-        since="0.8",
+        since="0.3",
         enters=(
             "a subgraph as QA-GNN's, whose graph layers run beside the host's upper layers and "
             "exchange one token's and one node's state with each of them"
@@ -430,6 +433,7 @@ METHODS: dict[str, Method] = {
         builder={"replace_mentions": False},
         objectives={"mlm": {}},
         injects="nothing",
+        heads={"multiple_choice": "graph"},
         recipe=SUBGRAPH_RECIPE,
     ),
 }

@@ -12,22 +12,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import PreTrainedConfig
 
+from kept import hosts
 from kept.convert.qagnn import (
+    VECTORS,
     choice_model,
     hidden_layers,
     is_repeated,
     layer_rules,
     load_parts,
     mlp_rules,
+    original_parts,
     plain_state,
     pooling_rules,
     require_relations,
     vectors_for,
+    with_repeated,
     with_special_rows,
 )
-from kept.convert.tables import Rules, n_numbered, to_ours
+from kept.convert.tables import Rules, n_numbered, to_original, to_ours
 from kept.encoders.base import graph_fields
 from kept.encoders.subgraph.greaselm import GreaseLMConfig
 from kept.errors import CheckpointError
@@ -93,7 +97,7 @@ def convert(
     n_context = len(CONTEXT_RELATIONS) + all_entities
     require_relations(state[f"{GRAPH}edge_encoder.0.weight"], graph, path, n_context)
     config = original_config(
-        state, AutoConfig.from_pretrained(host), graph_fields(graph), all_entities=all_entities,
+        state, hosts.load_host(host).config, graph_fields(graph), all_entities=all_entities,
         mixed=mixed,
     )  # fmt: skip
     stored = state.get(TABLE) if table is None else read_table(table)
@@ -127,6 +131,13 @@ def from_original(
     rows = with_special_rows(vectors, padding)
     load_parts(model, to_ours(own, rules(config, n_hidden)), {}, rows)
     return model
+
+
+def back_to_original(model: KnowledgeForTask) -> dict[str, Tensor]:
+    """The original's state dict as it is saved: without the table of concepts."""
+    own = {k: v for k, v in original_parts(model).items() if k != VECTORS}
+    named = to_original(own, rules(model.encoder.config, model.config.head["layers"]))
+    return with_repeated(named, GRAPH)
 
 
 def original_config(

@@ -13,10 +13,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import PreTrainedConfig
 
+from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW
-from kept.convert.tables import Rules, as_state, n_numbered, read_pickle, to_ours
+from kept.convert.tables import (
+    Rules,
+    as_state,
+    n_numbered,
+    read_pickle,
+    to_original,
+    to_ours,
+)
 from kept.encoders.base import graph_fields
 from kept.encoders.loading import load_strictly
 from kept.encoders.subgraph.qagnn import QAGNNConfig
@@ -106,7 +114,7 @@ def convert(path: Path, *, kg: Path, concepts: Path, host: str) -> KnowledgeForT
         raise CheckpointError(
             f"{path} is no checkpoint of QA-GNN: it has no {LM}… or no {GRAPH}{TABLE}"
         )
-    config = original_config(decoder, AutoConfig.from_pretrained(host), graph_fields(graph))
+    config = original_config(decoder, hosts.load_host(host).config, graph_fields(graph))
     require_relations(decoder["gnn.edge_encoder.0.weight"], graph, path)
     vectors = vectors_for(graph, decoder[TABLE], concepts)
     return from_original(decoder, lm, config, vectors, padding=decoder[TABLE][0])
@@ -130,6 +138,20 @@ def from_original(
     own = {k: v for k, v in decoder.items() if k != TABLE and not is_repeated(k)}
     load_parts(model, to_ours(own, rules), lm, with_special_rows(vectors, padding))
     return model
+
+
+def back_to_original(model: KnowledgeForTask) -> dict[str, Tensor]:
+    """The original's state dict; its table of concepts has the rows of our graph, in our order."""
+    state = original_parts(model)
+    lm = {k: v for k, v in state.items() if k.startswith("encoder.host.")}
+    table = state[VECTORS][N_SPECIAL_ROWS:]
+    own = {k: v for k, v in state.items() if k not in lm and k != VECTORS}
+    rules = decoder_rules(model.encoder.config.n_layers, model.config.head["layers"])
+    decoder = with_repeated(to_original(own, rules), "gnn.") | {TABLE: table}
+    return {
+        **{LM + k.removeprefix("encoder.host."): v for k, v in lm.items()},
+        **{GRAPH + k: v for k, v in decoder.items()},
+    }
 
 
 def original_config(
@@ -157,6 +179,21 @@ def plain_state(path: Path) -> dict[str, Tensor]:
 def is_repeated(name: str) -> bool:
     """Whether the original has a tensor under this name that it also has under another."""
     return "gnn_layers." in name and ".edge_encoder." in name
+
+
+def original_parts(model: KnowledgeForTask) -> dict[str, Tensor]:
+    """The weights of a model that the originals have too."""
+    return {k: v for k, v in model.state_dict().items() if not k.startswith(OURS_ALONE)}
+
+
+def with_repeated(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """An original's state dict with its edge encoder under every layer, too."""
+    shared = f"{prefix}edge_encoder."
+    n_layers = n_numbered(state, f"{prefix}gnn_layers.")
+    return {**state, **{
+        f"{prefix}gnn_layers.{i}.edge_encoder.{k.removeprefix(shared)}": v
+        for i in range(n_layers) for k, v in state.items() if k.startswith(shared)
+    }}  # fmt: skip
 
 
 def hidden_layers(state: Mapping[str, Tensor], prefix: str) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from kept.batches import PAD_ROW, KnowledgeBatch, Role
 from kept.errors import BatchError
@@ -75,7 +76,7 @@ def place_types(batch: KnowledgeBatch) -> Int[Tensor, "batch place"]:
     assert batch.subgraph_roles is not None
     roles = batch.subgraph_roles
     roles = roles.where(roles >= 0, CONTEXT - 1)
-    return torch.cat([torch.full_like(roles[:, :1], CONTEXT), roles], dim=1)
+    return F.pad(roles, (1, 0), value=CONTEXT)
 
 
 def typed_graph(
@@ -101,7 +102,7 @@ def typed_graph(
             "batch was made with another graph"
         )
     types = place_types(batch)
-    is_real = torch.cat([torch.ones_like(ids[:, :1], dtype=torch.bool), ids != PAD_ROW], dim=1)
+    is_real = F.pad(ids != PAD_ROW, (1, 0), value=True)
     first = len(CONTEXT_RELATIONS)
     third = first + n_relations if all_entities else None
     heads, kinds, tails, masks = _edges_of_context(batch, third)
