@@ -58,9 +58,8 @@ WITH_VECTORS = ("colake", "ebert")
 """Methods whose entities have vectors in the space of words."""
 WITH_GRAPHS = ("qagnn", "greaselm")
 """Methods with a graph network."""
-RATES = dict.fromkeys(WITH_GRAPHS, 1e-3)
-"""Of methods that diverge at the rate of the others: in evaluation mode nothing normalises what
-graph layers multiply by the number of a node's edges."""
+RATES = dict.fromkeys(WITH_GRAPHS, 2e-3)
+"""Of methods that diverge at the rate of the others."""
 OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS}
 """Heads that other methods cannot have."""
 FURTHER = [
@@ -252,6 +251,8 @@ def test_overfits_one_batch(case: Case) -> None:
     rate = RATES.get(case.method, 6e-3)
     sparse = {id(m.weight) for m in case.model.modules() if getattr(m, "sparse", False)}
     dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=rate)
+    if case.method in WITH_GRAPHS:  # batch statistics are what keeps their layers' sums in bounds
+        without_dropout(case.model.train())
     first = case.model(case.batch).losses["class"].item()
     for _ in range(300):
         case.model.zero_grad()
@@ -260,8 +261,14 @@ def test_overfits_one_batch(case: Case) -> None:
             break
         loss.backward()
         dense.step()
-    case.model.load_state_dict(before)
+    case.model.eval().load_state_dict(before)
     assert last < 0.3 * first
+
+
+def without_dropout(model: KnowledgeForTask) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
 
 
 @torch.no_grad()
