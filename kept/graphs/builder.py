@@ -145,7 +145,7 @@ def join_all(
     shown = pieces[is_shown]
     n_fixed = shown.counts + np.bincount(anchors.texts, minlength=len(linked))
     facts = fit(graph, anchors, facts, config.max_nodes - n_fixed)
-    return connect(
+    graphs = connect(
         linked,
         shown,
         slots[is_shown],
@@ -154,3 +154,7 @@ def join_all(
         graph,
         keeps_mentions=not config.replace_mentions,
     )
+    return [
+        built if hidden is None else dataclasses.replace(built, hidden=hidden)
+        for built, (hidden, _) in zip(graphs, limits, strict=True)
+    ]

@@ -20,6 +20,7 @@ from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
 from kept.heads.candidates import CandidatesHead, CandidatesOptions
+from kept.heads.graph import GraphHead, GraphOptions
 from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
     PooledHead,
@@ -89,6 +90,7 @@ HEADS: dict[str, HeadKind] = {
     "uer": HeadKind(UEROptions, UERHead),
     "span": HeadKind(SpanOptions, SpanHead),
     "candidates": HeadKind(CandidatesOptions, CandidatesHead),
+    "graph": HeadKind(GraphOptions, GraphHead),
 }
 
 
