@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from kept.cli.terminal import visible
-from kept.training.processes.launch import place
+from kept.training.processes.launch import rank_and_size
 
 MOST_COLUMNS = 100_000
 """A width in characters that exceeds any line."""
@@ -30,7 +30,7 @@ class TerminalConsole(Console):
             soft_wrap=soft_wrap,
             markup=False,
             highlight=False,
-            quiet=place().rank > 0,
+            quiet=rank_and_size().rank > 0,
         )
         if not self.is_terminal and "COLUMNS" not in os.environ:
             self.width = MOST_COLUMNS  # what is piped or kept in a file is cut at no column

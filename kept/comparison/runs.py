@@ -48,7 +48,7 @@ from kept.training.processes.together import processes
 PRETRAINED = "pretrained"
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
-OF_THE_FIRST_STAGE = (
+PRETRAINING_FIELDS = (
     "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
     "pretraining", "control_seed", "folders",
 )  # fmt: skip
@@ -130,7 +130,7 @@ class ExperimentRuns(StoredRuns):
             del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
         settings = {
             "version": VERSION,
-            **{field: fixed.get(field) for field in OF_THE_FIRST_STAGE if field != "folders"},
+            **{field: fixed.get(field) for field in PRETRAINING_FIELDS if field != "folders"},
             **fixed,
             "knowledge": key.knowledge,
             "files": self.data.digests,
@@ -149,8 +149,8 @@ class ExperimentRuns(StoredRuns):
                 "pre-training would still have the true ones: take random-entity"
             )
         run = self.of(key)
-        chosen = method(self.experiment.variant_of(key.method))
-        builder_for(chosen, run.config.graph or BuilderConfig(), run.config.view or {})
+        method_spec = method(self.experiment.variant_of(key.method))
+        builder_for(method_spec, run.config.graph or BuilderConfig(), run.config.view or {})
 
     def make(self, key: RunKey) -> RunRecord | None:
         """See `StoredRuns.make`."""
@@ -188,9 +188,13 @@ class ExperimentRuns(StoredRuns):
             )
         answers = []
         for name, predicted in predictions.items():
-            own = answers_of(assembled, {name: predicted})
-            answers += self.items(name).counted(own, place / ANSWERS) if name in SETS else own
-        together.from_first(partial(write_answers, place / ANSWERS, answers))
+            set_answers = answers_of(assembled, {name: predicted})
+            answers += (
+                self.items(name).counted(set_answers, run_folder / ANSWERS)
+                if name in SETS
+                else set_answers
+            )
+        together.from_first(partial(write_answers, run_folder / ANSWERS, answers))
         costs = self._costs(key, assembled) | {
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
@@ -255,8 +259,8 @@ class ExperimentRuns(StoredRuns):
             prepared(examples, markers=config.markers_name, knowledge=knowledge),
             graph,
             tokenizer,
-            builder=builder_for(chosen, config.graph or BuilderConfig(), config.view or {}),
-            view=view_for(chosen, graph, tokenizer, config.view or {}),
+            builder=builder_for(method_spec, config.graph or BuilderConfig(), config.view or {}),
+            view=view_for(method_spec, graph, tokenizer, config.view or {}),
             problem_type=TASKS[config.task].problem_type,
             labels=None,
         )
@@ -264,14 +268,14 @@ class ExperimentRuns(StoredRuns):
     def _costs(self, key: RunKey, assembled: FinetuneRun) -> dict[str, Any]:
         links = [e.linked for data in assembled.evaluation.values() for e in data.examples]
         entities = linked_entities(links, self.data.graph)[0]
-        known = entities[entities >= 0]
-        has_facts = np.isin(known, self.data.graph.triples[:, [0, 2]])
+        graph_ids = entities[entities >= 0]
+        has_facts = np.isin(graph_ids, self.data.graph.triples[:, [0, 2]])
         encoder = assembled.model.encoder
         return {
             "added": size(encoder) - size(encoder.host),
             "trained": n_trained(assembled.model),
             "mentions": len(entities),
-            "mentions_in_graph": len(known),
+            "mentions_in_graph": len(graph_ids),
             "mentions_with_facts": int(has_facts.sum()),
             "reads_graph": assembled.train.view.reads_graph,
         }
@@ -389,5 +393,5 @@ class ExperimentRuns(StoredRuns):
     def _stage(self, name: str, knowledge: Knowledge, seed: int = 0) -> ContinuedPretraining:
         run = self.of(RunKey(name, knowledge, seed))
         draw = seed if "first stage" in self.experiment.redrawn else 0
-        chosen = self.experiment.variant_of(name)
-        return ContinuedPretraining(chosen, knowledge, run.config, self.data.graph, draw)
+        method_name = self.experiment.variant_of(name)
+        return ContinuedPretraining(method_name, knowledge, run.config, self.data.graph, draw)

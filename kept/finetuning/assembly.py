@@ -24,7 +24,7 @@ from kept.controls.conditions import (
     EntityMap,
     Knowledge,
     controlled_graph,
-    n_joined,
+    n_pairs_with_facts,
     n_true,
     random_entities,
     without_pairs,
@@ -102,7 +102,7 @@ def assemble(
         others = random_entities(whole, config.control_seed)
     facts |= {
         "n_true_triples": n_true(graph, clear),
-        "n_asked_pairs_joined_in_kg": n_joined(whole, evaluation_pairs),
+        "n_asked_pairs_joined_in_kg": n_pairs_with_facts(whole, evaluation_pairs),
         "n_triples_removed": whole.n_triples - clear.n_triples,
         "links_in_kg": _link_counts(sets["train"], whole),
     }

@@ -39,7 +39,7 @@ from kept.heads.model import (
 )
 from kept.heads.span import Span
 from kept.randomness import generator
-from kept.training.processes.together import ALONE, Processes
+from kept.training.processes.together import SINGLE_PROCESS, Processes
 
 Set = Literal["dev", "test"]
 
@@ -102,7 +102,7 @@ class FinetuneRun:
         return [line for line in lines if line is not None]
 
     def evaluate(
-        self, model: torch.nn.Module, step: int, *, together: Processes = ALONE
+        self, model: torch.nn.Module, step: int, *, together: Processes = SINGLE_PROCESS
     ) -> dict[str, float]:
         """Scores on dev while training, and the weights of mixed layers.
 
@@ -123,7 +123,7 @@ class FinetuneRun:
         return correlations
 
     def score(
-        self, name: str, data: TaskData | None = None, *, together: Processes = ALONE
+        self, name: str, data: TaskData | None = None, *, together: Processes = SINGLE_PROCESS
     ) -> tuple[Answers, dict[str, Any]]:
         """Predictions for a set (or `data`, made of it), and its scores beside the baseline's;
         `together` as in `evaluate`."""
@@ -169,7 +169,9 @@ class FinetuneRun:
         }
         return predicted, counts | answered[0] | {"baseline": answered[1]}
 
-    def metrics(self, *, together: Processes = ALONE) -> tuple[dict[str, Any], dict[str, Answers]]:
+    def metrics(
+        self, *, together: Processes = SINGLE_PROCESS
+    ) -> tuple[dict[str, Any], dict[str, Answers]]:
         """Everything about the finished model, and its predictions by set; `together` as in
         `evaluate`."""
         predictions: dict[str, Answers] = {}
@@ -206,7 +208,7 @@ def predict(
     threshold: float,
     batch_size: int = 32,
     task: int = 0,
-    together: Processes = ALONE,
+    together: Processes = SINGLE_PROCESS,
 ) -> Answers:
     """Labels for every item of `data`, in its order; see `predictions`."""
     rows = predictions(
@@ -309,7 +311,7 @@ def _answered(
     data: TaskData,
     batch_size: int,
     task: int,
-    together: Processes = ALONE,
+    together: Processes = SINGLE_PROCESS,
 ) -> Iterator[tuple[list[int], list[KnowledgeBatch], KnowledgeBatch, Tensor]]:
     """Items, their samples, the batch of these and its logits, the shortest items first.
 

@@ -13,7 +13,7 @@ from kept.cli.console import TerminalConsole
 from kept.cli.kgc.opening import Opened, open_over
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Reason
-from kept.completion.completers.new_entity import newcomer, with_entity
+from kept.completion.completers.new_entity import missing_entity, with_entity
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
 from kept.kge.calibration import Calibration
@@ -96,7 +96,7 @@ def _with_newcomer(opened: Opened, question: Question, options: PredictOptions) 
     )  # fmt: skip
     if given is None:
         raise ConfigError(f"{name} reads {opened.completer.reads}: give {flag}")
-    entity = newcomer(opened.splits.graph, question)
+    entity = missing_entity(opened.splits.graph, question)
     splits = with_entity(opened.splits, entity, text=options.text, facts=options.facts)
     scorer = opened.completer.on(splits.graph, splits.train)
     return replace(opened, splits=splits, scorer=scorer)

@@ -36,8 +36,8 @@ from kept.integrations.trackers import require_trackers
 from kept.results import Result
 from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.processes.launch import place, require_several
-from kept.training.processes.together import processes, telling_of_losses
+from kept.training.processes.launch import rank_and_size, require_several
+from kept.training.processes.together import processes, report_dead_process
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
@@ -148,7 +148,7 @@ def _train(
         TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, settings) as reporter,
     ):
-        if not (place().rank or list_checkpoints(output / "checkpoints")):
+        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
             written = assembled.config.model_dump_json(indent=2)
             write_text(output / CONFIG_FILE, written, force=True)
             with whole_files(output) as part:

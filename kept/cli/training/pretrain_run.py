@@ -32,7 +32,7 @@ from kept.pretraining.recipes import with_defaults
 from kept.results import Result
 from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.processes.launch import place, require_several
+from kept.training.processes.launch import rank_and_size, require_several
 from kept.training.processes.shards import tables_in_parts
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
@@ -106,7 +106,7 @@ def _train(
         TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, config.model_dump(mode="json")) as reporter,
     ):
-        if not (place().rank or list_checkpoints(output / "checkpoints")):
+        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
             write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
             if isinstance(data, WordGraphData):
                 _write_coverage(data, output)
@@ -122,7 +122,7 @@ def _train(
             should_stop=lambda: bool(stop),
             budget_since=begun,
         )
-        if not place().rank:
+        if not rank_and_size().rank:
             _whole(model, config, output).encoder.save_trained_parts(output)
         return result
 

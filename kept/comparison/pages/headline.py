@@ -21,7 +21,7 @@ def headline(compared: Compared) -> str:
     seen = _visible(pair.effect for pair in compared.pairs)
     if not seen:
         return f"{effects}." if effects else "No method with true knowledge is finished."
-    return f"{effects}.{_invisible(seen)}"
+    return f"{effects}.{_invisible(visible_effects)}"
 
 
 def _visible(effects: Iterable[Effect]) -> list[float]:
@@ -50,7 +50,7 @@ def _primary_sentence(compared: Compared) -> str:
     verdicts = [
         f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in results)
         for value, word in words.items()
-        if (results := [r for r in compared.primary if r.shown == value])
+        if (results := [r for r in compared.primary if r.verdict_sign == value])
     ]
     seen = _visible(r.effect for r in compared.primary)
     limit = _invisible(seen) if seen else ""
