@@ -19,13 +19,13 @@ from kept.comparison.forecast import OneRun, RunForecast, Work
 from kept.comparison.pages.summary import OFF, summarise
 from kept.comparison.requested import RequestedRow, read_requested, store_requested
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey, StoredRuns, planned, read_records
+from kept.comparison.stored import RunKey, StoredRuns, planned_runs, read_records
 from kept.comparison.work import work_of_runs
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS
 from kept.training.log import Reporter
-from kept.training.processes.together import meet
+from kept.training.processes.together import join_processes
 from kg_loaders.errors import InUseError
 
 POLL_SECONDS = 10.0
@@ -51,11 +51,11 @@ def compare(
     """
     forecast = RunForecast(reporter, announce)
     runs = ExperimentRuns(experiment, root, folder, forecast, should_stop)
-    ran = run_missing(
+    outcome = run_missing(
         runs, methods=methods, controls=controls, seeds=seeds, announce=announce,
         should_stop=should_stop, forecast=forecast, work=partial(work_of_runs, runs),
     )  # fmt: skip
-    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+    return summarise(runs, outcome.done, outcome.missing, reasons_by_run(outcome.left_out))
 
 
 def run_missing(
@@ -68,7 +68,7 @@ def run_missing(
     should_stop: Callable[[], bool] = lambda: False,
     forecast: RunForecast | None = None,
     work: Callable[[Iterable[RunKey]], Mapping[RunKey, Work]] | None = None,
-) -> Ran:
+) -> RunOutcome:
     """Run what is missing of `methods` beside the baseline, and remember what was requested.
 
     The door for every kind of plan; `forecast` goes by the `work` of missing runs. See `run_all`.
@@ -82,7 +82,7 @@ def run_missing(
     forecast = RunForecast(None, announce) if forecast is None else forecast
     count = work or (lambda keys: {k: OneRun() for k in keys if runs.record(k) is None})
     forecast.of(together.from_first(lambda: dict(count(keys))))
-    ran = run_all(runs, keys, announce=announce, should_stop=should_stop, forecast=forecast)
+    outcome = run_all(runs, keys, announce=announce, should_stop=should_stop, forecast=forecast)
     requested |= {
         n: dataclasses.replace(requested[n], left_out=why) for n, why in outcome.left_out.items()
     }
@@ -110,7 +110,7 @@ def run_all(
     announce: Callable[[str], None],
     should_stop: Callable[[], bool] = lambda: False,
     forecast: RunForecast | None = None,
-) -> Ran:
+) -> RunOutcome:
     """Run what is missing.
 
     On `should_stop` the current run is left at a checkpoint; the same call resumes it. Several

@@ -101,7 +101,7 @@ class ContinuedPretraining:
             model,
             data,
             on_this_machine(plan.training),
-            place,
+            run_folder,
             reporter=reporter,
             resume=Resume.IF_ANY,
             should_stop=should_stop,

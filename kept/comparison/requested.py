@@ -17,7 +17,7 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
-ASKED, REQUEST = "asked.json", "request.json"
+REQUESTED, REQUEST = "asked.json", "request.json"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _read_requests(path: Path) -> dict[str, Request]:
         ) from error
 
 
-def remember(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) -> None:
+def store_requested(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) -> None:
     """Replace the requests for `rows`; other rows stay."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / REQUESTED

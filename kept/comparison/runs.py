@@ -167,13 +167,13 @@ class ExperimentRuns(StoredRuns):
             config = config.started_from(pretrained)
         assembled = assemble(config, is_pretrained_control=pretrained is not None)
         self._warn_of_budget(key, assembled)
-        place = self.folder / run.name
+        run_folder = self.folder / run.name
         evaluate = partial(assembled.evaluate, together=together)
         ended = train(
             assembled.model,
             assembled.data,
             on_this_machine(config.training),
-            place,
+            run_folder,
             evaluate=evaluate if config.training.evaluate_every else None,
             reporter=self.reporter,
             resume=Resume.IF_ANY,
@@ -253,7 +253,7 @@ class ExperimentRuns(StoredRuns):
         self, name: str, knowledge: Knowledge, examples: Sequence[TaskExample]
     ) -> TaskData:
         config = self.of(RunKey(name, "true", 0)).config
-        chosen = method(self.experiment.variant_of(name))
+        method_spec = method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         return TaskData(
             prepared(examples, markers=config.markers_name, knowledge=knowledge),
@@ -365,7 +365,7 @@ class ExperimentRuns(StoredRuns):
         """All that the stage of a run depends on; `key` has the seed of the stage."""
         settings = self.of(key).settings
         return (
-            {name: settings.get(name) for name in OF_THE_FIRST_STAGE}
+            {name: settings.get(name) for name in PRETRAINING_FIELDS}
             | {name: settings[name] for name in ("in_pretraining",) if name in settings}
             | {"texts": self.data.texts_digest}
         )

@@ -225,7 +225,7 @@ def predictions(
     threshold: float,
     batch_size: int = 32,
     task: int = 0,
-    together: Processes = ALONE,
+    together: Processes = SINGLE_PROCESS,
 ) -> list[Prediction]:
     """A prediction for every item of `data`, in its order; the model keeps its mode.
 

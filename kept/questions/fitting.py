@@ -24,6 +24,7 @@ from typing import Any, cast
 
 import torch
 
+from entity_linking.annotations.linked_texts import MOST_CANDIDATES
 from entity_linking.parts import SentenceEncoder
 from kept.answering.answer import LEAST_CONFIDENCE, Answer
 from kept.datasets.example import TaskExample
@@ -215,7 +216,7 @@ class _QuestionFit:
         (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
         write_json(self.output / SEARCH / "options.json", request_of(self.options), force=True)
         self.data = read_data(self.options, self.graph)
-        self.data.write(self.output / DATA)
+        self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
         self.splits = {
             name: [labelled(example, self.graph) for example in self.data.splits[name]]
             for name in SPLITS

@@ -228,7 +228,7 @@ def load_checkpoint(
         check(state)
     if state.published:
         verify_model(path.parents[1])
-        _load_weights(path, list(_published(path)), model, own)
+        _load_weights(path, list(_published(path)), model, part)
         return state
     weights = [
         f for name, f in files.items() if name.endswith(".safetensors") and name != OPTIMISER

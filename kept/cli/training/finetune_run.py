@@ -107,7 +107,7 @@ def run(
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
-        if not place().rank:
+        if not rank_and_size().rank:
             if result.stopped == "finished":
                 leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
@@ -167,10 +167,10 @@ def _train(
 
 
 def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
-    with telling_of_losses():
+    with report_dead_process():
         metrics, predictions = assembled.metrics(together=processes())
     metrics["precision"] = precision
-    if place().rank:
+    if rank_and_size().rank:
         return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)

@@ -74,7 +74,7 @@ def run(
         console = TerminalConsole(stderr=True)
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
-        if not place().rank:
+        if not rank_and_size().rank:
             if result.stopped == "finished":
                 leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)

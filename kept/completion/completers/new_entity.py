@@ -95,7 +95,7 @@ def _facts(graph: KnowledgeGraph, name: str, path: Path) -> Iterator[Triple]:
         if not isinstance(record, Triple):
             continue
         n_read += 1
-        source = f"{path}, line {report.n_lines}"
+        place = f"{path}, line {report.n_lines}"
         others = [end for end in (record.head, record.tail) if end != name]
         if len(others) != 1:
             raise SourceError(f"{place}: {record} has not {name!r} at one end; drop the line")
