@@ -60,7 +60,7 @@ def finetune(
         str | None,
         typer.Option(
             help="Format of the files, {kept.datasets.formats:FORMATS}; table is kept's own, "
-            "CSV, TSV or JSON lines (docs/formats-of-texts.md)."
+            "CSV, TSV or JSON lines (docs/reference/formats-of-texts.md)."
         ),
     ] = None,
     train: Annotated[Path | None, typer.Option(help="Training file.")] = None,
