@@ -28,7 +28,7 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, tidy
 from kg_loaders.reading.lines import read_whole
 
-DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
+DATA = "set KEPT_DATA, or give --data, to the folder that docs/how-to/data.md describes"
 EVALUATION_FIELDS = (
     "task", "format", "link", "case", "dev_share", "test_share", "data_seed", "leave_out",
     "max_train", "max_asked",

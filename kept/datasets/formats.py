@@ -242,7 +242,8 @@ def require_task(examples: Sequence[TaskExample], task: str, path: Path) -> None
         kinds = {0: "classification", 1: "mention or typing", 2: "relation"}
         raise ConfigError(
             f"{path} has {n} target(s) a text, a {task} {wanted}; its columns are those of "
-            f"{kinds.get(n, 'tagging')}: give that as task, or see docs/formats-of-texts.md"
+            f"{kinds.get(n, 'tagging')}: give that as task, or "
+            "see docs/reference/formats-of-texts.md"
         )
 
 

@@ -9,7 +9,7 @@
 
 A file may have further columns: `id`, `split` (train, dev or test), `pair_start`. JSON lines may
 hold `mentions`, the links that `kept link` writes; `write_examples` writes such lines.
-docs/formats-of-texts.md has examples.
+docs/reference/formats-of-texts.md has examples.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def read_unlabelled(
         if form not in PLAIN:
             raise ConfigError(
                 f"{path} holds plain lines, and {task} needs columns {alternatives(form)}; "
-                "give a CSV, TSV or JSON lines file (docs/formats-of-texts.md)"
+                "give a CSV, TSV or JSON lines file (docs/reference/formats-of-texts.md)"
             )
         yield from _plain_lines(path, form, report)
         return

@@ -49,7 +49,7 @@ class FinetuneOptions(RunConfig):
     task: str | None = option("What is asked: {kept.datasets.formats:TASKS}.")
     format: str | None = option(
         "Format of the files, {kept.datasets.formats:FORMATS}; table is kept's own, CSV, TSV or "
-        "JSON lines (docs/formats-of-texts.md)."
+        "JSON lines (docs/reference/formats-of-texts.md)."
     )
     train: Path | None = option("Training file.")
     dev: Path | None = option("Development file (default: dev.* beside TRAIN, else a share of it).")

@@ -47,7 +47,7 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a new run with the recipe of its method, lengths, and precision left open."""
+    """Return fields of a new run: its method's recipe, lengths, precision left open."""
     return with_auto_precision(with_lengths(with_recipe(fields), default=DEFAULT_METHOD))
 
 

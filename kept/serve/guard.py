@@ -1,6 +1,6 @@
 """What every request passes before anything is read of it, as ASGI middleware.
 
-docs/service.md says who is kept out and how.
+docs/how-to/service.md says who is kept out and how.
 """
 
 from __future__ import annotations

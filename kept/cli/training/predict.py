@@ -87,7 +87,7 @@ def predict(
     hold the answer.
 
     Of a file, each line is predicted and written with its number, while later ones are read; its
-    columns are those of `kept fit` without the label (docs/formats-of-texts.md).
+    columns are those of `kept fit` without the label (docs/reference/formats-of-texts.md).
 
     Example: kept predict runs/types people.csv --kg kg/ -o predictions.jsonl
     """
