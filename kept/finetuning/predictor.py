@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.completing import with_links
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import LinkedText, Linker
+from entity_linking.mentions import LinkedText, Linker, Mention
 from entity_linking.names.rules.case import CASES, Case
 from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
@@ -208,7 +209,8 @@ class Predictor:
     ) -> list[tuple[str, ...]]:
         """Return the labels of every question, in their order; of a regression the number as text.
 
-        Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
+        Of a tagging one for each word, which are runs of letters and digits and every other sign
+        alone where the question has no targets. Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
         choices (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
         Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
@@ -395,6 +397,8 @@ class Predictor:
             dataclasses.replace(each, linked=text)
             for each, text in zip(examples, texts, strict=True)
         ]
+        if kind == TAGGING:
+            examples = [_in_words(each) for each in examples]
         for each in examples:
             if len(each.targets) != n_targets and kind not in (TAGGING, SPAN, CHOICE):
                 raise ConfigError(
@@ -502,6 +506,17 @@ def _with_pair(example: TaskExample) -> TaskExample:
     """
     pair = example.pair or pair_of(example.linked.links, example.targets)
     return dataclasses.replace(example, pair=pair)
+
+
+def _in_words(example: TaskExample) -> TaskExample:
+    """The example with its words as targets, where it has none: a tagger answers word by word."""
+    if example.targets:
+        return example
+    text = example.linked.text
+    words = tuple(Mention(*match.span()) for match in re.finditer(r"\w+|[^\w\s]", text))
+    if not words:
+        raise ConfigError(f"{text!r} has no word to tag; give a text with words")
+    return dataclasses.replace(example, targets=words)
 
 
 def _link_in_words(linked: LinkedText, index: int) -> str:

@@ -123,6 +123,8 @@ class KnowledgeForTask(KnowledgeModel):
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
         super().__init__(config)
+        if config.problem_type is None and config.num_labels == 1:  # `KnowledgeConfig.to_dict`
+            config.problem_type = SINGLE
         _require_kind(config.problem_type)
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
