@@ -213,9 +213,9 @@ class _QuestionFit:
         self.encoder = encoder or sentence_encoder(options.threads or 2)
 
     def run(self) -> FitResult:
+        self.data = read_data(self.options, self.graph)
         (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
         write_json(self.output / SEARCH / "options.json", request_of(self.options), force=True)
-        self.data = read_data(self.options, self.graph)
         self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
         self.splits = {
             name: [labelled(example, self.graph) for example in self.data.splits[name]]
