@@ -50,7 +50,7 @@ from kept.training.config import TrainConfig
 from kept.training.costs import peak_memory_mib
 from kept.training.loop import train
 from kept.training.processes.shards import tables_in_parts
-from kept.training.processes.together import leave
+from kept.training.processes.together import leave_processes
 from kept.training.row_adagrad import RowAdagrad
 from kept.training.row_adam import RowAdam
 
@@ -121,7 +121,7 @@ def peak_of(n_rows: int, case: str, folder: str) -> tuple[float, float]:
         model = KnowledgeForPreTraining.of(CoLAKE(config, host=host), {"masked_nodes": {}})
     with anonymous() as peaks:
         result = train(model, Made(n_rows), how, folder)
-    leave()
+    leave_processes()
     assert result.last is not None
     return peak_memory_mib(), max(peaks)
 

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from kept.cli.terminal import visible
-from kept.training.processes.launch import place
+from kept.training.processes.launch import rank_and_size
 
 MOST_COLUMNS = 100_000
 """A width in characters that exceeds any line."""
@@ -30,14 +30,19 @@ class TerminalConsole(Console):
             soft_wrap=soft_wrap,
             markup=False,
             highlight=False,
-            quiet=place().rank > 0,
+            quiet=rank_and_size().rank > 0,
         )
         if not self.is_terminal and "COLUMNS" not in os.environ:
             self.width = MOST_COLUMNS  # what is piped or kept in a file is cut at no column
 
     def print_whole(self, table: Table) -> None:
         """Print a table as wide as its columns that do not wrap need: identifiers are never cut."""
-        needed = Measurement.get(self, self.options.update(width=MOST_COLUMNS), table).minimum
+        wide = self.options.update(width=MOST_COLUMNS)
+        for column in table.columns:
+            if column.no_wrap:  # else rich takes a cell's longest word for its width
+                cells = [column.header, *column.cells]
+                column.min_width = max(Measurement.get(self, wide, each).maximum for each in cells)
+        needed = Measurement.get(self, wide, table).minimum
         own, self.width = self.width, max(self.width, needed)
         self.print(table)
         self.width = own

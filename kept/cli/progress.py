@@ -13,7 +13,7 @@ from rich.progress import (
 )
 
 from kept.cli.console import TerminalConsole
-from kept.training.costs import SHORTEST, StepClock, told_minutes
+from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import StepRecord
 
 
@@ -58,8 +58,8 @@ class TrainingProgress:
         left = None if self._clock is None else self._clock.passed(record.step, record.n_steps)
         if left is not None and left >= SHORTEST:
             self.notice(
-                f"forecast: {told_minutes(left)} for the {record.n_steps - record.step} steps that "
-                f"are left; {record.peak_memory_mib / 1024:.2f} GiB of memory so far"
+                f"forecast: {minutes_in_words(left)} for the {record.n_steps - record.step} steps "
+                f"that are left; {record.peak_memory_mib / 1024:.2f} GiB of memory so far"
             )
 
     def notice(self, message: str) -> None:

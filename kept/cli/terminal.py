@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 import typer
 
-from kept.training.processes.launch import place
+from kept.training.processes.launch import rank_and_size
 
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls but line feed and tab, marks that turn the direction of text, halves of pairs."""
@@ -42,7 +42,7 @@ def echo(message: object, *, err: bool = False, fg: str | None = None, nl: bool 
 
     Of several processes the first prints; others say which they are, and errors alone.
     """
-    rank = place().rank
+    rank = rank_and_size().rank
     if rank and not err:
         return
     if rank:

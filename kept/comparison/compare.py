@@ -1,4 +1,4 @@
-"""`kept compare`: every method beside its controls over seeds, with intervals, tests and a verdict.
+"""`kept compare`: each method with its controls over seeds, with intervals, tests and a verdict.
 
 Axis legend: item (an example of the evaluation split), cluster (items of one group), seed.
 """
@@ -17,15 +17,15 @@ from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.forecast import OneRun, RunForecast, Work
 from kept.comparison.pages.summary import OFF, summarise
-from kept.comparison.requested import RequestedRow, read_requested, remember
+from kept.comparison.requested import RequestedRow, read_requested, store_requested
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey, StoredRuns, planned, read_records
+from kept.comparison.stored import RunKey, StoredRuns, planned_runs, read_records
 from kept.comparison.work import work_of_runs
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS
 from kept.training.log import Reporter
-from kept.training.processes.together import meet
+from kept.training.processes.together import join_processes
 from kg_loaders.errors import InUseError
 
 POLL_SECONDS = 10.0
@@ -51,11 +51,11 @@ def compare(
     """
     forecast = RunForecast(reporter, announce)
     runs = ExperimentRuns(experiment, root, folder, forecast, should_stop)
-    ran = run_missing(
+    outcome = run_missing(
         runs, methods=methods, controls=controls, seeds=seeds, announce=announce,
         should_stop=should_stop, forecast=forecast, work=partial(work_of_runs, runs),
     )  # fmt: skip
-    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+    return summarise(runs, outcome.done, outcome.missing, reasons_by_run(outcome.left_out))
 
 
 def run_missing(
@@ -68,32 +68,35 @@ def run_missing(
     should_stop: Callable[[], bool] = lambda: False,
     forecast: RunForecast | None = None,
     work: Callable[[Iterable[RunKey]], Mapping[RunKey, Work]] | None = None,
-) -> Ran:
+) -> RunOutcome:
     """Run what is missing of `methods` beside the baseline, and remember what was requested.
 
     The door for every kind of plan; `forecast` goes by the `work` of missing runs. See `run_all`.
     """
-    folder, name, together = runs.folder, runs.plan.name, meet(runs.device)
+    folder, name, together = runs.folder, runs.plan.name, join_processes(runs.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
-    together.from_first(lambda: remember(folder, name, requested))
-    keys = list(planned(methods, controls, seeds))
+    together.from_first(lambda: store_requested(folder, name, requested))
+    keys = list(planned_runs(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
     forecast = RunForecast(None, announce) if forecast is None else forecast
     count = work or (lambda keys: {k: OneRun() for k in keys if runs.record(k) is None})
     forecast.of(together.from_first(lambda: dict(count(keys))))
-    ran = run_all(runs, keys, announce=announce, should_stop=should_stop, forecast=forecast)
+    outcome = run_all(runs, keys, announce=announce, should_stop=should_stop, forecast=forecast)
     requested |= {
-        n: dataclasses.replace(requested[n], left_out=why) for n, why in ran.left_out.items()
+        n: dataclasses.replace(requested[n], left_out=why) for n, why in outcome.left_out.items()
     }
-    together.from_first(lambda: remember(folder, name, requested))
-    _require_any(methods, ran.left_out)
-    return ran
+    together.from_first(lambda: store_requested(folder, name, requested))
+    _require_any(methods, outcome.left_out)
+    return outcome
 
 
 @dataclass(frozen=True)
-class Ran:
-    """Finished runs in the order of their keys; unfinished ones; those that are no control, why."""
+class RunOutcome:
+    """Finished runs in the order of their keys, and the names of unfinished ones.
+
+    `left_out`: by method, the kinds of knowledge that change nothing there, with the reason.
+    """
 
     done: dict[RunKey, RunRecord]
     missing: list[str]
@@ -107,14 +110,14 @@ def run_all(
     announce: Callable[[str], None],
     should_stop: Callable[[], bool] = lambda: False,
     forecast: RunForecast | None = None,
-) -> Ran:
+) -> RunOutcome:
     """Run what is missing.
 
     On `should_stop` the current run is left at a checkpoint; the same call resumes it. Several
     commands may share a folder: a run of another one is tried again later. The processes of a
     launcher make each run together, and stop where any of them should.
     """
-    together = meet(runs.device)
+    together = join_processes(runs.device)
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}
@@ -151,7 +154,7 @@ def run_all(
             missing.append(str(key))
         else:
             done[key] = record
-    return Ran({key: done[key] for key in keys if key in done}, missing, left_out)
+    return RunOutcome({key: done[key] for key in keys if key in done}, missing, left_out)
 
 
 def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledge, str]]) -> None:
@@ -165,13 +168,13 @@ def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledg
 def finished(runs: StoredRuns) -> Compared:
     """Return the finished runs of a plan, compared; EvaluationError where there are none.
 
-    See `finished_runs`.
+    See `stored_outcome`.
     """
-    ran = finished_runs(runs)
-    return summarise(runs, ran.done, ran.missing, named(ran.left_out))
+    outcome = stored_outcome(runs)
+    return summarise(runs, outcome.done, outcome.missing, reasons_by_run(outcome.left_out))
 
 
-def finished_runs(runs: StoredRuns) -> Ran:
+def stored_outcome(runs: StoredRuns) -> RunOutcome:
     """Return the finished runs of a plan; EvaluationError where there are none.
 
     A run is known by its hash, under whatever name another experiment recorded it. `missing` are
@@ -179,7 +182,7 @@ def finished_runs(runs: StoredRuns) -> Ran:
     """
     records = read_records(runs.folder)
     requested = read_requested(runs.folder, runs.plan.name)
-    rows = _rows_of(runs, requested, records.values())
+    rows = _row_names(runs, requested, records.values())
     kinds = [kind for kind in KNOWLEDGE if any(r.knowledge == kind for r in records.values())]
     done = {
         key: records[name]
@@ -198,32 +201,32 @@ def finished_runs(runs: StoredRuns) -> Ran:
     keys = dict.fromkeys(
         key
         for name, row in requested.items()
-        for key in planned([name], row.controls, row.seeds)
+        for key in planned_runs([name], row.controls, row.seeds)
         if key not in done and key.knowledge not in row.left_out
     )
     left_out = {name: dict(row.left_out) for name, row in requested.items()}
-    return Ran(done, list(map(str, keys)), left_out)
+    return RunOutcome(done, list(map(str, keys)), left_out)
 
 
 def _name(runs: StoredRuns, key: RunKey) -> str | None:
-    """The hash of a run; None for a key that cannot be: a row may exclude a kind of knowledge."""
+    """Return the hash of a run, or None where the row excludes this kind of knowledge."""
     try:
         return runs.of(key).name
     except ConfigError:
         return None
 
 
-def _rows_of(
+def _row_names(
     runs: StoredRuns, requested: Mapping[str, RequestedRow], records: Iterable[RunRecord]
 ) -> list[str]:
-    """The rows of the file and the requested methods beside them, the baseline first."""
-    own = {record.method for record in records if record.experiment == runs.plan.name}
-    others = [name for name in METHODS if name in requested or name in own]
+    """Return the baseline, the rows of the file, and then other methods with requests or runs."""
+    recorded_methods = {record.method for record in records if record.experiment == runs.plan.name}
+    others = [name for name in METHODS if name in requested or name in recorded_methods]
     return list(dict.fromkeys((BASELINE, *runs.rows, *others)))
 
 
-def named(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
-    """Why runs were left out, by their names."""
+def reasons_by_run(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str, str]:
+    """Return the reason why each run was left out, by the run's name."""
     return {
         f"{method}, knowledge {kind}": why
         for method, kinds in left_out.items()

@@ -43,7 +43,7 @@ class ComparedRow:
         return self.records[0]
 
 
-def shown(effect: Effect, p: float) -> int:
+def verdict_sign(effect: Effect, p: float) -> int:
     """Return 1 for a gain that is shown at 5 %, -1 for a loss, else 0; always 0 of one seed.
 
     `p`: that of the effect, corrected where several were tested.
@@ -89,7 +89,7 @@ def invisible(smallest: float) -> str:
     return f"effects below {smallest:.3f} are not visible"
 
 
-def called(plan: Plan, ours: tuple[str, Knowledge], theirs: tuple[str, Knowledge]) -> str:
+def other_side(plan: Plan, ours: tuple[str, Knowledge], theirs: tuple[str, Knowledge]) -> str:
     """The other side of a pair, as tables call it."""
     if theirs[0] == BASELINE:
         return BASELINE
@@ -114,21 +114,21 @@ class ComparedPair:
     @property
     def is_better(self) -> bool:
         """By the interval and the corrected p, at 5 %, over seeds and items."""
-        return shown(self.effect, self.holm) > 0
+        return verdict_sign(self.effect, self.holm) > 0
 
     @property
     def is_worse(self) -> bool:
         """The other way round."""
-        return shown(self.effect, self.holm) < 0
+        return verdict_sign(self.effect, self.holm) < 0
 
     @property
     def in_words(self) -> str:
         """The verdict on this pair, with the smallest effect that could have been seen."""
         if self.effect.of_seeds is None:
             return f"not shown; {limits(self.effect)}"
-        seen = invisible(self.effect.visible())
+        smallest = invisible(self.effect.visible())
         if self.is_better or self.is_worse:
-            return f"{self.title if self.is_better else self.against} is better; {seen}"
+            return f"{self.title if self.is_better else self.against} is better; {smallest}"
         return f"not shown; {limits(self.effect)}"
 
 
@@ -183,12 +183,12 @@ class PrimaryResult:
             1: "the gain is where facts are",
             -1: "the gain is larger where no facts are",
             0: "no more gain where facts are is shown",
-        }[self.shown]
+        }[self.verdict_sign]
 
     @property
-    def shown(self) -> int:
+    def verdict_sign(self) -> int:
         """1 where the gain is shown to be larger with a fact, -1 where smaller, else 0."""
-        return shown(self.effect, self.holm)
+        return verdict_sign(self.effect, self.holm)
 
     @property
     def is_equivalent(self) -> bool:
@@ -289,8 +289,8 @@ class Compared:
 
     def conclusion(self, name: str) -> str:
         """Return the conclusion from a method's pairs: is it better, and do true facts matter?"""
-        own = [pair for pair in self.pairs if pair.method == name]
-        pairs = {pair.theirs: pair for pair in own if pair.theirs[0] in (name, BASELINE)}
+        method_pairs = [pair for pair in self.pairs if pair.method == name]
+        pairs = {pair.theirs: pair for pair in method_pairs if pair.theirs[0] in (name, BASELINE)}
         base = pairs.pop((BASELINE, "off"), None)
         if base is None:
             return "not compared with none"
@@ -308,6 +308,6 @@ class Compared:
             return f"better than none, not shown to be better than {names}; {limits(least.effect)}"
         if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
-        seen = max(pair.effect.visible() for pair in (base, *pairs.values()))
-        limit = f"{invisible(seen)} with {base.effect.n_seeds} seeds"
+        visible_effect = max(pair.effect.visible() for pair in (base, *pairs.values()))
+        limit = f"{invisible(visible_effect)} with {base.effect.n_seeds} seeds"
         return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {limit}"

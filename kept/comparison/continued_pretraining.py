@@ -69,15 +69,15 @@ class ContinuedPretraining:
         `described` is all that the training depends on: its hash is the folder's name. InUseError:
         another process trains it.
         """
-        place = folder / run_hash(described)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        run_folder = folder / run_hash(described)
+        run_folder.parent.mkdir(parents=True, exist_ok=True)
         together = processes()
-        with together.claimed(place):
-            if together.from_first((place / STAGE).exists) or self._train(
-                plan, texts, described, place, reporter, should_stop
+        with together.claimed(run_folder):
+            if together.from_first((run_folder / STAGE).exists) or self._train(
+                plan, texts, described, run_folder, reporter, should_stop
             ):
-                together.from_first(lambda: _leave(place))
-                return place
+                together.from_first(lambda: _remove_other_files(run_folder))
+                return run_folder
         return None
 
     def _train(
@@ -85,7 +85,7 @@ class ContinuedPretraining:
         plan: FurtherPretraining,
         texts: Callable[[], Sequence[LinkedText]],
         described: dict[str, Any],
-        place: Path,
+        run_folder: Path,
         reporter: Reporter | None,
         should_stop: Callable[[], bool] | None,
     ) -> bool:
@@ -96,12 +96,12 @@ class ContinuedPretraining:
         sentences = texts()
         data = self.data(sentences)
         self._require_difference(data, sentences)
-        processes().from_first(lambda: self._begin(place))
+        processes().from_first(lambda: self._begin(run_folder))
         ended = train(
             model,
             data,
             on_this_machine(plan.training),
-            place,
+            run_folder,
             reporter=reporter,
             resume=Resume.IF_ANY,
             should_stop=should_stop,
@@ -110,21 +110,23 @@ class ContinuedPretraining:
             return False
         read = {"coverage": data.coverage.as_json(), "objectives_read": data.shares_read}
         whole = described | read
-        processes().from_first(lambda: write_json(place / STAGE, whole, force=True))  # the last
+        processes().from_first(
+            lambda: write_json(run_folder / STAGE, whole, force=True)
+        )  # the last
         return True
 
-    def _begin(self, place: Path) -> None:
+    def _begin(self, run_folder: Path) -> None:
         """The tokenizer in a new folder."""
-        if not list_checkpoints(place / "checkpoints"):
-            place.mkdir(exist_ok=True)
-            with whole_files(place) as part:
+        if not list_checkpoints(run_folder / "checkpoints"):
+            run_folder.mkdir(exist_ok=True)
+            with whole_files(run_folder) as part:
                 hosts.load_tokenizer(self.config.host).save_pretrained(part)
 
     def encoder(self) -> KnowledgeEncoder:
         """The new encoder; its first weights depend on `seed`, not on that of the task."""
-        config, chosen = self.config, method(self.name)
+        config, method_spec = self.config, method(self.name)
         with torch_draws(self.seed, "initial weights", "encoder"):
-            return chosen.new_encoder(
+            return method_spec.new_encoder(
                 config.host,
                 self._controlled(),
                 hosts.load_tokenizer(config.host),
@@ -134,7 +136,7 @@ class ContinuedPretraining:
 
     def data(self, texts: Sequence[LinkedText]) -> WordGraphData:
         """The texts as the method reads them under this knowledge."""
-        config, chosen, graph = self.config, method(self.name), self._controlled()
+        config, method_spec, graph = self.config, method(self.name), self._controlled()
         others = None
         if self.knowledge == "random-entity":
             others = random_entities(self.graph, config.control_seed)
@@ -144,9 +146,9 @@ class ContinuedPretraining:
             graph,
             tokenizer,
             builder=builder_for(
-                chosen, config.graph or BuilderConfig(), config.view or {}, in_pretraining=True
+                method_spec, config.graph or BuilderConfig(), config.view or {}, in_pretraining=True
             ),
-            view=view_for(chosen, graph, tokenizer, config.view or {}),
+            view=view_for(method_spec, graph, tokenizer, config.view or {}),
             objectives=objectives_of(self.name, self.knowledge),
             require_links=self.knowledge != "off",
             require_read=self.knowledge == "true",
@@ -178,8 +180,8 @@ class ContinuedPretraining:
         return controlled_graph(self.graph, self.knowledge, config.control_seed, reads=reads)
 
 
-def _leave(place: Path) -> None:
+def _remove_other_files(run_folder: Path) -> None:
     """Leave a finished stage without its checkpoints."""
-    tidy(place / STAGE)
-    if (place / "checkpoints").exists():  # a kill in between costs room, not the stage
-        shutil.rmtree(place / "checkpoints")
+    tidy(run_folder / STAGE)
+    if (run_folder / "checkpoints").exists():  # a kill in between costs room, not the stage
+        shutil.rmtree(run_folder / "checkpoints")

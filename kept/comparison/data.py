@@ -28,8 +28,8 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, tidy
 from kg_loaders.reading.lines import read_whole
 
-DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
-ASKED_BY = (
+DATA = "set KEPT_DATA, or give --data, to the folder that docs/how-to/data.md describes"
+EVALUATION_FIELDS = (
     "task", "format", "link", "case", "dev_share", "test_share", "data_seed", "leave_out",
     "max_train", "max_asked",
 )  # fmt: skip
@@ -119,8 +119,12 @@ class ExperimentData:
             self.evaluation_examples if self.is_linked else []
         )  # else `every` has all pairs
         evaluation_pairs = {frozenset(example.pair) for example in examples if example.pair}
-        own = {_normal(example.linked.text) for example in examples}
-        free = [t for t in texts if _normal(t.text) not in own and not _pairs(t) & evaluation_pairs]
+        task_texts = {_normal(example.linked.text) for example in examples}
+        free = [
+            t
+            for t in texts
+            if _normal(t.text) not in task_texts and not _pairs(t) & evaluation_pairs
+        ]
         if not free:
             raise ConfigError(
                 f"none of the {len(texts)} texts of {plan.text} is left before the task: all "
@@ -142,19 +146,19 @@ class ExperimentData:
         settings = {
             "files": self.digests,
             "kg": kg if kg in GRAPHS else KnowledgeGraph.open(self.root / kg).content_hash,
-            "asked": self.task.model_dump(mode="json", include=set(ASKED_BY)),
+            "asked": self.task.model_dump(mode="json", include=set(EVALUATION_FIELDS)),
             "further": [task.model_dump(mode="json", exclude=set(SETS)) for task in self.further],
             "pretraining": self.stage,
         }
-        place = self.folder / "graphs" / run_hash(settings)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with claim(place.with_suffix(".made"), wait=WAIT_SECONDS):
-            if not place.exists():
+        graph_folder = self.folder / "graphs" / run_hash(settings)
+        graph_folder.parent.mkdir(parents=True, exist_ok=True)
+        with claim(graph_folder.with_suffix(".made"), wait=WAIT_SECONDS):
+            if not graph_folder.exists():
                 without_pairs(self.whole, pair_ids(self.evaluation_examples, self.whole)).save(
-                    place
+                    graph_folder
                 )
-            tidy(place)
-        return place
+            tidy(graph_folder)
+        return graph_folder
 
     @cached_property
     def graph(self) -> KnowledgeGraph:
@@ -183,8 +187,8 @@ class ExperimentData:
         """SHA-256 of each file, of a zip archive's member alone (`ARCHIVE.zip/MEMBER`)."""
         files = dict(self.files)
         for path in (path for task in self.further for path in task.files.values()):
-            own = path.relative_to(self.root) if path.is_relative_to(self.root) else path
-            files[str(own)] = path
+            relative = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+            files[str(relative)] = path
         digests = {}
         for name, path in files.items():
             digests[name] = _digest(read_whole(path) if ".zip/" in str(path) else path.read_bytes())

@@ -37,12 +37,12 @@ from kept.training.config import RunConfig, TrainConfig, merged, with_auto_preci
 
 DEFAULT_SEEDS = 10
 """With three, few differences of a published size are seen (`benchmarks/models/intervals.md`)."""
-OF_A_RUN = {
+RUN_FIELDS = {
     "knowledge": "kinds beside the true one are chosen by --controls",
     "training.seed": "their number is given by --seeds",
 }
 """Fields of `FinetuneConfig` that are set for every run, and by what."""
-OF_ALL_ROWS = (
+SHARED_FIELDS = (
     "task", "format", "kg", "train", "dev", "test", "dev_share", "test_share", "data_seed",
     "max_asked", "leave_out", "no_relation",
 )  # fmt: skip
@@ -183,7 +183,7 @@ class Experiment(RunConfig):
     @field_validator("task")
     @classmethod
     def _shared(cls, task: dict[str, Any]) -> dict[str, Any]:
-        overwritten = OF_A_RUN | {"method": "give the rows under methods"}
+        overwritten = RUN_FIELDS | {"method": "give the rows under methods"}
         if faults := [f"{name}: {why}" for name, why in overwritten.items() if _has(task, name)]:
             raise ValueError(f"{'; '.join(faults)}; leave them out: every run sets them")
         return task
@@ -192,12 +192,14 @@ class Experiment(RunConfig):
     @classmethod
     def _known(cls, methods: dict[str, Any]) -> dict[str, Any]:
         faults = []
-        for name, own in methods.items():
-            method(own.get("method", name))
-            if set(own) == {"method"}:
-                faults.append(f"{name} is {own['method']} itself; say what differs")
-            faults += [f"{name}.{key}: {why}" for key, why in OF_A_RUN.items() if _has(own, key)]
-            same = [f"{name}.{key}" for key in OF_ALL_ROWS if _has(own, key)]
+        for name, fields in methods.items():
+            method(fields.get("method", name))
+            if set(fields) == {"method"}:
+                faults.append(f"{name} is {fields['method']} itself; say what differs")
+            faults += [
+                f"{name}.{key}: {why}" for key, why in RUN_FIELDS.items() if _has(fields, key)
+            ]
+            same = [f"{name}.{key}" for key in SHARED_FIELDS if _has(fields, key)]
             faults += [f"{key}: the same for all rows; give it under task" for key in same]
         if faults:
             raise ValueError("; ".join(faults))
@@ -229,14 +231,14 @@ class Experiment(RunConfig):
     @classmethod
     def fields_of(cls, path: Path) -> dict[str, Any]:
         """What a file says, over the shipped experiment that it extends."""
-        own = super().fields_of(path)
-        if BASE not in own:
-            return own
-        name, shipped = own.pop(BASE), shipped_experiments()
+        given_fields = super().fields_of(path)
+        if BASE not in given_fields:
+            return given_fields
+        name, shipped = given_fields.pop(BASE), shipped_experiments()
         if name not in shipped:
             raise ConfigError(f"{path}: {no_such('shipped experiment', str(name), shipped)}")
-        fields = merged(super().fields_of(shipped[name]), {"name": path.stem} | own)
-        return fields | {part: own[part] for part in ("methods",) if part in own}
+        fields = merged(super().fields_of(shipped[name]), {"name": path.stem} | given_fields)
+        return fields | {part: given_fields[part] for part in ("methods",) if part in given_fields}
 
     def limited(self, n: int) -> Self:
         """A small copy: at most `n` examples of each set and pre-training texts, no warm-up.
@@ -302,8 +304,8 @@ def shipped_experiments() -> dict[str, Path]:
 def _limited(
     fields: Mapping[str, Any], n: int, names: Collection[str] = ("max_train", "max_asked")
 ) -> dict[str, Any]:
-    own = {name: min(n, fields.get(name) or n) for name in ("max_train", "max_asked")}
-    limited = {**fields, **{name: most for name, most in own.items() if name in names}}
+    capped = {name: min(n, fields.get(name) or n) for name in ("max_train", "max_asked")}
+    limited = {**fields, **{name: most for name, most in capped.items() if name in names}}
     if "training" in fields:
         limited["training"] = {**fields["training"], "warmup_steps": 0}
     return limited

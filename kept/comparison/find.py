@@ -20,8 +20,8 @@ FOLDER = Path("experiments")
 
 def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]:
     """Whether Ctrl-C was pressed or `budget` minutes are over."""
-    begun = time.monotonic()
-    return lambda: bool(stop) or (budget is not None and time.monotonic() - begun >= budget * 60)
+    start = time.monotonic()
+    return lambda: bool(stop) or (budget is not None and time.monotonic() - start >= budget * 60)
 
 
 def read_experiment(
@@ -39,12 +39,12 @@ def read_experiment(
     `Experiment.limited`. `as_published`: even where the file does not say so. ConfigError: no such
     experiment, a faulty file, or a `case` for a task that links nothing.
     """
-    own: dict[str, Any] = {} if kg is None else {"task.kg": str(kg.resolve())}
+    overrides: dict[str, Any] = {} if kg is None else {"task.kg": str(kg.resolve())}
     if case is not None:
-        own["task.case"] = case
+        overrides["task.case"] = case
     if as_published:
-        own["as_published"] = True
-    experiment = Experiment.read(find_experiment(task, folder), own)
+        overrides["as_published"] = True
+    experiment = Experiment.read(find_experiment(task, folder), overrides)
     if case is not None and not experiment.task.get("link"):
         raise ConfigError(
             f"{task} does not link its texts, so that --case would change nothing; write "
@@ -58,12 +58,12 @@ def find_experiment(task: str, folder: Path | None = None) -> Path:
     path, folder = Path(task), folder or FOLDER
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
-    own = sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")])
-    matching = [file for file in own if file.stem == task]
+    committed = sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")])
+    matching = [file for file in committed if file.stem == task]
     shipped = shipped_experiments()
     if len(matching) == 1 or (not matching and task in shipped):
         return matching[0] if matching else shipped[task]
-    names = list(dict.fromkeys([*shipped, *(file.stem for file in own)]))
+    names = list(dict.fromkeys([*shipped, *(file.stem for file in committed)]))
     several = (
         f" {len(matching)} files in {folder} have that name: give the path." if matching else ""
     )
@@ -73,21 +73,25 @@ def find_experiment(task: str, folder: Path | None = None) -> Path:
     )
 
 
-def method_names(text: str, known: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
-    """The methods in a comma-separated text, or all `known`; `ConfigError` for an unknown name.
+def method_names(text: str, row_names: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
+    """The methods in a comma-separated text, or all `row_names`; `ConfigError` for an unknown name.
 
     >>> method_names("K-BERT, ernie")
     ('kbert', 'ernie')
     """
     if text.strip() == ALL:
-        return tuple(known)
+        return tuple(row_names)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise ConfigError(
-            f"give comma-separated names of methods, or {ALL}; there are {list(known)}"
+            f"give comma-separated names of methods, or {ALL}; there are {list(row_names)}"
         )
-    own = {name.casefold(): name for name in known}  # rows of a file may have names of their own
-    return tuple(dict.fromkeys(own.get(name.casefold()) or method_key(name) for name in names))
+    by_folded_name = {
+        name.casefold(): name for name in row_names
+    }  # rows of a file may have names of their own
+    return tuple(
+        dict.fromkeys(by_folded_name.get(name.casefold()) or method_key(name) for name in names)
+    )
 
 
 def data_root(data: Path | None) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kept.comparison.stored import RunKey
-from kept.training.costs import SHORTEST, StepClock, told_minutes
+from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import Reporter, StepRecord
 
 
@@ -71,7 +71,7 @@ class RunForecast:
         """Return in words how long the runs that are left take; "" before one was made."""
         if not self._took:
             return ""
-        return f", about {told_minutes(self.seconds_left())} left"
+        return f", about {minutes_in_words(self.seconds_left())} left"
 
     def seconds_left(self) -> float:
         """Return the seconds of all runs that are not over, by those that are."""
@@ -101,8 +101,8 @@ class RunForecast:
         n_runs = sum(each.units > 0 for each in self.work.values())
         if seconds >= SHORTEST:
             self._announce(
-                f"forecast: {told_minutes(left)} for the rest of this training, about "
-                f"{told_minutes(seconds)} for the {n_runs} runs to be made, evaluation included"
+                f"forecast: {minutes_in_words(left)} for the rest of this training, about "
+                f"{minutes_in_words(seconds)} for the {n_runs} runs to be made, evaluation included"
             )
 
     def notice(self, message: str) -> None:

@@ -67,15 +67,18 @@ class EvaluationItems:
             predicted = [row.predicted for row in rows]
             by_metric |= {"official": official.parts(predicted, examples, self.train)}
         for metric, of_metric in by_metric.items():
-            for own, values in zip(
+            for item_values, values in zip(
                 counts, of_metric.tolist(), strict=False
             ):  # cut off: official alone
-                own[metric] = values
+                item_values[metric] = values
         return [
             msgspec.structs.replace(
-                row, group=self._groups[row.index], traits=self._traits[row.index], counts=own
+                row,
+                group=self._groups[row.index],
+                traits=self._traits[row.index],
+                counts=item_values,
             )
-            for row, own in zip(rows, counts, strict=True)
+            for row, item_values in zip(rows, counts, strict=True)
         ]
 
     @cached_property

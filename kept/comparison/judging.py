@@ -93,7 +93,9 @@ class Judge:
         """
         metric, rows = self.runs.plan.metric, self.answers(record)
         counted = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
-        counts = np.array([own for _, own in counted] or np.zeros((0, 3)), np.float64)
+        counts = np.array(
+            [item_counts for _, item_counts in counted] or np.zeros((0, 3)), np.float64
+        )
         if mask is not None:
             counts = counts * mask[[answer.index for answer, _ in counted], None]
         return by_cluster(counts, [answer.group for answer, _ in counted])

@@ -12,8 +12,8 @@ DEFAULT_HOST = "minilm"
 def does_not_read(experiment: Experiment, name: str, record: RunRecord) -> bool:
     """Whether the committed reading controls say that the row `name` reads no fact in its steps.
 
-    False where no control was run on the row's host, or none that long (docs/reading.md), or where
-    the record does not say how many steps there were.
+    False where no control was run on the row's host, or none that long, or where the record does
+    not say how many steps there were (docs/explanations/reading.md).
     """
     if "steps" not in record.costs:
         return False

@@ -17,12 +17,12 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
-ASKED, REQUEST = "asked.json", "request.json"
+REQUESTED, REQUEST = "asked.json", "request.json"
 
 
 @dataclass(frozen=True)
 class RequestedRow:
-    """Controls beside the true knowledge, seeds 0 and up; `left_out`: why a kind is no control."""
+    """Requested controls and number of seeds of a row; `left_out`: why a kind is no control."""
 
     controls: tuple[Knowledge, ...]
     seeds: int
@@ -71,10 +71,10 @@ def _read_requests(path: Path) -> dict[str, Request]:
         ) from error
 
 
-def remember(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) -> None:
+def store_requested(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) -> None:
     """Replace the requests for `rows`; other rows stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ASKED
+    path = folder / REQUESTED
     with whole_file(path, force=True, wait=WAIT_SECONDS) as part:
         requested = _read(path)
         requested[experiment] = requested.get(experiment, {}) | dict(rows)
@@ -83,7 +83,7 @@ def remember(folder: Path, experiment: str, rows: Mapping[str, RequestedRow]) ->
 
 def read_requested(folder: Path, experiment: str) -> dict[str, RequestedRow]:
     """The request for each row; CheckpointError for a faulty file."""
-    return _read(folder / ASKED).get(experiment, {})
+    return _read(folder / REQUESTED).get(experiment, {})
 
 
 def _read(path: Path) -> dict[str, dict[str, RequestedRow]]:

@@ -31,6 +31,7 @@ from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
+from kept.finetuning.recipes import budget_warning
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, Answer, answers_of, write_answers
 from kept.finetuning.task_files import SETS
@@ -47,7 +48,7 @@ from kept.training.processes.together import processes
 PRETRAINED = "pretrained"
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
-OF_THE_FIRST_STAGE = (
+PRETRAINING_FIELDS = (
     "method", "host", "options", "graph", "view", "knowledge", "objectives", "content",
     "pretraining", "control_seed", "folders",
 )  # fmt: skip
@@ -129,7 +130,7 @@ class ExperimentRuns(StoredRuns):
             del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
         settings = {
             "version": VERSION,
-            **{field: fixed.get(field) for field in OF_THE_FIRST_STAGE if field != "folders"},
+            **{field: fixed.get(field) for field in PRETRAINING_FIELDS if field != "folders"},
             **fixed,
             "knowledge": key.knowledge,
             "files": self.data.digests,
@@ -148,8 +149,8 @@ class ExperimentRuns(StoredRuns):
                 "pre-training would still have the true ones: take random-entity"
             )
         run = self.of(key)
-        chosen = method(self.experiment.variant_of(key.method))
-        builder_for(chosen, run.config.graph or BuilderConfig(), run.config.view or {})
+        method_spec = method(self.experiment.variant_of(key.method))
+        builder_for(method_spec, run.config.graph or BuilderConfig(), run.config.view or {})
 
     def make(self, key: RunKey) -> RunRecord | None:
         """See `StoredRuns.make`."""
@@ -165,13 +166,14 @@ class ExperimentRuns(StoredRuns):
         if pretrained is not None:
             config = config.started_from(pretrained)
         assembled = assemble(config, is_pretrained_control=pretrained is not None)
-        place = self.folder / run.name
+        self._warn_of_budget(key, assembled)
+        run_folder = self.folder / run.name
         evaluate = partial(assembled.evaluate, together=together)
         ended = train(
             assembled.model,
             assembled.data,
             on_this_machine(config.training),
-            place,
+            run_folder,
             evaluate=evaluate if config.training.evaluate_every else None,
             reporter=self.reporter,
             resume=Resume.IF_ANY,
@@ -186,9 +188,13 @@ class ExperimentRuns(StoredRuns):
             )
         answers = []
         for name, predicted in predictions.items():
-            own = answers_of(assembled, {name: predicted})
-            answers += self.items(name).counted(own, place / ANSWERS) if name in SETS else own
-        together.from_first(partial(write_answers, place / ANSWERS, answers))
+            set_answers = answers_of(assembled, {name: predicted})
+            answers += (
+                self.items(name).counted(set_answers, run_folder / ANSWERS)
+                if name in SETS
+                else set_answers
+            )
+        together.from_first(partial(write_answers, run_folder / ANSWERS, answers))
         costs = self._costs(key, assembled) | {
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
@@ -247,14 +253,14 @@ class ExperimentRuns(StoredRuns):
         self, name: str, knowledge: Knowledge, examples: Sequence[TaskExample]
     ) -> TaskData:
         config = self.of(RunKey(name, "true", 0)).config
-        chosen = method(self.experiment.variant_of(name))
+        method_spec = method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         return TaskData(
             prepared(examples, markers=config.markers_name, knowledge=knowledge),
             graph,
             tokenizer,
-            builder=builder_for(chosen, config.graph or BuilderConfig(), config.view or {}),
-            view=view_for(chosen, graph, tokenizer, config.view or {}),
+            builder=builder_for(method_spec, config.graph or BuilderConfig(), config.view or {}),
+            view=view_for(method_spec, graph, tokenizer, config.view or {}),
             problem_type=TASKS[config.task].problem_type,
             labels=None,
         )
@@ -262,14 +268,14 @@ class ExperimentRuns(StoredRuns):
     def _costs(self, key: RunKey, assembled: FinetuneRun) -> dict[str, Any]:
         links = [e.linked for data in assembled.evaluation.values() for e in data.examples]
         entities = linked_entities(links, self.data.graph)[0]
-        known = entities[entities >= 0]
-        has_facts = np.isin(known, self.data.graph.triples[:, [0, 2]])
+        graph_ids = entities[entities >= 0]
+        has_facts = np.isin(graph_ids, self.data.graph.triples[:, [0, 2]])
         encoder = assembled.model.encoder
         return {
             "added": size(encoder) - size(encoder.host),
             "trained": n_trained(assembled.model),
             "mentions": len(entities),
-            "mentions_in_graph": len(known),
+            "mentions_in_graph": len(graph_ids),
             "mentions_with_facts": int(has_facts.sum()),
             "reads_graph": assembled.train.view.reads_graph,
         }
@@ -329,6 +335,14 @@ class ExperimentRuns(StoredRuns):
         return config.training, config.markers, config.head, config.head_options
 
     # ---- continued pre-training -------------------------------------------------------------
+    def _warn_of_budget(self, key: RunKey, assembled: FinetuneRun) -> None:
+        """Say before a training that it is too short for its method's recipe to read a fact."""
+        short = budget_warning(assembled.config, len(assembled.train))
+        if short is None or self.experiment.as_published or self.reporter is None:
+            return
+        if key.knowledge == "true" and key.seed == 0:
+            self.reporter.notice(f"warning: {key.method}: {short}")
+
     def _pretrained(self, key: RunKey) -> Path | None:
         """The folder of the pre-trained model; None without pre-training, or on a stop."""
         plan = self.experiment.pretraining
@@ -351,7 +365,7 @@ class ExperimentRuns(StoredRuns):
         """All that the stage of a run depends on; `key` has the seed of the stage."""
         settings = self.of(key).settings
         return (
-            {name: settings.get(name) for name in OF_THE_FIRST_STAGE}
+            {name: settings.get(name) for name in PRETRAINING_FIELDS}
             | {name: settings[name] for name in ("in_pretraining",) if name in settings}
             | {"texts": self.data.texts_digest}
         )
@@ -379,5 +393,5 @@ class ExperimentRuns(StoredRuns):
     def _stage(self, name: str, knowledge: Knowledge, seed: int = 0) -> ContinuedPretraining:
         run = self.of(RunKey(name, knowledge, seed))
         draw = seed if "first stage" in self.experiment.redrawn else 0
-        chosen = self.experiment.variant_of(name)
-        return ContinuedPretraining(chosen, knowledge, run.config, self.data.graph, draw)
+        method_name = self.experiment.variant_of(name)
+        return ContinuedPretraining(method_name, knowledge, run.config, self.data.graph, draw)

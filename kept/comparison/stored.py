@@ -33,7 +33,7 @@ from kg_loaders.errors import InUseError
 
 RECORDS = "runs.jsonl"
 Config = TypeVar("Config")
-LEFT_BY_A_RUN = (ANSWERS, "log.jsonl", "curves.png")
+RUN_FILES = (ANSWERS, "log.jsonl", "curves.png")
 Arm = tuple[str, Knowledge]
 """A row of a comparison: its name, and its kind of knowledge."""
 
@@ -64,7 +64,9 @@ class Run(Generic[Config]):
         return run_hash(self.settings)
 
 
-def planned(methods: Sequence[str], controls: Sequence[Knowledge], seeds: int) -> Iterator[RunKey]:
+def planned_runs(
+    methods: Sequence[str], controls: Sequence[Knowledge], seeds: int
+) -> Iterator[RunKey]:
     """All runs, seed by seed, so that what is done first is whole: the baseline before all."""
     for seed in range(seeds):
         yield RunKey(BASELINE, "off", seed)
@@ -75,7 +77,7 @@ def planned(methods: Sequence[str], controls: Sequence[Knowledge], seeds: int) -
 
 
 class StoredRuns(ABC):
-    """Finds, makes and records the runs of `plan` in `folder`."""
+    """Reads, makes and records the runs of `plan` in `folder`."""
 
     folder: Path
 
@@ -102,16 +104,16 @@ class StoredRuns(ABC):
 
     @property
     def device(self) -> str:
-        """Where it is trained: over what several processes meet."""
+        """The device that it is trained on, which decides how several processes communicate."""
         return "auto"
 
     @property
     def rows(self) -> Sequence[str]:
-        """The rows that the plan names beside the baseline."""
+        """The rows that the plan names, without the baseline."""
         return ()
 
     def rivals(self, method: str) -> Sequence[Arm]:
-        """Rows that `method` is compared with, beside the baseline and its own controls."""
+        """Rows that `method` is compared with, other than the baseline and its controls."""
         return ()
 
     def record(self, key: RunKey) -> RunRecord | None:
@@ -126,23 +128,25 @@ class StoredRuns(ABC):
         started several processes, each calls it; the first one looks and writes.
         """
         together = processes()
-        with together.claimed(self.folder / self.of(key).name) as place:
+        with together.claimed(self.folder / self.of(key).name) as run_folder:
             if (record := together.from_first(lambda: self.record(key))) is not None:
                 return record
             if (result := self.make(key)) is None:
                 return None
-            return together.from_first(lambda: self._finished(result, place))
+            return together.from_first(lambda: self._finished(result, run_folder))
 
-    def _finished(self, record: RunRecord, place: Path) -> RunRecord:
+    def _finished(self, record: RunRecord, run_folder: Path) -> RunRecord:
         self.keep(record)
-        leave_records(place)  # last: a kill in between costs room, not the run
+        remove_other_files(
+            run_folder
+        )  # last: if killed before, files are left over, but the run counts
         return record
 
     def tidy(self, key: RunKey) -> None:
         """Remove the leftovers of a process that died after it had recorded the run."""
-        place = self.folder / self.of(key).name
-        with suppress(InUseError), claim(place):  # who holds it is at it
-            leave_records(place)
+        run_folder = self.folder / self.of(key).name
+        with suppress(InUseError), claim(run_folder):  # the process that holds it is tidying
+            remove_other_files(run_folder)
         tidy(self.folder / RECORDS)
 
     def keep(self, record: RunRecord) -> RunRecord:
@@ -150,7 +154,7 @@ class StoredRuns(ABC):
         with claim(self.folder / RECORDS, wait=WAIT_SECONDS) as path, write_errors(path):
             with path.open("a+b") as file:
                 file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill cut spoils ours
+                file.truncate(file.read().rfind(b"\n") + 1)  # drop a line cut by a kill
                 file.write(msgspec.json.encode(record) + b"\n")
             sync(path)
         return record
@@ -177,8 +181,8 @@ def read_records(folder: Path) -> dict[str, RunRecord]:
     return records
 
 
-def leave_records(place: Path) -> None:
-    """Leave in the folder of a finished run, or training, what tables and people read."""
-    for path in sorted(place.glob("*")):
-        if path.name not in LEFT_BY_A_RUN:
+def remove_other_files(folder: Path) -> None:
+    """Remove all but the answers, log and curves from the folder of a finished run or training."""
+    for path in sorted(folder.glob("*")):
+        if path.name not in RUN_FILES:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -52,21 +52,21 @@ def item_traits(
     """Of each item of `examples`; `graph` is the one that methods with true knowledge read."""
     into = np.diff(graph.in_offsets)
     degrees = np.diff(graph.out_offsets) + into
-    seen = set(linked_entities([e.linked for e in train], graph)[0].tolist())
+    training_entities = set(linked_entities([e.linked for e in train], graph)[0].tolist())
     entities, offsets = linked_entities([e.linked for e in examples], graph)
     traits = []
     for i, example in enumerate(examples):
-        own = [int(e) for e in entities[offsets[i] : offsets[i + 1]] if e >= 0]
+        entity_ids = [int(e) for e in entities[offsets[i] : offsets[i + 1]] if e >= 0]
         hidden = exclusion(example, graph)
         mentions = example.targets or [link.mention for link in example.linked.links]
         texts = [example.linked.text[m.start : m.end] for m in mentions]
         traits.append(
             ItemTraits(
-                has_entity=bool(own),
-                has_fact=any(has_fact(graph, e, degrees, hidden) for e in own),
-                degree=int(max((degrees[e] for e in own), default=0)),
-                popularity=int(max((into[e] for e in own), default=0)),
-                is_seen=seen.issuperset(own),
+                has_entity=bool(entity_ids),
+                has_fact=any(has_fact(graph, e, degrees, hidden) for e in entity_ids),
+                degree=int(max((degrees[e] for e in entity_ids), default=0)),
+                popularity=int(max((into[e] for e in entity_ids), default=0)),
+                is_seen=training_entities.issuperset(entity_ids),
                 n_words=max((len(text.split()) for text in texts), default=0),
             )
         )
@@ -78,22 +78,25 @@ def slices(traits: Sequence[ItemTraits]) -> dict[str, dict[str, Mask]]:
 
     Thirds are of the items with an entity, by value: equal values are never apart.
     """
-    known, fact = (
+    has_entity, fact = (
         np.array([getattr(t, name) for t in traits], np.bool_)
         for name in ("has_entity", "has_fact")
     )
-    seen = np.array([t.is_seen for t in traits], np.bool_)
+    is_seen = np.array([t.is_seen for t in traits], np.bool_)
     words = np.array([t.n_words for t in traits])
     parts = {
-        KNOWLEDGE: {FACT: fact, BARE: known & ~fact, NOTHING: ~known},
-        "degree": _thirds([t.degree for t in traits], known),
-        "popularity": _thirds([t.popularity for t in traits], known),
-        "entities": {"all seen in training": known & seen, "one unseen": known & ~seen},
+        KNOWLEDGE: {FACT: fact, BARE: has_entity & ~fact, NOTHING: ~has_entity},
+        "degree": _thirds([t.degree for t in traits], has_entity),
+        "popularity": _thirds([t.popularity for t in traits], has_entity),
+        "entities": {
+            "all seen in training": has_entity & is_seen,
+            "one unseen": has_entity & ~is_seen,
+        },
         "mention": {"one word": words == 1, "two words": words == 2, "more words": words > 2},
     }
     return {
-        kind: {name: mask for name, mask in own.items() if mask.any()}
-        for kind, own in parts.items()
+        kind: {name: mask for name, mask in labels.items() if mask.any()}
+        for kind, labels in parts.items()
     }
 
 
@@ -104,21 +107,21 @@ def no_fact(strata: Mapping[str, Mask]) -> Mask:
     return np.logical_or.reduce(masks) if masks else np.zeros(size, np.bool_)
 
 
-def _thirds(values: Sequence[int], known: Mask) -> dict[str, Mask]:
+def _thirds(values: Sequence[int], with_entity: Mask) -> dict[str, Mask]:
     """Items in up to three parts of about equal size; the name says which values."""
     numbers = np.array(values)
-    if not known.any():
+    if not with_entity.any():
         return {}
-    counts = sorted(Counter(numbers[known].tolist()).items())
+    counts = sorted(Counter(numbers[with_entity].tolist()).items())
     parts: list[list[int]] = [[]]
-    n_done, n_all = 0, int(known.sum())
+    n_done, n_all = 0, int(with_entity.sum())
     for value, n in counts:
         if parts[-1] and n_done >= n_all * len(parts) / N_THIRDS:
             parts.append([])
         parts[-1].append(value)
         n_done += n
     return {
-        (f"{part[0]}" if len(part) == 1 else f"{part[0]} to {part[-1]}"): known
+        (f"{part[0]}" if len(part) == 1 else f"{part[0]} to {part[-1]}"): with_entity
         & np.isin(numbers, part)
         for part in parts
     }

@@ -28,7 +28,7 @@ from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE
 from kept.training.log import Reporter
-from kept.training.processes.together import meet, processes
+from kept.training.processes.together import join_processes, processes
 from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
 FOLDER, SUFFIX = "tuning", "-tuned"
@@ -45,19 +45,21 @@ class Choice:
     trials: list[dict[str, Any]]
 
 
-def held_out(experiment: Experiment, trial: Mapping[str, float], budget: float) -> Experiment:
+def trial_experiment(
+    experiment: Experiment, trial: Mapping[str, float], budget: float
+) -> Experiment:
     """The experiment of a trial, evaluated on a share of the training set alone."""
     plan = _plan(experiment)
-    gone = {"dev", "test", "test_share", "data_seed", "dev_share"}
-    task = {name: value for name, value in experiment.task.items() if name not in gone}
+    dropped = {"dev", "test", "test_share", "data_seed", "dev_share"}
+    task = {name: value for name, value in experiment.task.items() if name not in dropped}
     task |= {"dev_share": plan.share, "data_seed": plan.seed}
-    task["training"] = _shorter(dict(task.get("training", {})) | dict(trial), budget)
+    task["training"] = _scaled_training(dict(task.get("training", {})) | dict(trial), budget)
     methods = {}
-    for name, own in experiment.methods.items():
-        training = {k: v for k, v in own.get("training", {}).items() if k not in trial}
-        methods[name] = {k: v for k, v in own.items() if k != "training"}
+    for name, fields in experiment.methods.items():
+        training = {k: v for k, v in fields.get("training", {}).items() if k not in trial}
+        methods[name] = {k: v for k, v in fields.items() if k != "training"}
         if training:
-            methods[name]["training"] = _shorter(training, budget)
+            methods[name]["training"] = _scaled_training(training, budget)
     return experiment.model_copy(
         update={"task": task, "methods": methods, "asked": "dev", "tuning": None, "primary": None}
     )
@@ -80,15 +82,19 @@ def tune(
     score of a trial is the mean over the row's kinds of knowledge, one seed; `none` has as many
     seeds as the others have kinds.
     """
-    plan, place, together = _plan(experiment), folder / FOLDER, meet("auto")
+    plan, tuning_folder, together = _plan(experiment), folder / FOLDER, join_processes("auto")
     choices: dict[str, Choice] = {}
     for name in dict.fromkeys((BASELINE, *methods)):
-        left, trials = plan.trials, list[dict[str, Any]]()
+        candidates, trials = plan.trials, list[dict[str, Any]]()
         for budget in plan.budgets:
             scores = []
-            for trial in left:
+            for trial in candidates:
                 runs = ExperimentRuns(
-                    held_out(experiment, trial, budget), root, place, reporter, should_stop
+                    trial_experiment(experiment, trial, budget),
+                    root,
+                    tuning_folder,
+                    reporter,
+                    should_stop,
                 )
                 announce(f"tuning {name}: {trial}, {budget:g} of the steps")
                 score = _score(runs, name, controls)
@@ -96,26 +102,27 @@ def tune(
                     return None
                 scores.append(score)
                 trials.append({**trial, "budget": budget, "score": score})
-            order = sorted(range(len(left)), key=lambda i, own=scores: (-own[i], i))  # type: ignore[misc]
-            left = [left[i] for i in order[: (len(left) + 1) // 2]]
-        choices[name] = Choice(left[0], trials)
-    place.mkdir(parents=True, exist_ok=True)
-    together.from_first(partial(_remember, experiment, folder, choices))
+            order = sorted(range(len(candidates)), key=lambda i, means=scores: (-means[i], i))  # type: ignore[misc]
+            candidates = [candidates[i] for i in order[: (len(candidates) + 1) // 2]]
+        choices[name] = Choice(candidates[0], trials)
+    tuning_folder.mkdir(parents=True, exist_ok=True)
+    together.from_first(partial(_store_choices, experiment, folder, choices))
     return choices
 
 
-def _remember(experiment: Experiment, folder: Path, choices: Mapping[str, Choice]) -> None:
+def _store_choices(experiment: Experiment, folder: Path, choices: Mapping[str, Choice]) -> None:
     """Put `choices` into the stored ones; those of other rows, of other commands, stay."""
     with whole_file(_path(experiment, folder), force=True, wait=WAIT_SECONDS) as part:
         rows = (read_choices(experiment, folder) or {}) | dict(choices)
         part.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
 
 
-def tuned(experiment: Experiment, choices: Mapping[str, Choice]) -> Experiment:
+def with_chosen_rates(experiment: Experiment, choices: Mapping[str, Choice]) -> Experiment:
     """The experiment with each row at its own rate, under a name of its own."""
     methods = {
-        name: dict(own) | {"training": dict(own.get("training", {})) | dict(choices[name].training)}
-        for name, own in {BASELINE: {}, **experiment.methods}.items()
+        name: dict(fields)
+        | {"training": dict(fields.get("training", {})) | dict(choices[name].training)}
+        for name, fields in {BASELINE: {}, **experiment.methods}.items()
         if name in choices
     }
     name = experiment.name + SUFFIX
@@ -132,10 +139,17 @@ def with_rates(compared: Compared, common: Compared, choices: Mapping[str, Choic
             continue
         rate = ", ".join(f"{name} {value:g}" for name, value in choice.training.items())
         score = row.score.estimate
-        cells.append((
-            compared.experiment.title(row.method), row.knowledge, rate, str(len(choice.trials)),
-            f"{score:.3f}", f"{other:.3f}", f"{score - other:+.3f}",
-        ))  # fmt: skip
+        cells.append(
+            (
+                compared.experiment.title(row.method),
+                row.knowledge,
+                rate,
+                str(len(choice.trials)),
+                f"{score:.3f}",
+                f"{other:.3f}",
+                f"{score - other:+.3f}",
+            )
+        )
     return dataclasses.replace(compared, rates=tuple(cells))
 
 
@@ -169,10 +183,10 @@ def _score(runs: ExperimentRuns, name: str, controls: Sequence[Knowledge]) -> fl
     return fmean(scores) if scores else 0.0
 
 
-def _shorter(training: dict[str, Any], budget: float) -> dict[str, Any]:
+def _scaled_training(training: dict[str, Any], budget: float) -> dict[str, Any]:
     """Steps, epochs and warm-up by `budget`; a whole number of each, at least one if there were."""
-    own = (unit for unit in ("steps", "epochs", "warmup_steps") if training.get(unit))
-    return training | {unit: max(1, round(training[unit] * budget)) for unit in own}
+    units = (unit for unit in ("steps", "epochs", "warmup_steps") if training.get(unit))
+    return training | {unit: max(1, round(training[unit] * budget)) for unit in units}
 
 
 def _path(experiment: Experiment, folder: Path) -> Path:

@@ -210,8 +210,8 @@ def rank_relations(
 ) -> RankingResult:
     """Filtered ranks of the gold relations; `scores [example relation]`."""
     mask = np.ones(scores.shape, np.bool_)
-    rows, known = filter.known("relation", triples)
-    mask[rows, known] = False
+    rows, known_answers = filter.known("relation", triples)
+    mask[rows, known_answers] = False
     counts = rank_scores(
         torch.from_numpy(scores), torch.from_numpy(triples[:, 1]), torch.from_numpy(mask)
     )

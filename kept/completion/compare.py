@@ -56,17 +56,17 @@ def compare(
     refuse_old(folder)
     folder.mkdir(parents=True, exist_ok=True)
     runs = CompletionRuns(config, split, folder, reporter)
-    ran = run_all(runs, runs.keys, announce=announce)
+    outcome = run_all(runs, runs.keys, announce=announce)
     settings = []
     for name in split.tests:
-        own = dataclasses.replace(runs, config=config.model_copy(update={"asked": name}))
-        done = {key: run for key, run in ran.done.items() if SKIPPED not in run.scores[name]}
+        split_runs = dataclasses.replace(runs, config=config.model_copy(update={"asked": name}))
+        done = {key: run for key, run in outcome.done.items() if SKIPPED not in run.scores[name]}
         why = {
             config.title(key.method): run.scores[name][SKIPPED]
-            for key, run in ran.done.items()
+            for key, run in outcome.done.items()
             if key not in done
         }
-        settings.append(summarise(own, done, ran.missing, why))
+        settings.append(summarise(split_runs, done, outcome.missing, why))
     counts = {
         "train examples": len(split.train),
         "train triples": split.train_graph.n_triples,

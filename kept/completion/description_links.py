@@ -40,7 +40,7 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import GraphMismatchError
 
 Partners = Callable[[Tensor, Tensor], Tensor]
-TEXTS_AT_ONCE = 4096
+BATCH_SIZE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,10 @@ class DescriptionScores:
         heads, relations, tails = triples.unbind(-1)
         named = self.scorer.relations[relations.to(self.scorer.relations.device)]
         if direction == "tail":
-            known = self.partners(heads, relations)
-            return self.scorer.tails(known, named, self.scorer.entities)
-        known = self.partners(tails, relations)
-        return self.scorer.heads(named, known, self.scorer.entities)
+            partners = self.partners(heads, relations)
+            return self.scorer.tails(partners, named, self.scorer.entities)
+        partners = self.partners(tails, relations)
+        return self.scorer.heads(named, partners, self.scorer.entities)
 
 
 def description_scores(
@@ -168,9 +168,9 @@ class _Reader:
         self, text: Callable[[KnowledgeGraph, int, str], str], ids: Sequence[int]
     ) -> list[list[int]]:
         pieces: list[list[int]] = []
-        for start in range(0, len(ids), TEXTS_AT_ONCE):
+        for start in range(0, len(ids), BATCH_SIZE):
             texts = [
-                text(self.graph, i, self.options.read) for i in ids[start : start + TEXTS_AT_ONCE]
+                text(self.graph, i, self.options.read) for i in ids[start : start + BATCH_SIZE]
             ]
             pieces += word_pieces(texts, self.tokenizer, self.options.n_tokens)
         return pieces

@@ -105,15 +105,25 @@ def _ask(
     scorer: HasScores, part: Part, split: InductiveSplit, sampled: SampledConfig
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Candidates and resamples do not depend on the seed of the training, so that runs pair."""
-    known = part.filter(split.graph.n_relations)
+    filter = part.filter(split.graph.n_relations)
     full = rank(
-        scorer, part.queries, filter=known, ties="realistic", directions=("head", "tail"),
+        scorer,
+        part.queries,
+        filter=filter,
+        ties="realistic",
+        directions=("head", "tail"),
         candidates="all",
-    )  # fmt: skip
+    )
     few = rank_among_sampled(
-        scorer, part.queries, filter=known, ties="realistic", directions=("head", "tail"),
-        n_candidates=sampled.n_candidates, n_draws=sampled.n_draws, seed=0,
-    )  # fmt: skip
+        scorer,
+        part.queries,
+        filter=filter,
+        ties="realistic",
+        directions=("head", "tail"),
+        n_candidates=sampled.n_candidates,
+        n_draws=sampled.n_draws,
+        seed=0,
+    )
     triple = np.tile(np.arange(len(part.queries)), 2).astype(np.float64)
     values = {"rr": 1 / full.ranks, "hits": few.hits(10), "triple": triple}
     draws = generator(0, "interval")
@@ -172,10 +182,15 @@ def make_graph_model(
     }
     parts = [starts[name]() for name in method.features.split("+")]
     layers = make_layers(
-        method.layers, width=width, n_types=n_types, n_layers=method.n_layers,
-        n_bases=method.n_bases, composition=method.composition, dropout=method.dropout,
+        method.layers,
+        width=width,
+        n_types=n_types,
+        n_layers=method.n_layers,
+        n_bases=method.n_bases,
+        composition=method.composition,
+        dropout=method.dropout,
         generator=draws,
-    )  # fmt: skip
+    )
     return GraphModel(
         features=parts[0] if len(parts) == 1 else SumOfFeatures(*parts),
         layers=layers,
@@ -191,15 +206,20 @@ def _trained_graph_model(
 ) -> tuple[ScorerOf, dict[str, Any]]:
     draws, n_relations = torch_generator(seed, "graph model"), split.graph.n_relations
     model = make_graph_model(
-        method, n_entities=split.train.n_entities, n_relations=n_relations,
-        text_width=text.shape[1], draws=draws,
-    )  # fmt: skip
+        method,
+        n_entities=split.train.n_entities,
+        n_relations=n_relations,
+        text_width=text.shape[1],
+        draws=draws,
+    )
 
     def scorer(model: GraphModel, part: Part) -> HasScores:
         graph = MessageGraph.of(
-            part.context, n_entities=part.n_entities, n_relations=n_relations,
+            part.context,
+            n_entities=part.n_entities,
+            n_relations=n_relations,
             text=text[torch.from_numpy(part.entities)],
-        )  # fmt: skip
+        )
         return model.scorer(graph)
 
     is_table = method.features == "table"
@@ -208,15 +228,23 @@ def _trained_graph_model(
     def validate(model: GraphModel) -> float:
         part = split.parts[chooses]
         return rank(
-            scorer(model, part), part.queries, filter=part.filter(n_relations), ties="realistic",
-            directions=("head", "tail"), candidates="all",
-        ).mrr  # fmt: skip
+            scorer(model, part),
+            part.queries,
+            filter=part.filter(n_relations),
+            ties="realistic",
+            directions=("head", "tail"),
+            candidates="all",
+        ).mrr
 
     history = train_graph_model(
-        model, split.train.context, n_entities=split.train.n_entities,
+        model,
+        split.train.context,
+        n_entities=split.train.n_entities,
         text=text[torch.from_numpy(split.train.entities)],
-        config=TrainingConfig(**method.training), generator=draws, validate=validate,
-    )  # fmt: skip
+        config=TrainingConfig(**method.training),
+        generator=draws,
+        validate=validate,
+    )
     costs = {
         "n_parameters": sum(weight.numel() for weight in model.parameters()),
         "epochs": len(history.losses),
@@ -248,17 +276,26 @@ def _ultra(
     def validate(_: Any) -> float:
         part = split.parts["valid"]
         return rank(
-            scorer("valid"), part.queries, filter=part.filter(n_relations), ties="realistic",
-            directions=("head", "tail"), candidates="all",
-        ).mrr  # fmt: skip
+            scorer("valid"),
+            part.queries,
+            filter=part.filter(n_relations),
+            ties="realistic",
+            directions=("head", "tail"),
+            candidates="all",
+        ).mrr
 
     if method.weights is not None:
         load_ultra(model, method.weights)
         return scorer, costs
     history = train_ultra(
-        model, split.train.context, n_entities=split.train.n_entities, n_relations=n_relations,
-        config=TrainingConfig(**method.training), generator=draws, validate=validate,
-    )  # fmt: skip
+        model,
+        split.train.context,
+        n_entities=split.train.n_entities,
+        n_relations=n_relations,
+        config=TrainingConfig(**method.training),
+        generator=draws,
+        validate=validate,
+    )
     return scorer, costs | {
         "epochs": len(history.losses),
         "best_epoch": history.best_epoch,
@@ -273,13 +310,24 @@ def _trained_dkrl(
     tokenizer = load_tokenizer(method.host)
     ids, mask = description_tokens(split.graph, tokenizer, n_tokens=method.n_tokens)
     words = word_table(load_host(method.host)).weight.detach()
-    width, seen = words.shape[1], torch.from_numpy(split.train.entities)
+    width, trained_entities = words.shape[1], torch.from_numpy(split.train.entities)
     model = DKRL(
-        n_entities=split.train.n_entities, n_relations=split.graph.n_relations, width=width,
-        encoder=CbowEncoder(words=words, width=width, generator=draws), generator=draws, norm=2,
-    )  # fmt: skip
+        n_entities=split.train.n_entities,
+        n_relations=split.graph.n_relations,
+        width=width,
+        encoder=CbowEncoder(words=words, width=width, generator=draws),
+        generator=draws,
+        norm=2,
+    )
     config = replace(DKRL_RECIPE, **method.training)
-    train_dkrl(model, split.train.context, ids[seen], mask[seen], config=config, generator=draws)
+    train_dkrl(
+        model,
+        split.train.context,
+        ids[trained_entities],
+        mask[trained_entities],
+        config=config,
+        generator=draws,
+    )
 
     def answer(name: str) -> HasScores:
         rows = torch.from_numpy(split.parts[name].entities)

@@ -34,7 +34,7 @@ from kept.training.loop import Resume, TrainResult, train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import whole_files, write_json
 
-TOLD = "kepler.json"
+SETTINGS_FILE = "kepler.json"
 
 
 def train_kepler(
@@ -67,9 +67,14 @@ def train_kepler(
         force=True,
     )
     config = PretrainConfig(
-        host=host, method="kepler", text=(texts,), treebank=(), kg=kg,
-        objectives={"ke": dict(options)}, training=training,
-    )  # fmt: skip
+        host=host,
+        method="kepler",
+        text=(texts,),
+        treebank=(),
+        kg=kg,
+        objectives={"ke": dict(options)},
+        training=training,
+    )
     model, data = assemble(config)
     result = train(model, data, training, folder, reporter=reporter, resume=Resume.IF_ANY)
     with whole_files(folder) as part:
@@ -77,7 +82,7 @@ def train_kepler(
     seal_model(folder)
     plan = kepler_plan(graph, host=host, options=options, training=training)
     plan |= {"step": result.step, "n_steps": result.n_steps, "weights": _weights_hash(folder)}
-    write_json(folder / TOLD, plan, force=True)
+    write_json(folder / SETTINGS_FILE, plan, force=True)
     return result
 
 
@@ -87,9 +92,11 @@ def kepler_plan(
     """The settings that decide the weights of `train_kepler`, as JSON values, without budgets."""
     length = {"steps": training.steps, "epochs": training.epochs}
     return {
-        "host": host, "options": dict(options), "training": binding(training) | length,
+        "host": host,
+        "options": dict(options),
+        "training": binding(training) | length,
         "triples": graph.content_hash,
-    }  # fmt: skip
+    }
 
 
 def read_kepler_state(folder: Path) -> dict[str, Any] | None:
@@ -97,9 +104,9 @@ def read_kepler_state(folder: Path) -> dict[str, Any] | None:
 
     None: no `train_kepler` ended there, or one was cut after it had begun to write its weights.
     """
-    if not (folder / TOLD).is_file():
+    if not (folder / SETTINGS_FILE).is_file():
         return None
-    state: dict[str, Any] = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+    state: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
     return state if state["weights"] == _weights_hash(folder) else None
 
 

@@ -50,8 +50,12 @@ class Mixture:
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
-        return {"weights": self.weights.tolist(), "spreads": self.spreads.tolist(),
-                "level": self.level, "tried": self.tried}  # fmt: skip
+        return {
+            "weights": self.weights.tolist(),
+            "spreads": self.spreads.tolist(),
+            "level": self.level,
+            "tried": self.tried,
+        }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Mixture:
@@ -87,7 +91,7 @@ class MixedScorer:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ValidationQueries:
     """Validation questions: `scores [question scorer candidate]` over spreads, minus infinity in
     all where a candidate does not compete; `gold`, `side` and `relation [question]`."""
 
@@ -96,16 +100,16 @@ class Asked:
     side: NDArray[np.int64]
     relation: NDArray[np.int64]
 
-    def part(self, chosen: NDArray[np.bool_]) -> Asked:
+    def part(self, mask: NDArray[np.bool_]) -> ValidationQueries:
         """Some of the questions."""
-        return Asked(*(value[chosen] for value in vars(self).values()))
+        return ValidationQueries(*(value[mask] for value in vars(self).values()))
 
 
 def fit_mixture(
     scorers: Sequence[HasScores],
     triples: NDArray[np.integer],
     *,
-    known: Filter,
+    filter: Filter,
     n_relations: int,
     seed: int,
     levels: Sequence[Level] = LEVELS,
@@ -116,42 +120,42 @@ def fit_mixture(
         raise EvaluationError(
             f"{len(scorers)} scorers, {len(rows)} validation triples: a mix needs 2 of each"
         )
-    asked, spreads = _asked(scorers, rows, known, seed)
-    n = len(asked.gold) // len(SIDES)
+    queries, spreads = _validation_queries(scorers, rows, filter, seed)
+    n = len(queries.gold) // len(SIDES)
     order = generator(seed, "halves of validation").permutation(n)
     halves = np.tile(order < (n + 1) // 2, len(SIDES))  # both questions of a triple in one
-    tried = {f"scorer {i}": _mrr(asked.scores[:, i], asked.gold) for i in range(len(scorers))}
+    tried = {f"scorer {i}": _mrr(queries.scores[:, i], queries.gold) for i in range(len(scorers))}
     for level in levels:
-        ranks = np.zeros(len(asked.gold))
+        ranks = np.zeros(len(queries.gold))
         for fitted, judged in ((halves, ~halves), (~halves, halves)):
-            weights = fit_weights(asked.part(fitted), level, n_relations)
-            ranks[judged] = _reciprocal(_mixed(asked.part(judged), weights), asked.gold[judged])
+            weights = fit_weights(queries.part(fitted), level, n_relations)
+            ranks[judged] = _reciprocal(_mix(queries.part(judged), weights), queries.gold[judged])
         tried[level] = float(ranks.mean())
     best = max(levels, key=lambda level: tried[level])
-    return Mixture(fit_weights(asked, best, n_relations), spreads, best, tried)
+    return Mixture(fit_weights(queries, best, n_relations), spreads, best, tried)
 
 
-def fit_weights(asked: Asked, level: Level, n_relations: int) -> Floats:
+def fit_weights(queries: ValidationQueries, level: Level, n_relations: int) -> Floats:
     """The weights `[direction relation scorer]` of a level."""
-    n = asked.scores.shape[1]
+    n = queries.scores.shape[1]
     weights = np.zeros((len(SIDES), n_relations, n))
     for side in range(len(SIDES)):
-        of_side = asked if level == "all" else asked.part(asked.side == side)
+        of_side = queries if level == "all" else queries.part(queries.side == side)
         common = _fit(of_side, np.ones(n) / n, 0.0) if len(of_side.gold) else np.ones(n) / n
         weights[side] = common
         if level == "relation":
             for relation in np.unique(of_side.relation).tolist():
-                own = of_side.part(of_side.relation == relation)
-                weights[side, relation] = _fit(own, common, PULL)
+                of_relation = of_side.part(of_side.relation == relation)
+                weights[side, relation] = _fit(of_relation, common, PULL)
     return weights
 
 
-def _fit(asked: Asked, start: Floats, pull: float) -> Floats:
+def _fit(queries: ValidationQueries, start: Floats, pull: float) -> Floats:
     """The weights of the least cross entropy, `pull` questions' worth of squares from `start`."""
-    rows, n = np.arange(len(asked.gold)), len(asked.gold)
-    finite = np.where(np.isfinite(asked.scores), asked.scores, 0.0)
-    blocked = ~np.isfinite(asked.scores[:, 0])
-    right = asked.scores[rows, :, asked.gold]
+    rows, n = np.arange(len(queries.gold)), len(queries.gold)
+    finite = np.where(np.isfinite(queries.scores), queries.scores, 0.0)
+    blocked = ~np.isfinite(queries.scores[:, 0])
+    right = queries.scores[rows, :, queries.gold]
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         mixed = np.einsum("qsc,s->qc", finite, weights)
@@ -165,32 +169,32 @@ def _fit(asked: Asked, start: Floats, pull: float) -> Floats:
         gradient = (expected - right).sum(0) + 2 * pull * gap
         return float(value.sum() + pull * gap @ gap) / n, gradient / n
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start))
-    return np.asarray(found.x)
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start))
+    return np.asarray(optimum.x)
 
 
-def _asked(
-    scorers: Sequence[HasScores], rows: NDArray[np.int64], known: Filter, seed: int
-) -> tuple[Asked, Floats]:
-    most = max(50, N_SCORES // (known.n_entities * len(scorers)))
+def _validation_queries(
+    scorers: Sequence[HasScores], rows: NDArray[np.int64], filter: Filter, seed: int
+) -> tuple[ValidationQueries, Floats]:
+    most = max(50, N_SCORES // (filter.n_entities * len(scorers)))
     if len(rows) > most:
-        chosen = generator(seed, "mix").choice(len(rows), most, replace=False)
-        rows = rows[np.sort(chosen)]
+        sample = generator(seed, "mix").choice(len(rows), most, replace=False)
+        rows = rows[np.sort(sample)]
     parts, spreads = [], []
     for scorer in scorers:
-        asked = questions_of(scorer, rows, known=known, seed=seed, most=len(rows))
-        finite = np.isfinite(asked.scores)
-        spreads.append(float(asked.scores[finite].std()) or 1.0)
-        parts.append(np.where(finite, asked.scores / spreads[-1], -np.inf))
+        queries = questions_of(scorer, rows, filter=filter, seed=seed, most=len(rows))
+        finite = np.isfinite(queries.scores)
+        spreads.append(float(queries.scores[finite].std()) or 1.0)
+        parts.append(np.where(finite, queries.scores / spreads[-1], -np.inf))
     side, relation = np.repeat(np.arange(len(SIDES)), len(rows)), np.tile(rows[:, 1], len(SIDES))
-    return Asked(np.stack(parts, 1), asked.gold, side, relation), np.array(spreads)
+    return ValidationQueries(np.stack(parts, 1), queries.gold, side, relation), np.array(spreads)
 
 
-def _mixed(asked: Asked, weights: Floats) -> Floats:
-    own = weights[asked.side, asked.relation]
-    finite = np.where(np.isfinite(asked.scores), asked.scores, 0.0)
-    mixed = np.einsum("qsc,qs->qc", finite, own)
-    mixed[~np.isfinite(asked.scores[:, 0])] = -np.inf
+def _mix(queries: ValidationQueries, weights: Floats) -> Floats:
+    row_weights = weights[queries.side, queries.relation]
+    finite = np.where(np.isfinite(queries.scores), queries.scores, 0.0)
+    mixed = np.einsum("qsc,qs->qc", finite, row_weights)
+    mixed[~np.isfinite(queries.scores[:, 0])] = -np.inf
     return np.asarray(mixed)
 
 

@@ -174,11 +174,11 @@ def dkrl(
     )
     config = dataclasses.replace(DKRL_RECIPE, **changes)
     train_dkrl(model, graph.triples, token_ids, token_mask, config=config, generator=draws)
-    seen = np.zeros(graph.n_entities, np.bool_)
-    seen[graph.triples[:, [0, 2]].ravel()] = True
+    in_training = np.zeros(graph.n_entities, np.bool_)
+    in_training[graph.triples[:, [0, 2]].ravel()] = True
     with torch.no_grad():
         states = model.encode_descriptions(token_ids, token_mask)
-        score = model.ranker(states, torch.from_numpy(seen))
+        score = model.ranker(states, torch.from_numpy(in_training))
         scores = {
             name: score("relation", torch.from_numpy(rows)).numpy()
             for name, rows in questions.triples.items()

@@ -70,29 +70,34 @@ class CompletionRuns(StoredRuns):
 
     def of(self, key: RunKey) -> Run[CompletionConfig]:
         """The run of a key."""
-        config, own = self.config, dict[str, Any]()
+        config, sources = self.config, dict[str, Any]()
         if key.method in (COLAKE, HIDDEN):
-            own = config.model_dump(mode="json", include={"builder", "masking", "n_negatives"})
-            own["training"] = binding_of(config.colake_of(key.seed).training)
+            sources = config.model_dump(mode="json", include={"builder", "masking", "n_negatives"})
+            sources["training"] = binding_of(config.colake_of(key.seed).training)
         elif key.method != BASELINE:
-            own = {"recipe": config.recipes.get(key.method, {})}
+            sources = {"recipe": config.recipes.get(key.method, {})}
         if key.method in (COLAKE, HIDDEN, DKRL):
-            own |= {"host": config.host, "folders": digests_of(config.host)}
+            sources |= {"host": config.host, "folders": digests_of(config.host)}
         settings = {
-            "version": VERSION, "task": "word-knowledge completion", "data": self.data,
-            "method": key.method, "knowledge": key.knowledge, "seed": config.seed + key.seed, **own,
-        }  # fmt: skip
+            "version": VERSION,
+            "task": "word-knowledge completion",
+            "data": self.data,
+            "method": key.method,
+            "knowledge": key.knowledge,
+            "seed": config.seed + key.seed,
+            **sources,
+        }
         return Run(key, config, settings)
 
     def make(self, key: RunKey) -> RunRecord:
         """See `StoredRuns.make`. UnfinishedError: a training's own budget ended it."""
         run, started = self.of(key), time.monotonic()
         answers = self._ranked(key)
-        place = self.folder / run.name
-        place.mkdir(exist_ok=True)
+        run_folder = self.folder / run.name
+        run_folder.mkdir(exist_ok=True)
         results = answers.results.items()
         rows = (row for name, ranks in results for row in self._rows(name, ranks))
-        write_answers(place / ANSWERS, rows)
+        write_answers(run_folder / ANSWERS, rows)
         return RunRecord(
             run=run.name,
             experiment=self.config.name,
@@ -126,11 +131,11 @@ class CompletionRuns(StoredRuns):
             return dkrl(split, self.questions, host=config.host, changes=changes, seed=seed)
         if name not in (COLAKE, HIDDEN):
             return triple_scorer(name, split, self.questions, changes=changes, seed=seed)
-        run, place = config.colake_of(key.seed), self.trained(key)
-        place.parent.mkdir(exist_ok=True)
-        with claim(place):
+        run, run_folder = config.colake_of(key.seed), self.trained(key)
+        run_folder.parent.mkdir(exist_ok=True)
+        with claim(run_folder):
             knowledge = key.knowledge if name == COLAKE else "true"
-            model = run.train(split, knowledge, place, self.reporter)
+            model = run.train(split, knowledge, run_folder, self.reporter)
         return run.ask(model, split, self.questions, knowledge=key.knowledge)
 
     def _rows(self, setting: str, result: RankingResult) -> list[Answer]:
@@ -145,14 +150,19 @@ class CompletionRuns(StoredRuns):
         ranks = zip(counts.n_greater.tolist(), counts.n_equal.tolist(), strict=True)
         return [
             Answer(
-                setting, i, example.linked.id, group, example.labels, (),
+                setting,
+                i,
+                example.linked.id,
+                group,
+                example.labels,
+                (),
                 counts={self.config.metric: [reciprocal[i], 1.0, 1.0], "ranks": [*rank]},
                 traits=dataclasses.asdict(traits[i]),
             )
             for i, (example, group, rank) in enumerate(
                 zip(examples, clusters(examples), ranks, strict=True)
             )
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def questions(self) -> Questions:

@@ -26,7 +26,7 @@ from kept.evaluation.ranking import (
     Ties,
     rank,
 )
-from kept.training.processes.together import ALONE, Processes
+from kept.training.processes.together import SINGLE_PROCESS, Processes
 
 BLOCK_BYTES = 16 << 20
 MAX_AT_ONCE = 256
@@ -45,22 +45,36 @@ def rank_together(
     filter: Filter,
     ties: Ties,
     directions: Sequence[Direction],
-    together: Processes = ALONE,
+    together: Processes = SINGLE_PROCESS,
 ) -> RankingResult:
     """`rank` among all candidates; several processes share the blocks out and all have the result.
 
     Shapes: `triples [triple 3]`. EvaluationError: as `rank`.
     """
     if together.n == 1:
-        return rank(scorer, triples, filter=filter, ties=ties, directions=directions,
-                    candidates="all", byte_budget=BLOCK_BYTES)  # fmt: skip
+        return rank(
+            scorer,
+            triples,
+            filter=filter,
+            ties=ties,
+            directions=directions,
+            candidates="all",
+            byte_budget=BLOCK_BYTES,
+        )
     parts: list[RankingResult] = []
     for direction in directions:
         at_once = questions_at_once(filter.n_candidates(direction))
-        own = together.share(-(-len(triples) // at_once))
-        rows = triples[own.start * at_once : own.stop * at_once]
-        part = rank(scorer, rows, filter=filter, ties=ties, directions=(direction,),
-                    candidates="all", byte_budget=BLOCK_BYTES)  # fmt: skip
+        block_numbers = together.share(-(-len(triples) // at_once))
+        rows = triples[block_numbers.start * at_once : block_numbers.stop * at_once]
+        part = rank(
+            scorer,
+            rows,
+            filter=filter,
+            ties=ties,
+            directions=(direction,),
+            candidates="all",
+            byte_budget=BLOCK_BYTES,
+        )
         parts += together.from_each(part)
     skipped: dict[str, int] = {}
     for part in parts:
@@ -117,10 +131,10 @@ class RememberedBlocks:
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
         """`[triple candidate]`."""
         keys = _keys(direction, triples.cpu().numpy())
-        places = [self._places[key] for key in keys if key in self._places]
-        if not places or len(places) < len(keys):
+        cached_rows = [self._places[key] for key in keys if key in self._places]
+        if not cached_rows or len(cached_rows) < len(keys):
             return self.inner.scores(direction, triples)
-        return torch.stack([self._of(block)[row] for block, row in places])
+        return torch.stack([self._of(block)[row] for block, row in cached_rows])
 
     def _of(self, block: int) -> Tensor:
         if block not in self._kept:

@@ -102,16 +102,18 @@ def _draw_inductive(
         if fact[0] in by_head:
             by_head[fact[0]].append(fact)
     names = [name for name, rows in by_head.items() if rows]
-    chosen: list[str] = []
-    held: list[Fact] = []
+    sampled_relations: list[str] = []
+    held_out: list[Fact] = []
     for index in generator.permutation(len(names)):
-        if len(held) >= n:
+        if len(held_out) >= n:
             break
-        chosen.append(names[index])
-        held.extend(by_head[names[index]])
-    if len(held) < n:
-        raise ConfigError(f"n_inductive is {n}, but only {len(held)} facts have a head to hold out")
-    return frozenset(chosen), held[:n]
+        sampled_relations.append(names[index])
+        held_out.extend(by_head[names[index]])
+    if len(held_out) < n:
+        raise ConfigError(
+            f"n_inductive is {n}, but only {len(held_out)} facts have a head to hold out"
+        )
+    return frozenset(sampled_relations), held_out[:n]
 
 
 def _draw_transductive(
@@ -127,22 +129,22 @@ def _draw_transductive(
         if head not in unseen and tail not in unseen:
             degree.update((head, tail))
             joined[frozenset((head, tail))] += 1
-    chosen: list[Fact] = []
+    sampled_facts: list[Fact] = []
     pairs: set[frozenset[str]] = set()
     for index in generator.permutation(len(facts)):
         head, _, tail = facts[index]
         pair = frozenset((head, tail))
         lost = 0 if pair in pairs else joined[pair]
-        if len(chosen) < n and min(degree[head], degree[tail]) > lost:
-            chosen.append(facts[index])
+        if len(sampled_facts) < n and min(degree[head], degree[tail]) > lost:
+            sampled_facts.append(facts[index])
             pairs.add(pair)
             degree.subtract({head: lost, tail: lost})
-    if len(chosen) < n:
+    if len(sampled_facts) < n:
         raise ConfigError(
-            f"n_valid + n_transductive is {n}, but only {len(chosen)} facts have a head and a tail "
-            "that keep another triple"
+            f"n_valid + n_transductive is {n}, but only {len(sampled_facts)} facts have a head and "
+            "a tail that keep another triple"
         )
-    return chosen
+    return sampled_facts
 
 
 def _assemble_split(

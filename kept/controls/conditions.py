@@ -2,7 +2,7 @@
 
 Two doors, `controlled_graph` and `controlled_text`: every method reads its knowledge through a
 graph or through the links of a text, so a control made here is one for all of them.
-`docs/controls.md` says what each amounts to, method by method.
+`docs/explanations/controls.md` says what each amounts to, method by method.
 
 Axis legend: triple, pair, entity.
 """
@@ -144,19 +144,19 @@ def random_entities(graph: KnowledgeGraph, seed: int) -> EntityMap:
     draws = generator(seed, "random entities")
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
     ids = np.arange(graph.n_entities)
-    left, n_exact = ids.copy(), 0
+    single, n_exact = ids.copy(), 0
     for level in (degrees, np.frexp(degrees.astype(np.float64))[1]):
-        left = left[np.argsort(level[left], kind="stable")]
-        _, starts = np.unique(level[left], return_index=True)
-        parts = np.split(left, starts[1:])
+        single = single[np.argsort(level[single], kind="stable")]
+        _, starts = np.unique(level[single], return_index=True)
+        parts = np.split(single, starts[1:])
         for part in parts:
             if len(part) > 1:
                 cycle = draws.permutation(part)
                 ids[cycle] = np.roll(cycle, 1)
         if level is degrees:
             n_exact = sum(len(part) for part in parts if len(part) > 1)
-        left = np.concatenate([ids[:0], *(part for part in parts if len(part) == 1)])
-    for entity in left.tolist():  # trades with whom the nearest degree now has
+        single = np.concatenate([ids[:0], *(part for part in parts if len(part) == 1)])
+    for entity in single.tolist():  # trades with whom the nearest degree now has
         if ids[entity] != entity:
             continue  # another traded with it
         distance = np.abs(degrees - degrees[entity]) + np.abs(degrees[ids] - degrees[entity])
@@ -184,31 +184,31 @@ def random_facts(
         triples[:, column] = draws.permutation(triples[:, column])
     rows = [tuple(row) for row in triples.tolist()]
     true = {tuple(row) for row in graph.triples.tolist()}
-    held = Counter(rows)
-    faulty = [i for i, row in enumerate(rows) if row in true or held[row] > 1]
+    counts = Counter(rows)
+    faulty = [i for i, row in enumerate(rows) if row in true or counts[row] > 1]
     for _ in range(N_ROUNDS):
         if not faulty:
             break
         partners = draws.integers(len(rows), size=len(faulty)).tolist()
         at = draws.choice(columns, len(faulty)).tolist()
         for i, j, column in zip(faulty, partners, at, strict=True):
-            _trade(rows, i, j, column, true, held)
-        faulty = [i for i in faulty if rows[i] in true or held[rows[i]] > 1]
+            _trade(rows, i, j, column, true, counts)
+        faulty = [i for i in faulty if rows[i] in true or counts[rows[i]] > 1]
     return np.array(rows, np.int32).reshape(-1, 3)
 
 
 def _trade(
-    rows: list[Row], i: int, j: int, column: int, true: set[Row], held: Counter[Row]
+    rows: list[Row], i: int, j: int, column: int, true: set[Row], counts: Counter[Row]
 ) -> None:
     """Rows i and j trade a column, unless that makes a true fact or one that is there already."""
     old = rows[i], rows[j]
     one, other = list(old[0]), list(old[1])
     one[column], other[column] = other[column], one[column]
     new = tuple(one), tuple(other)
-    if new[0] == new[1] or any(row in true or held[row] for row in new):
+    if new[0] == new[1] or any(row in true or counts[row] for row in new):
         return
-    held.subtract(old)
-    held.update(new)
+    counts.subtract(old)
+    counts.update(new)
     rows[i], rows[j] = new
 
 
@@ -219,13 +219,13 @@ def n_true(controlled: KnowledgeGraph, graph: KnowledgeGraph) -> int:
 
 def without_pairs(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> KnowledgeGraph:
     """`graph` without any triple between the two entities of one of `pairs [pair 2]`."""
-    gone = np.isin(_keys(graph.triples[:, [0, 2]], graph), _keys(pairs, graph))
-    if not gone.any():
+    is_removed = np.isin(_keys(graph.triples[:, [0, 2]], graph), _keys(pairs, graph))
+    if not is_removed.any():
         return graph
-    return graph.with_triples(graph.triples[~gone], note="without the pairs that are asked")
+    return graph.with_triples(graph.triples[~is_removed], note="without the pairs that are asked")
 
 
-def n_joined(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> int:
+def n_pairs_with_facts(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> int:
     """How many of `pairs [pair 2]` a triple of `graph` joins, in either direction."""
     return int(np.isin(_keys(pairs, graph), _keys(graph.triples[:, [0, 2]], graph)).sum())
 

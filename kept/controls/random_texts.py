@@ -48,22 +48,22 @@ def _replaced(values: Sequence[str], draws: np.random.Generator) -> list[str]:
     words = [word for parts in split for word in parts]
     replaced = list(words)
     characters = sorted({character for word in words for character in word})
-    places: dict[int, list[int]] = {}
-    for place, word in enumerate(words):
+    positions: dict[int, list[int]] = {}
+    for position, word in enumerate(words):
         if word:
-            places.setdefault(len(word), []).append(place)
-    for length, where in sorted(places.items()):
-        pool = sorted({words[place] for place in where})
+            positions.setdefault(len(word), []).append(position)
+    for length, where in sorted(positions.items()):
+        pool = sorted({words[position] for position in where})
         if len(pool) == 1:
-            for place in where:
-                replaced[place] = "".join(draws.choice(characters, length))
+            for position in where:
+                replaced[position] = "".join(draws.choice(characters, length))
             continue
         numbers = {word: i for i, word in enumerate(pool)}
-        own = np.array([numbers[words[place]] for place in where])
+        word_ids = np.array([numbers[words[position]] for position in where])
         rows = draws.integers(len(pool) - 1, size=len(where))
-        rows += rows >= own
-        for place, i in zip(where, rows.tolist(), strict=True):
-            replaced[place] = pool[i]
+        rows += rows >= word_ids
+        for position, i in zip(where, rows.tolist(), strict=True):
+            replaced[position] = pool[i]
     remaining = iter(replaced)
     return [" ".join(next(remaining) for _ in parts) for parts in split]
 

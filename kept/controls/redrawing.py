@@ -59,10 +59,12 @@ class RedrawnEntities:
             structs.replace(candidate, entity=self._other(candidate.entity, draws))
             for candidate in link.candidates
         )
-        chosen = {old.entity: new for old, new in zip(link.candidates, candidates, strict=True)}
+        replacements = {
+            old.entity: new for old, new in zip(link.candidates, candidates, strict=True)
+        }
         entity = link.entity
-        if entity in chosen:
-            entity = chosen[entity].entity
+        if entity in replacements:
+            entity = replacements[entity].entity
         elif entity is not None:
             entity = self._other(entity, draws)
         return dataclasses.replace(link, entity=entity, candidates=candidates)
@@ -75,9 +77,9 @@ class RedrawnEntities:
         group = self.groups[int(has_facts)]
         if len(group) < 2:
             return entity
-        place = int(draws.integers(len(group) - 1))
+        index = int(draws.integers(len(group) - 1))
         return self.graph.entities.name(
-            int(group[place + (place >= np.searchsorted(group, number))])
+            int(group[index + (index >= np.searchsorted(group, number))])
         )
 
 

@@ -91,13 +91,13 @@ def audit(
     nothing to check.
     """
     parts = _sets(parts)
-    known = _graph_of(parts) if graph is None else graph
+    graph_known = _graph_of(parts) if graph is None else graph
     tested = [part for part in parts if part.is_tested]
     checks: list[LeakCheck] = []
-    if known is not None:
+    if graph_known is not None:
         for part in tested:
             if part.facts:
-                checks += _in_graph(part, known, same_ids=graph is None)
+                checks += _in_graph(part, graph_known, same_ids=graph is None)
     for name, other in (against or {}).items():
         for part in tested:
             for check in _in_graph(part, other, same_ids=False) if part.facts else ():
@@ -124,11 +124,11 @@ def _sets(parts: Sequence[AuditPart]) -> list[AuditPart]:
     for number, part in enumerate(parts):
         key = (part.kind, part.name, number if part.kind == "cloze" else None)
         one = sets.get(key)
-        sets[key] = part if one is None else _joined(one, part)
+        sets[key] = part if one is None else _merge_parts(one, part)
     return list(sets.values())
 
 
-def _joined(one: AuditPart, other: AuditPart) -> AuditPart:
+def _merge_parts(one: AuditPart, other: AuditPart) -> AuditPart:
     return dataclasses.replace(
         one,
         facts=[*one.facts, *other.facts],
@@ -154,16 +154,16 @@ def _in_graph(part: AuditPart, graph: KnowledgeGraph, *, same_ids: bool) -> Iter
 def _of_texts(part: AuditPart, training: Sequence[str]) -> Iterator[LeakCheck]:
     check = sentences_in_training(part.texts, training)
     yield dataclasses.replace(check, part=part.name)
-    yield from _left(part, "text-not-checked", len(part.texts), check)
+    yield from _unchecked(part, "text-not-checked", len(part.texts), check)
 
 
 def _of_questions(part: AuditPart) -> Iterator[LeakCheck]:
     check = answers_in_subjects(part.questions)
     yield dataclasses.replace(check, part=part.name)
-    yield from _left(part, "question-not-checked", len(part.questions), check)
+    yield from _unchecked(part, "question-not-checked", len(part.questions), check)
 
 
-def _left(part: AuditPart, code: str, n_items: int, check: LeakCheck) -> Iterator[LeakCheck]:
+def _unchecked(part: AuditPart, code: str, n_items: int, check: LeakCheck) -> Iterator[LeakCheck]:
     """Return the items of a set that a check did not see."""
     if n_left := n_items - check.n_checked:
         yield LeakCheck(CODES[code], n_items, n_left, part=part.name)
@@ -178,9 +178,9 @@ def fact_ids(facts: Sequence[Fact], graph: KnowledgeGraph) -> NDArray[np.int32]:
     for relation in range(graph.n_relations):
         by_label.setdefault(graph.relation_label(relation).casefold(), relation)
     names = {name: by_label.get(name.casefold(), -1) for name in dict.fromkeys(relations)}
-    found = graph.relations.ids(list(relations))
+    ids = graph.relations.ids(list(relations))
     labelled = np.array([names[name] for name in relations], np.int32)
-    columns = (graph.entities.ids(list(heads)), np.where(found < 0, labelled, found))
+    columns = (graph.entities.ids(list(heads)), np.where(ids < 0, labelled, ids))
     return np.stack([*columns, graph.entities.ids(list(tails))], axis=1).astype(np.int32)
 
 
@@ -212,12 +212,18 @@ def require_codes(limits: Mapping[str, float]) -> None:
 def _rows(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> list[dict[str, object]]:
     return [
         {
-            "check": check.check, "code": check.code, "set": check.part,
-            "n_checked": check.n_checked, "n_found": check.n_found, "share": check.share,
-            "allowed": check.allowed(limits), "examples": list(check.examples), "note": check.note,
+            "check": check.check,
+            "code": check.code,
+            "set": check.part,
+            "n_checked": check.n_checked,
+            "n_found": check.n_found,
+            "share": check.share,
+            "allowed": check.allowed(limits),
+            "examples": list(check.examples),
+            "note": check.note,
         }
         for check in checks
-    ]  # fmt: skip
+    ]
 
 
 def as_markdown(checks: Sequence[LeakCheck], limits: Mapping[str, float]) -> str:

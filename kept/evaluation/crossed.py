@@ -138,7 +138,9 @@ def effect(counts: Counts, value: Value) -> Effect:
     require_items(n_items)
     sums = counts.sum(axis=1)
     scores = value(sums)
-    without = np.stack([value(total - own) for total, own in zip(sums, counts, strict=True)])
+    without = np.stack(
+        [value(total - item_counts) for total, item_counts in zip(sums, counts, strict=True)]
+    )
     deviations = (n_items - 1) * (without.mean(axis=1, keepdims=True) - without)
     shared = deviations.mean(axis=0)
     of_items = float((shared**2).sum() / (n_items * (n_items - 1)))
@@ -172,9 +174,9 @@ def _inside(multiple: float, share: float, n_seeds: int, n_items: int) -> float:
     spread, weights = np.zeros(1), np.ones(1)
     for part, n in ((share, n_seeds), (1 - share, n_items)):
         if part:
-            squares, own = _inverse_chi_squares(n - 1, _NODES[n > _FEW])
+            squares, node_weights = _inverse_chi_squares(n - 1, _NODES[n > _FEW])
             spread = (spread[:, None] + part * (n - 1) * squares).ravel()
-            weights = (weights[:, None] * own).ravel()
+            weights = (weights[:, None] * node_weights).ravel()
     return float(weights @ (2 * ndtr(multiple / np.sqrt(spread)) - 1))
 
 
@@ -183,13 +185,13 @@ def _quantile(confidence: float, share: float, n_seeds: int, n_items: int) -> fl
     high = 2.0
     while _inside(high, share, n_seeds, n_items) < confidence:
         high *= 2
-    found = brentq(lambda x: _inside(x, share, n_seeds, n_items) - confidence, 0.0, high)
-    return float(found)
+    quantile = brentq(lambda x: _inside(x, share, n_seeds, n_items) - confidence, 0.0, high)
+    return float(quantile)
 
 
 @lru_cache(maxsize=256)
 def _inverse_chi_squares(df: int, n_nodes: int) -> tuple[Counts, Counts]:
     """Values of 1 / chi square and their weights, closer to each other where it is large."""
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
-    place = (nodes + 1) / 2
-    return 1 / chdtri(df, 1 - place**4), 2 * weights * place**3
+    probabilities = (nodes + 1) / 2
+    return 1 / chdtri(df, 1 - probabilities**4), 2 * weights * probabilities**3

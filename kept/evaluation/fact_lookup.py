@@ -77,9 +77,11 @@ def look_up(
     else they are another graph's, and names are tried. Relations are known by identifier or label.
     """
     names = names or [("", "")] * len(facts)
-    known = _known_ids({name for head, _, tail in facts for name in (head, tail) if name}, graph)
-    is_own = same_ids or bool(known)
-    bearers = entities_called({name for pair in names for name in pair if name}, graph)
+    ids_by_name = _ids_by_name(
+        {name for head, _, tail in facts for name in (head, tail) if name}, graph
+    )
+    is_own = same_ids or bool(ids_by_name)
+    bearers = entities_by_name({name for pair in names for name in pair if name}, graph)
     relations, own_relations = _relations({relation for _, relation, _ in facts}, graph)
     own_relations |= same_ids
     rows: list[tuple[int, ...]] = []
@@ -88,12 +90,14 @@ def look_up(
     n_by_name = 0
     for number, (fact, called) in enumerate(zip(facts, names, strict=True)):
         pair = fact[0], fact[2]
-        ends = [_end(i, n, known, is_own, bearers) for i, n in zip(pair, called, strict=True)]
+        ends = [_end(i, n, ids_by_name, is_own, bearers) for i, n in zip(pair, called, strict=True)]
         readings = _readings(ends[0], relations[fact[1]], ends[1])
         if isinstance(readings, str):
             faults[number] = readings
             continue
-        n_by_name += any(i not in known and end != (-1,) for i, end in zip(pair, ends, strict=True))
+        n_by_name += any(
+            i not in ids_by_name and end != (-1,) for i, end in zip(pair, ends, strict=True)
+        )
         rows += readings
         owners += [number] * len(readings)
     unknown = [relations[name] == (-1,) and not (name and own_relations) for _, name, _ in facts]
@@ -123,27 +127,29 @@ def _readings(head: Ids | str, relation: Ids, tail: Ids | str) -> list[tuple[int
 def _end(
     identifier: str,
     name: str,
-    known: Mapping[str, int],
+    ids_by_name: Mapping[str, int],
     is_own: bool,
     bearers: Mapping[str, Ids],
 ) -> Ids | str:
     """Return the entities that an end of a fact may be, (-1,) for one outside; or why none."""
-    if identifier in known:
-        return (known[identifier],)
+    if identifier in ids_by_name:
+        return (ids_by_name[identifier],)
     if identifier and is_own:
         return (-1,)
-    if found := bearers.get(name):
-        return found
+    if entities := bearers.get(name):
+        return entities
     if identifier:
         return FOREIGN
     return NO_SUCH_NAME if name else NAMELESS
 
 
-def _known_ids(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, int]:
+def _ids_by_name(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, int]:
     ordered = sorted(names)
     ids = graph.entities.ids(ordered).tolist() if ordered else []
-    known = {name: number for name, number in zip(ordered, ids, strict=True) if number >= 0}
-    return known | _in_other_form([name for name in ordered if name not in known], graph.entities)
+    ids_by_name = {name: number for name, number in zip(ordered, ids, strict=True) if number >= 0}
+    return ids_by_name | _in_other_form(
+        [name for name in ordered if name not in ids_by_name], graph.entities
+    )
 
 
 def nell_form(name: str) -> str | None:
@@ -164,20 +170,20 @@ def _in_other_form(names: Iterable[str], vocabulary: Vocabulary) -> dict[str, in
     if not forms:
         return {}
     numbers: dict[str, list[int]] = {}
-    wanted = set(forms.values())
+    targets = set(forms.values())
     for number in range(len(vocabulary)):
         form = nell_form(vocabulary.name(number))
-        if form in wanted:
+        if form in targets:
             numbers.setdefault(form, []).append(number)
     return {n: numbers[form][0] for n, form in forms.items() if len(numbers.get(form, ())) == 1}
 
 
-def entities_called(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, tuple[int, ...]]:
+def entities_by_name(names: Iterable[str], graph: KnowledgeGraph) -> dict[str, tuple[int, ...]]:
     """Return the entities by name: label, alias or identifier, in any language."""
     ordered = sorted(names)
     if not ordered:
         return {}
-    called: dict[str, set[int]] = {name: {i} for name, i in _known_ids(ordered, graph).items()}
+    called: dict[str, set[int]] = {name: {i} for name, i in _ids_by_name(ordered, graph).items()}
     texts = graph.entity_texts
     among = pc.is_in(texts.values, value_set=pa.array(ordered, pa.large_string()))
     are_names = np.isin(texts.kinds, (TextKind.LABEL, TextKind.ALIAS))
@@ -198,17 +204,17 @@ def _relations(
     labelled: dict[str, list[int]] = {}
     for relation in range(graph.n_relations):
         labelled.setdefault(graph.relation_label(relation).casefold(), []).append(relation)
-    mapped, any_own = dict[str, tuple[int, ...]](), False
+    mapped, any_exact = dict[str, tuple[int, ...]](), False
     names = list(names)
     others = _in_other_form(names, graph.relations)
     for name in names:
-        own = graph.relations.find(name)
-        own = others.get(name) if own is None else own
-        any_own |= own is not None
+        exact = graph.relations.find(name)
+        exact = others.get(name) if exact is None else exact
+        any_exact |= exact is not None
         last = name.rpartition("/")[2].replace("_", " ")
         labels = labelled.get(name.casefold()) or labelled.get(last.casefold()) or [-1]
-        mapped[name] = tuple(labels) if own is None else (own,)
-    return mapped, any_own
+        mapped[name] = tuple(labels) if exact is None else (exact,)
+    return mapped, any_exact
 
 
 def reasons(counts: Mapping[str, int]) -> str:

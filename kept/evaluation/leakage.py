@@ -82,7 +82,7 @@ class LeakCheck:
 def triples_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
     """Tested triples `[triple 3]` that stand in the graph given to the model."""
     rows = _rows(tested)
-    return _triples_check("tested triple in the graph", rows, are_stated(rows, graph), graph)
+    return _triples_check("tested triple in the graph", rows, stated_pairs(rows, graph), graph)
 
 
 def inverses_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCheck:
@@ -106,7 +106,7 @@ def pairs_in_graph(tested: NDArray[np.integer], graph: KnowledgeGraph) -> LeakCh
     return _triples_check("tested pair under another relation", rows, hits, graph)
 
 
-def are_stated(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.bool_]:
+def stated_pairs(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.bool_]:
     """Which of `[triple 3]` the graph holds."""
     return graph.contains(rows)
 
@@ -126,7 +126,7 @@ def are_otherwise_joined(rows: NDArray[np.int32], graph: KnowledgeGraph) -> NDAr
 
 
 IN_GRAPH = {
-    "triple-in-graph": are_stated,
+    "triple-in-graph": stated_pairs,
     "inverse-in-graph": are_reversed,
     "pair-in-graph": are_otherwise_joined,
 }
@@ -157,11 +157,11 @@ def facts_in_graph(
     ambiguous = int(undecided.sum()) - len(looked.faults)
     why = Counter(looked.faults.values()) + Counter({AMBIGUOUS: ambiguous})
     why += Counter({OTHER_RELATION: int((unsure & ~undecided).sum())})
-    if left := np.flatnonzero(undecided | unsure).tolist():
-        first = left[:N_EXAMPLES]
+    if open_rows := np.flatnonzero(undecided | unsure).tolist():
+        first = open_rows[:N_EXAMPLES]
         examples = tuple(_in_words(facts[i], names[i] if names else ("", "")) for i in first)
         yield LeakCheck(
-            CODES["fact-not-checked"], len(facts), len(left), examples, note=reasons(why)
+            CODES["fact-not-checked"], len(facts), len(open_rows), examples, note=reasons(why)
         )
 
 
@@ -196,10 +196,10 @@ def sentences_in_training(tested: Sequence[Text], training: Iterable[str]) -> Le
     Letters and digits alone are compared, since tokenisations differ. Empty sentences are not
     checked.
     """
-    forms = [found for text in tested if (found := forms_of(text))]
+    forms = [form_lists for text in tested if (form_lists := forms_of(text))]
     tested_forms = {_normal(form) for text in forms for form in text}
-    met = {normal for normal in map(_normal, training) if normal in tested_forms}
-    hits = [next((form for form in text if _normal(form) in met), "") for text in forms]
+    seen_forms = {normal for normal in map(_normal, training) if normal in tested_forms}
+    hits = [next((form for form in text if _normal(form) in seen_forms), "") for text in forms]
     return _check("tested sentence in the training text", len(forms), list(filter(None, hits)))
 
 
@@ -215,8 +215,8 @@ def answers_in_subjects(questions: Iterable[tuple[str, str]]) -> LeakCheck:
     without a subject or an answer are not checked.
     """
     pairs = [pair for pair in questions if all(map(str.strip, pair))]
-    met = [pair for pair in pairs if answer_in_subject(*pair)]
-    examples = [f"{answer} in {subject}" for subject, answer in met]
+    leaks = [pair for pair in pairs if answer_in_subject(*pair)]
+    examples = [f"{answer} in {subject}" for subject, answer in leaks]
     return _check("answer inside the subject string", len(pairs), examples)
 
 
@@ -250,7 +250,7 @@ def _repeated(what: str, sets: Mapping[str, Sequence[tuple[str, str]]]) -> LeakC
     for part in sets.values():
         if earlier:
             n_checked += len(part)
-            repeated += [shown for key, shown in part if key in earlier]
+            repeated += [texts for key, texts in part if key in earlier]
         earlier.update(key for key, _ in part)
     return _check(f"{what} repeated across {', '.join(sets)}", n_checked, repeated)
 

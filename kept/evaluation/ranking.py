@@ -73,16 +73,17 @@ class _Answers:
 class Filter:
     """Known answers of every query in all three directions, as CSR; built once.
 
-    `known` names the sources in the result ("train+valid+test"); an empty mapping filters nothing.
-    Shapes: every value of `known` is int `[triple 3]`. EvaluationError: an id out of range.
+    `known_triples` names the sources in the result ("train+valid+test"); an empty mapping filters
+    nothing. Shapes: every value of `known_triples` is int `[triple 3]`. EvaluationError: an id out
+    of range.
     """
 
     def __init__(
-        self, known: Mapping[str, NDArray[np.integer]], *, n_entities: int, n_relations: int
+        self, known_triples: Mapping[str, NDArray[np.integer]], *, n_entities: int, n_relations: int
     ) -> None:
         self.n_entities, self.n_relations = n_entities, n_relations
-        self.description = "+".join(known) if known else "none (raw ranks)"
-        parts = [np.asarray(part, np.int64).reshape(-1, 3) for part in known.values()]
+        self.description = "+".join(known_triples) if known_triples else "none (raw ranks)"
+        parts = [np.asarray(part, np.int64).reshape(-1, 3) for part in known_triples.values()]
         triples = np.concatenate(parts) if parts else np.zeros((0, 3), np.int64)
         if not _inside(triples, n_entities, n_relations).all():
             raise EvaluationError(
@@ -114,10 +115,12 @@ class Filter:
         if not len(table.keys):
             return KnownColumns.none(len(triples))
         keys = self._keys(direction, triples)
-        place = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
-        found = table.keys[place] == keys
-        starts = np.where(found, table.offsets[place], 0)
-        return KnownColumns(starts, np.where(found, table.offsets[place + 1], 0), table.answers)
+        position = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
+        is_known = table.keys[position] == keys
+        starts = np.where(is_known, table.offsets[position], 0)
+        return KnownColumns(
+            starts, np.where(is_known, table.offsets[position + 1], 0), table.answers
+        )
 
     def _keys(self, direction: Direction, triples: NDArray[np.int64]) -> NDArray[np.int64]:
         first, second, size = {
@@ -185,17 +188,25 @@ class RankingResult:
         """The queries in `keep [scored]`, with the skipped ones of all."""
         counts = RankCounts(self.counts.n_greater[keep], self.counts.n_equal[keep])
         return replace(
-            self, triples=self.triples[keep], slots=self.slots[keep], counts=counts,
-            n_asked=int(keep.sum()), n_skipped={},
-        )  # fmt: skip
+            self,
+            triples=self.triples[keep],
+            slots=self.slots[keep],
+            counts=counts,
+            n_asked=int(keep.sum()),
+            n_skipped={},
+        )
 
     def conditions(self) -> dict[str, object]:
         """The conditions to report beside a score."""
         return {
-            "ties": self.ties, "filter": self.filter, "directions": list(self.directions),
-            "candidates": self.candidates, "n_asked": self.n_asked, "n_scored": self.n_scored,
+            "ties": self.ties,
+            "filter": self.filter,
+            "directions": list(self.directions),
+            "candidates": self.candidates,
+            "n_asked": self.n_asked,
+            "n_scored": self.n_scored,
             "n_skipped": dict(self.n_skipped),
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         numbers = "  ".join(f"{name} {value:.4f}" for name, value in self.metrics().items())
@@ -237,18 +248,18 @@ def rank(
     columns = None if isinstance(candidates, str) else _columns(candidates, filter.n_entities)
     slots, scored, greater, equal = [], [], [], []
     for direction in directions:
-        chosen = None if direction == "relation" else columns
+        column_ids = None if direction == "relation" else columns
         questions = rows[inside]
-        if chosen is not None:
-            can_win = np.isin(questions[:, SLOTS[direction]], chosen)
+        if column_ids is not None:
+            can_win = np.isin(questions[:, SLOTS[direction]], column_ids)
             _skip(skipped, NOT_A_CANDIDATE, int((~can_win).sum()))
             questions = questions[can_win]
-        n_columns = filter.n_candidates(direction) + (0 if chosen is None else len(chosen))
+        n_columns = filter.n_candidates(direction) + (0 if column_ids is None else len(column_ids))
         step = max(1, min(_MAX_ROWS, byte_budget // (4 * n_columns)))
         function = _compared(scorer, direction)
         for start in range(0, len(questions), step):
             block = questions[start : start + step]
-            counts = _rank_block(function, direction, block, filter, chosen)
+            counts = _rank_block(function, direction, block, filter, column_ids)
             greater.append(counts.n_greater)
             equal.append(counts.n_equal)
         scored.append(questions)
@@ -303,18 +314,18 @@ def _rank_block(
         raise EvaluationError(
             f"scores for {direction}s have shape {tuple(values.shape)}, {expected=}"
         )
-    gold, known = block[:, SLOTS[direction]], filter.known_columns(direction, block)
+    gold, known_columns = block[:, SLOTS[direction]], filter.known_columns(direction, block)
     if columns is not None:
         compared = replace(compared, values=values[:, torch.from_numpy(columns).to(values.device)])
-        gold, known = np.searchsorted(columns, gold), _among(columns, known)
-    return count(compared, torch.from_numpy(gold).to(values.device), known)
+        gold, known_columns = np.searchsorted(columns, gold), _among(columns, known_columns)
+    return count(compared, torch.from_numpy(gold).to(values.device), known_columns)
 
 
-def _among(columns: NDArray[np.int64], known: KnownColumns) -> KnownColumns:
+def _among(columns: NDArray[np.int64], known_columns: KnownColumns) -> KnownColumns:
     """Those that are among `columns`, by their places there."""
-    rows, answers = known.listed()
+    rows, answers = known_columns.listed()
     is_there = np.isin(answers, columns)
-    ends = np.cumsum(np.bincount(rows[is_there], minlength=len(known.starts)))
+    ends = np.cumsum(np.bincount(rows[is_there], minlength=len(known_columns.starts)))
     starts = np.concatenate([[0], ends[:-1]])[: len(ends)]
     return KnownColumns(starts, ends, np.searchsorted(columns, answers[is_there]))
 

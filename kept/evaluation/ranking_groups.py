@@ -64,7 +64,7 @@ def degree_of_questions(
     degrees = np.bincount(rows[:, [0, 2]].ravel(), minlength=n_entities)
     names = degree_names(edges)
     answers = result.triples[np.arange(result.n_scored), result.slots]
-    return [names[place] for place in np.searchsorted(edges, degrees[answers], side="right")]
+    return [names[name] for name in np.searchsorted(edges, degrees[answers], side="right")]
 
 
 def degree_names(edges: Sequence[int] = DEGREES) -> list[str]:

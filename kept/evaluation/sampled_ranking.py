@@ -80,10 +80,13 @@ class SampledRanking:
         """The conditions to report beside a score."""
         sampled = f"the answer and {self.n_candidates - 1} distinct entities that are no answer"
         return {
-            "ties": self.ties, "filter": self.filter, "candidates": sampled,
-            "n_draws": self.ranks.shape[1], "n_questions": len(self.slots),
+            "ties": self.ties,
+            "filter": self.filter,
+            "candidates": sampled,
+            "n_draws": self.ranks.shape[1],
+            "n_questions": len(self.slots),
             "n_short": self.n_short,
-        }  # fmt: skip
+        }
 
 
 def rank_among_sampled(
@@ -115,11 +118,11 @@ def rank_among_sampled(
     slots: list[NDArray[np.uint8]] = []
     parts: list[tuple[list[NDArray[np.float64]], int]] = []
     starts = range(0, len(rows), block)
-    own = together.share(len(starts))
+    block_numbers = together.share(len(starts))
     for direction in directions:
         ranks: list[NDArray[np.float64]] = []
         n_short = 0
-        for start in starts[own.start : own.stop]:
+        for start in starts[block_numbers.start : block_numbers.stop]:
             questions = rows[start : start + block]
             with torch.no_grad():
                 scores = scorer.scores(direction, torch.from_numpy(questions)).cpu().numpy()
@@ -131,11 +134,15 @@ def rank_among_sampled(
             n_short += int((free.sum(1) < n_candidates - 1).sum())
             sampled = [
                 _ranks(
-                    scores, free, questions[:, SLOTS[direction]], n_candidates - 1, ties,
+                    scores,
+                    free,
+                    questions[:, SLOTS[direction]],
+                    n_candidates - 1,
+                    ties,
                     generator(seed, "sampled candidates", direction, start, draw),
                 )
                 for draw in range(n_draws)
-            ]  # fmt: skip
+            ]
             ranks.append(np.stack(sampled, 1))
         parts += together.from_each((ranks, n_short))
         slots.append(np.full(len(rows), SLOTS[direction], np.uint8))
@@ -164,7 +171,7 @@ def _ranks(
     columns = np.argpartition(keys, n - 1, axis=1)[:, :n]
     competes = np.take_along_axis(free, columns, 1)
     rivals = np.take_along_axis(scores, columns, 1)
-    own = scores[np.arange(len(gold)), gold][:, None]
-    greater = ((rivals > own) & competes).sum(1)
-    equal = ((rivals == own) & competes).sum(1)
+    gold_scores = scores[np.arange(len(gold)), gold][:, None]
+    greater = ((rivals > gold_scores) & competes).sum(1)
+    equal = ((rivals == gold_scores) & competes).sum(1)
     return RankCounts(greater, equal).ranks(ties)

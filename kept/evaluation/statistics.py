@@ -84,9 +84,9 @@ def macro_interval(
     require_items(len(numbers))
     require_confidence(confidence)
     parts = np.zeros((len(numbers), 2, len(columns)))  # sums, sizes
-    rows, places = [numbers[key] for key in keys], [columns[name] for name in strata]
-    np.add.at(parts, (rows, 0, places), np.asarray(values, np.float64).ravel())
-    np.add.at(parts, (rows, 1, places), 1.0)
+    rows, columns_of_rows = [numbers[key] for key in keys], [columns[name] for name in strata]
+    np.add.at(parts, (rows, 0, columns_of_rows), np.asarray(values, np.float64).ravel())
+    np.add.at(parts, (rows, 1, columns_of_rows), 1.0)
     blocks = resampled(parts.reshape(len(parts), -1), generator, n_resamples)
     means = np.concatenate([_macro(sums.reshape(-1, *parts.shape[1:])) for sums in blocks])
     method = "bootstrap" if clusters is None else "cluster bootstrap"
@@ -112,9 +112,12 @@ def paired_bootstrap_interval(
 ) -> Interval:
     """Interval of mean(ours - theirs) on the same items `[item]`."""
     return bootstrap_interval(
-        _differences(ours, theirs), generator=generator, clusters=clusters,
-        n_resamples=n_resamples, confidence=confidence,
-    )  # fmt: skip
+        _differences(ours, theirs),
+        generator=generator,
+        clusters=clusters,
+        n_resamples=n_resamples,
+        confidence=confidence,
+    )
 
 
 def sign_flip_test(
@@ -166,8 +169,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     """
     order = sorted(range(len(ps)), key=lambda i: ps[i])
     adjusted, largest = [1.0] * len(ps), 0.0
-    for place, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(ps) - place) * ps[i]))
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
         adjusted[i] = largest
     return adjusted
 

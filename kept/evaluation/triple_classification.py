@@ -80,9 +80,9 @@ def best_threshold(scores: NDArray[np.floating], labels: NDArray[np.bool_]) -> f
     """
     if not len(scores) or np.isnan(scores).any():
         raise EvaluationError(f"a threshold needs scores: {len(scores)} given, or one is NaN")
-    values, places = np.unique(np.asarray(scores, np.float64), return_inverse=True)
-    true = np.bincount(places, labels, minlength=len(values))
-    false = np.bincount(places, ~labels, minlength=len(values))
+    values, inverse = np.unique(np.asarray(scores, np.float64), return_inverse=True)
+    true = np.bincount(inverse, labels, minlength=len(values))
+    false = np.bincount(inverse, ~labels, minlength=len(values))
     # cutting below value k: the false ones under it and the true ones from it on are right
     right = np.append(0, np.cumsum(false)) + np.append(np.cumsum(true[::-1])[::-1], 0)
     cuts = np.concatenate([[-np.inf], (values[1:] + values[:-1]) / 2, [np.inf]])
@@ -106,9 +106,9 @@ def fit_thresholds(
     by_relation = np.full(n_relations, overall)
     is_own = np.zeros(n_relations, np.bool_)
     for relation in np.unique(relations).tolist():
-        chosen = relations == relation
-        if chosen.sum() >= min_triples and len(np.unique(labels[chosen])) == 2:
-            by_relation[relation] = best_threshold(scores[chosen], labels[chosen])
+        in_relation = relations == relation
+        if in_relation.sum() >= min_triples and len(np.unique(labels[in_relation])) == 2:
+            by_relation[relation] = best_threshold(scores[in_relation], labels[in_relation])
             is_own[relation] = True
     return Thresholds(by_relation, is_own, overall, min_triples)
 
@@ -146,8 +146,8 @@ def mean_of_directions(scorer: HasScores) -> Callable[[Tensor], Tensor]:
     def score(triples: Tensor) -> Tensor:
         rows = torch.arange(len(triples))
         sides: tuple[tuple[Direction, int], ...] = (("head", 0), ("tail", 2))
-        found = [scorer.scores(side, triples)[rows, triples[:, slot]] for side, slot in sides]
-        return torch.stack(found).mean(0)
+        scores = [scorer.scores(side, triples)[rows, triples[:, slot]] for side, slot in sides]
+        return torch.stack(scores).mean(0)
 
     return score
 
@@ -173,13 +173,15 @@ def classify_triples(
         triples = np.concatenate([true[split], false[split]]).astype(np.int64)
         labels = np.arange(len(triples)) < len(true[split])
         starts = range(0, len(triples), batch_size)
-        own = together.share(len(starts))
+        block_numbers = together.share(len(starts))
         with torch.no_grad():
             blocks = [
                 score(torch.from_numpy(triples[start : start + batch_size])).double().cpu().numpy()
-                for start in starts[own.start : own.stop]
+                for start in starts[block_numbers.start : block_numbers.stop]
             ]
-        scores = np.concatenate([each for told in together.from_each(blocks) for each in told])
+        scores = np.concatenate(
+            [each for blocks_of_rank in together.from_each(blocks) for each in blocks_of_rank]
+        )
         parts[split] = scores, triples[:, 1], labels
     thresholds = fit_thresholds(*parts["valid"], n_relations=n_relations, min_triples=min_triples)
     scores, relations, labels = parts["test"]

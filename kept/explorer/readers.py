@@ -201,7 +201,7 @@ def _summary(
              f"Knowledge enters here: {method.enters}. The input is the words alone."]  # fmt: skip
     n_nodes = int(batch.node_mask.sum())
     lines.append(f"{n_nodes} nodes in the input, {n_words} of them word pieces of the text.")
-    if view.reads_graph and not view.brings_knowledge(built, batch):
+    if view.reads_graph and not view.contains_knowledge(built, batch):
         lines.append("Nothing of the graph reaches this input: no mention is linked, or the linked "
                      "entities have nothing that this method reads.")  # fmt: skip
     if method.shows_facts:

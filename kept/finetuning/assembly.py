@@ -13,10 +13,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.completing import has_entity, touch, with_links
+from entity_linking.completing import has_entity, with_links
 from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link, Mention
 from kept import hosts
 from kept.adapters.inside import PLACES
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
@@ -25,7 +24,7 @@ from kept.controls.conditions import (
     EntityMap,
     Knowledge,
     controlled_graph,
-    n_joined,
+    n_pairs_with_facts,
     n_true,
     random_entities,
     without_pairs,
@@ -33,6 +32,7 @@ from kept.controls.conditions import (
 from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
 from kept.datasets.class_labels import classes_of, label_warnings, require_labels, warnings_of
+from kept.datasets.example import pair_of
 from kept.datasets.formats import (
     FORMATS,
     TASKS,
@@ -102,7 +102,7 @@ def assemble(
         others = random_entities(whole, config.control_seed)
     facts |= {
         "n_true_triples": n_true(graph, clear),
-        "n_asked_pairs_joined_in_kg": n_joined(whole, evaluation_pairs),
+        "n_asked_pairs_joined_in_kg": n_pairs_with_facts(whole, evaluation_pairs),
         "n_triples_removed": whole.n_triples - clear.n_triples,
         "links_in_kg": _link_counts(sets["train"], whole),
     }
@@ -388,16 +388,6 @@ def _linked(
             pair = example.pair or (pair_of(text.links, example.targets) if has_pairs else None)
             changed[i] = dataclasses.replace(example, linked=text, pair=pair)
     return changed
-
-
-def pair_of(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
-    """The entities of the first link that touches the head, and the tail; None without both."""
-    ends = [
-        next((k.entity for k in links if k.entity and touch(k.mention, target)), None)
-        for target in targets
-    ]
-    head, tail = ends
-    return (head, tail) if head and tail else None
 
 
 def _evaluated(sets: Mapping[str, Any]) -> list[str]:

@@ -227,7 +227,7 @@ class TaskData:
         by chance."""
         builder = dataclasses.replace(self.builder, drop_probability=0.0)
         graphs = (self._joined(index, 0, 0, builder, n) for n in range(len(self._windows[index])))
-        return any(self.view.brings_knowledge(each, self.view(each)) for each in graphs)
+        return any(self.view.contains_knowledge(each, self.view(each)) for each in graphs)
 
     def n_nodes(self, index: int) -> int:
         """An upper bound for example `index` in every epoch."""

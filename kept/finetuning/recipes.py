@@ -30,24 +30,22 @@ RATES = ("learning_rate", "host_learning_rate")
 def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of `FinetuneConfig` with those of the method's recipe under them.
 
-    Fields that say `as_published`, or have no new method (`model` is given), or an unknown task,
-    are returned as they are: the configuration names a fault.
+    The paper's head of a task comes with either. Other fields that say `as_published`, or have no
+    new method (`model` is given), or an unknown task, are returned as they are: the configuration
+    names a fault.
 
     >>> with_recipe({"task": "typing", "method": "kbert"})["view"]
     {'max_branches': 8}
     """
     name, task = fields.get("method"), str(fields.get("task")).replace("-", "_")
-    if name is None or task not in TASKS or fields.get("as_published"):
+    if name is None or task not in TASKS:
+        return dict(fields)
+    if not fields.get("head") and task in (heads := method(name).heads):
+        fields = {**fields, "head": heads[task]}
+    if fields.get("as_published"):
         return dict(fields)
     recipe = method(name).recipe
-    under: dict[str, Any] = {
-        field: dict(values)
-        for field, values in (
-            ("options", recipe.options), ("view", recipe.view), ("graph", recipe.graph),
-        )
-        if values
-    }  # fmt: skip
-    under |= _reading(fields, task)
+    under: dict[str, Any] = {**recipe.fields(), **_reading(fields, task)}
     under["training"] = _training(fields, recipe.rates)
     given = {name: value for name, value in fields.items() if value is not None}
     return merged(under, given)

@@ -64,8 +64,8 @@ def annotation_ids(graph: WordKnowledgeGraph, annotations: Sequence[Annotation])
 def _slots(spans: NDArray[np.int32], annotations: Sequence[Annotation]) -> NDArray[np.int64]:
     """`[word slot]`, `NONE` where a word has fewer ids than the one with most."""
     ids_of_word: list[dict[int, None]] = [{} for _ in spans]
-    places = np.array([(each.start, each.end) for each in annotations], np.int64).reshape(-1, 2)
-    for each, (start, stop) in zip(annotations, pieces_of_all(spans, places).tolist(), strict=True):
+    bounds = np.array([(each.start, each.end) for each in annotations], np.int64).reshape(-1, 2)
+    for each, (start, stop) in zip(annotations, pieces_of_all(spans, bounds).tolist(), strict=True):
         for word in range(start, stop):
             ids_of_word[word].update(dict.fromkeys(each.ids))
     slots = np.full((len(spans), max([1, *map(len, ids_of_word)])), NONE, np.int64)

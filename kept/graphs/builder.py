@@ -21,7 +21,7 @@ import numpy as np
 from entity_linking.mentions import LinkedText
 from kept.graphs.building.anchors import AllWords, find_anchors, lay_slots
 from kept.graphs.building.assembly import connect
-from kept.graphs.building.config import BuilderConfig, Exclusion, Insistence
+from kept.graphs.building.config import BuilderConfig, Exclusion, RequiredFacts
 from kept.graphs.building.facts import choose, fit, with_facts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.words import Words, encode_words
@@ -31,7 +31,7 @@ from kg_loaders.store import KnowledgeGraph
 __all__ = [
     "BuilderConfig",
     "Exclusion",
-    "Insistence",
+    "RequiredFacts",
     "build",
     "build_many",
     "join_all",
@@ -98,7 +98,7 @@ def join_words(
     generator: np.random.Generator,
     config: BuilderConfig,
     exclude: Exclusion | None = None,
-    insist: Insistence | None = None,
+    insist: RequiredFacts | None = None,
 ) -> WordKnowledgeGraph:
     """`build` for a text whose word pieces are known."""
     (joined,) = join_all(
@@ -121,7 +121,7 @@ def join_all(
     generators: Sequence[np.random.Generator],
     config: BuilderConfig,
     exclude: Sequence[Exclusion | None] | None = None,
-    insist: Sequence[Insistence | None] | None = None,
+    insist: Sequence[RequiredFacts | None] | None = None,
 ) -> list[WordKnowledgeGraph]:
     """`join_words` of every text, in one pass; each with its own generator and what it must show.
 
@@ -142,15 +142,19 @@ def join_all(
         anchors, facts = with_facts(anchors, facts, graph)
     is_shown, slots = lay_slots(pieces, anchors, replace=bool(config.replace_mentions))
     anchors = dataclasses.replace(anchors, positions=slots[anchors.pieces[:, 0]])
-    shown = pieces[is_shown]
-    n_fixed = shown.counts + np.bincount(anchors.texts, minlength=len(linked))
+    kept_spans = pieces[is_shown]
+    n_fixed = kept_spans.counts + np.bincount(anchors.texts, minlength=len(linked))
     facts = fit(graph, anchors, facts, config.max_nodes - n_fixed)
-    return connect(
+    graphs = connect(
         linked,
-        shown,
+        kept_spans,
         slots[is_shown],
         anchors,
         facts,
         graph,
         keeps_mentions=not config.replace_mentions,
     )
+    return [
+        built if hidden is None else dataclasses.replace(built, hidden=hidden)
+        for built, (hidden, _) in zip(graphs, limits, strict=True)
+    ]

@@ -32,8 +32,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        place = f"node {self.node}: " if self.node >= 0 else ""
-        return f"{self.code} {place}{self.message}"
+        node = f"node {self.node}: " if self.node >= 0 else ""
+        return f"{self.code} {node}{self.message}"
 
 
 def check(
@@ -97,8 +97,9 @@ def _nodes(built: WordKnowledgeGraph) -> Iterator[Problem]:
             yield Problem("G105", node, "a relation node has a span")
         if kind == NodeKind.ENTITY and start >= 0:
             fits = 0 <= link < len(built.links) and (
-                built.links[link].mention.start, built.links[link].mention.end
-            ) == (start, stop)  # fmt: skip
+                built.links[link].mention.start,
+                built.links[link].mention.end,
+            ) == (start, stop)
             if not fits:
                 yield Problem("G105", node, f"anchor of {start}:{stop} names link {link}")
         if kind == NodeKind.WORD and (built.origins[node] != -1).any():
@@ -114,9 +115,9 @@ def _anchors(built: WordKnowledgeGraph) -> dict[int, int]:
 def _positions(built: WordKnowledgeGraph) -> Iterator[Problem]:
     anchors = _anchors(built)
     is_word = built.kinds == NodeKind.WORD
-    beside = set(built.edges[built.edge_kinds == EdgeKind.MENTION_ENTITY, 1].tolist())
+    entity_nodes = set(built.edges[built.edge_kinds == EdgeKind.MENTION_ENTITY, 1].tolist())
     slots = built.positions[is_word].tolist()
-    slots += [int(built.positions[node]) for node in anchors.values() if node not in beside]
+    slots += [int(built.positions[node]) for node in anchors.values() if node not in entity_nodes]
     if sorted(slots) != list(range(len(slots))):
         yield Problem(
             "G107", -1, "words and anchors do not fill the positions 0, 1, 2, … once each"

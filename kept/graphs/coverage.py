@@ -130,10 +130,14 @@ def coverage_of(
     for i, text in enumerate(texts):
         linked = [(link, entity) for link in text.links if (entity := next(rows)) >= 0]
         hidden = None if exclude is None else exclude[i]
-        known = [link for link, entity in linked if has_fact(graph, entity, degrees, hidden)]
-        with_link[i], with_fact[i] = bool(linked), bool(known)
+        links_with_fact = [
+            link for link, entity in linked if has_fact(graph, entity, degrees, hidden)
+        ]
+        with_link[i], with_fact[i] = bool(linked), bool(links_with_fact)
         if targets is not None:
-            with_both[i] = all(any(_touch(k, target) for k in known) for target in targets[i])
+            with_both[i] = all(
+                any(_touch(k, target) for k in links_with_fact) for target in targets[i]
+            )
     n_looked_at, n_read = (0, None) if is_read is None else look(with_link, is_read)
     return Coverage(
         n=len(texts),
@@ -170,15 +174,15 @@ def look(may_be: NDArray[np.bool_], is_read: Callable[[int], bool]) -> tuple[int
     if not len(may_be):
         return 0, 0
     last = len(may_be) - 1
-    chosen = np.unique(np.linspace(0, last, min(LOOKED_AT, last + 1)).round().astype(np.int64))
-    n_read = sum(map(is_read, chosen.tolist()))
+    rows = np.unique(np.linspace(0, last, min(LOOKED_AT, last + 1)).round().astype(np.int64))
+    n_read = sum(map(is_read, rows.tolist()))
     if n_read:
-        return len(chosen), n_read
-    others = np.setdiff1d(np.flatnonzero(may_be), chosen)
+        return len(rows), n_read
+    others = np.setdiff1d(np.flatnonzero(may_be), rows)
     for n_further, i in enumerate(others.tolist(), 1):
         if is_read(i):
-            return len(chosen) + n_further, 1
-    return len(chosen) + len(others), 0
+            return len(rows) + n_further, 1
+    return len(rows) + len(others), 0
 
 
 def require_read(

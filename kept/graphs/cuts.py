@@ -18,7 +18,7 @@ from entity_linking.mentions import LinkedText
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import Words, encode_words
 
-WHOLE = 1 << 24
+UNCUT = 1 << 24
 """A number of word pieces that cuts no text."""
 TEXTS_PER_CALL = 1024
 
@@ -41,6 +41,11 @@ class Cut:
     n_pieces_lost: int
     n_links: int
     n_links_lost: int
+
+    def __add__(self, other: Cut) -> Cut:
+        """The counts of both together, cut at the same number of word pieces."""
+        sums = {name: n + getattr(other, name) for name, n in asdict(self).items()}
+        return Cut(**sums | {"max_words": self.max_words})
 
     def as_json(self) -> dict[str, int]:
         """The counts, as metrics files hold them."""
@@ -72,14 +77,14 @@ def cut_of(
     first_links = np.cumsum([0, *(len(text.links) for text in texts)])
     lost_links = np.zeros(first_links[-1], np.bool_)
     for start in range(0, len(full), TEXTS_PER_CALL):
-        chosen = full[start : start + TEXTS_PER_CALL]
+        chunk = full[start : start + TEXTS_PER_CALL]
         wholes = encode_words(
-            [texts[i].text for i in chosen],
+            [texts[i].text for i in chunk],
             tokenizer,
-            max_words=WHOLE,
-            pair_starts=[texts[i].pair_start for i in chosen],
+            max_words=UNCUT,
+            pair_starts=[texts[i].pair_start for i in chunk],
         )
-        for i, whole in zip(chosen, wholes, strict=True):
+        for i, whole in zip(chunk, wholes, strict=True):
             kept = words.spans[offsets[i] : offsets[i + 1]]
             lost = int((whole.spans[:, 0] >= 0).sum() - (kept[:, 0] >= 0).sum())
             n_lost, n_cut = n_lost + lost, n_cut + (lost > 0)
@@ -120,11 +125,11 @@ def cut_of_rows(
     n_pieces = n_lost = n_cut = 0
     lost_links = []
     for text, whole, of_text in zip(texts, words, rows, strict=True):
-        shown = np.unique(np.concatenate([row.spans for row in of_text]), axis=0)
+        spans = np.unique(np.concatenate([row.spans for row in of_text]), axis=0)
         in_text = np.unique(whole.spans[whole.spans[:, 0] >= 0], axis=0)
-        n = len(in_text) - int((shown[:, 0] >= 0).sum())
+        n = len(in_text) - int((spans[:, 0] >= 0).sum())
         n_pieces, n_lost, n_cut = n_pieces + len(in_text), n_lost + n, n_cut + (n > 0)
-        is_lost = _without_pieces(text, shown) if n else np.zeros(len(text.links), np.bool_)
+        is_lost = _without_pieces(text, spans) if n else np.zeros(len(text.links), np.bool_)
         lost_links.append(is_lost)
     lost = np.concatenate([np.zeros(0, np.bool_), *lost_links])
     cut = Cut(max_words, len(texts), n_cut, n_pieces, n_lost, len(lost), int(lost.sum()))

@@ -83,8 +83,8 @@ def nodes_of_fact(graph: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]
         raise BatchError(f"node {relation} of {graph!r} is not a relation")
     is_of_fact = (graph.edges == relation).any(axis=1)
     ends = np.setdiff1d(graph.edges[is_of_fact], [relation])
-    held = np.isin(ends, graph.edges[~is_of_fact]) | (graph.spans[ends, 0] >= 0)
-    return np.append(ends[~held], relation).astype(np.int64)
+    is_linked = np.isin(ends, graph.edges[~is_of_fact]) | (graph.spans[ends, 0] >= 0)
+    return np.append(ends[~is_linked], relation).astype(np.int64)
 
 
 def with_object(graph: WordKnowledgeGraph, row: int, entity: int) -> WordKnowledgeGraph:
@@ -103,9 +103,9 @@ def with_object(graph: WordKnowledgeGraph, row: int, entity: int) -> WordKnowled
     return dataclasses.replace(graph, ids=ids)
 
 
-def _without_nodes(graph: WordKnowledgeGraph, gone: NDArray[np.int64]) -> WordKnowledgeGraph:
+def _without_nodes(graph: WordKnowledgeGraph, removed: NDArray[np.int64]) -> WordKnowledgeGraph:
     stays = np.ones(graph.n_nodes, np.bool_)
-    stays[gone] = False
+    stays[removed] = False
     number = np.cumsum(stays, dtype=np.int32) - 1
     kept = stays[graph.edges].all(axis=1)
     return dataclasses.replace(

@@ -35,20 +35,20 @@ def kg_to_pandas(graph: KnowledgeGraph) -> Any:
 
 def kg_to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph[str]:
     """Return a `MultiDiGraph` of identifiers; nodes have `label`, edges `relation` and `label`."""
-    found: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    nx_graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     names = [graph.entities.name(i) for i in range(graph.n_entities)]
     relations = [graph.relations.name(i) for i in range(graph.n_relations)]
     for i, name in enumerate(names):
-        found.add_node(name, label=graph.label(i))
+        nx_graph.add_node(name, label=graph.label(i))
     for head, relation, tail in graph.triples.tolist():
-        found.add_edge(
+        nx_graph.add_edge(
             names[head],
             names[tail],
             key=relations[relation],
             relation=relations[relation],
             label=graph.relation_label(relation),
         )
-    return found
+    return nx_graph
 
 
 def kg_to_pyg(graph: KnowledgeGraph) -> Any:
@@ -71,9 +71,9 @@ def kg_to_dgl(graph: KnowledgeGraph) -> Any:
     """
     dgl = imported_dgl("kg_to_dgl")
     head, relation, tail = torch.from_numpy(graph.triples.T.astype(np.int64))
-    made = dgl.graph((head, tail), num_nodes=graph.n_entities)
-    made.edata["relation"] = relation
-    return made
+    dgl_graph = dgl.graph((head, tail), num_nodes=graph.n_entities)
+    dgl_graph.edata["relation"] = relation
+    return dgl_graph
 
 
 def imported_dgl(wish: str) -> Any:

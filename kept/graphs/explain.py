@@ -55,22 +55,22 @@ def explain(
         elif anchor[node]:
             role, label, why = _anchor(built, graph, node)
         else:
-            role, label, why = _injected(built, graph, node)
+            role, label, why = _fact_node(built, graph, node)
         position = int(built.positions[node])
         link = built.links[built.origins[node, 0]] if role == "anchor" else None
         explained.append(
             Explained(
                 role,
-                _cut(label, N_LABEL),
+                _shorten(label, N_LABEL),
                 position,
-                tuple(_cut(w, N_REASON) for w in why),
+                tuple(_shorten(w, N_REASON) for w in why),
                 link is not None and link.is_ambiguous,
             )
         )
     return tuple(explained)
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -95,7 +95,7 @@ def _anchor(
             f"{_entity(graph, entity)} with confidence {link.confidence:.2f}."
         )
     ]
-    if described := _described(graph, entity):
+    if described := _label_and_description(graph, entity):
         why.append(described)
     if link.is_ambiguous:
         equals = ", ".join(_candidate(graph, name) for name in link.equals[:N_CANDIDATES])
@@ -107,7 +107,7 @@ def _anchor(
     return "anchor", graph.label(entity), why
 
 
-def _injected(
+def _fact_node(
     built: WordKnowledgeGraph, graph: KnowledgeGraph, node: int
 ) -> tuple[str, str, list[str]]:
     link, row, rank = built.origins[node].tolist()
@@ -117,17 +117,17 @@ def _injected(
     mention = built.links[link].mention
     surface = built.text[mention.start : mention.end]
     fact = fact_in_words(graph, row)
-    chosen = f"ranked {rank + 1} among the facts of the mention “{surface}”"
+    rank_text = f"ranked {rank + 1} among the facts of the mention “{surface}”"
     if built.kinds[node] == NodeKind.RELATION:
         relation = int(built.ids[node])
-        why = [f"The fact {fact}, {chosen}."]
+        why = [f"The fact {fact}, {rank_text}."]
         why.append(f"Relation {graph.relations.name(relation)}; row {row} of the graph.")
         return "relation", graph.relation_label(relation), why
     entity = int(built.ids[node])
     n_facts = int((built.edges == node).any(axis=1).sum())
-    why = [f"It came with the fact {fact}, {chosen}."]
+    why = [f"It came with the fact {fact}, {rank_text}."]
     why.append(f"{_entity(graph, entity)} takes part in {n_facts} of the facts shown.")
-    if described := _described(graph, entity):
+    if described := _label_and_description(graph, entity):
         why.append(described)
     return "neighbour", graph.label(entity), why
 
@@ -164,7 +164,7 @@ def _candidate(graph: KnowledgeGraph, name: str) -> str:
     return name if entity is None else _entity(graph, entity)
 
 
-def _described(graph: KnowledgeGraph, entity: int) -> str:
+def _label_and_description(graph: KnowledgeGraph, entity: int) -> str:
     """The label with its description, cut at a word: some are a page long."""
     description = shorten(graph.description(entity) or "", N_DESCRIBED, placeholder=" …")
     return f"{graph.label(entity)}: {description.rstrip('.')}." if description else ""
@@ -176,8 +176,8 @@ def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
     heads = np.unique(built.ids[is_anchor(built)])
     n_facts = int((graph.out_offsets[heads + 1] - graph.out_offsets[heads]).sum())
     rows = built.origins[built.kinds == NodeKind.RELATION, 1]
-    shown = np.unique(rows[rows >= 0])
-    n_shown = int(np.isin(graph.triples[shown, 0], heads).sum())
+    visible_rows = np.unique(rows[rows >= 0])
+    n_shown = int(np.isin(graph.triples[visible_rows, 0], heads).sum())
     if n_shown < n_facts:
         sentences.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
     return sentences

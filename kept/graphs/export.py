@@ -174,7 +174,7 @@ def _typed_edges(
         for edge_kind in EdgeKind:
             for target in NodeKind:
                 ends = graph.kinds[edges]
-                chosen = (kinds == edge_kind) & (ends[:, 0] == source) & (ends[:, 1] == target)
-                if chosen.any():
+                is_of_type = (kinds == edge_kind) & (ends[:, 0] == source) & (ends[:, 1] == target)
+                if is_of_type.any():
                     names = (source.name.lower(), edge_kind.name.lower(), target.name.lower())
-                    yield names, rank[edges[chosen]], weights[chosen]
+                    yield names, rank[edges[is_of_type]], weights[is_of_type]

@@ -19,9 +19,9 @@ def text_nodes(graph: WordKnowledgeGraph) -> NDArray[np.int64]:
 
     Special word pieces, which have no characters, are not among them.
     """
-    beside = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
+    entity_nodes = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
     is_text = graph.spans[:, 0] >= 0
-    is_text[beside] = False
+    is_text[entity_nodes] = False
     nodes = np.flatnonzero(is_text)
     return nodes[np.argsort(graph.spans[nodes, 0], kind="stable")]
 
@@ -35,21 +35,21 @@ def nodes_of(
 
 
 def target_spans(
-    graph: WordKnowledgeGraph, places: NDArray[np.int64], targets: Sequence[Mention]
+    graph: WordKnowledgeGraph, positions: NDArray[np.int64], targets: Sequence[Mention]
 ) -> NDArray[np.int64]:
     """Batch nodes of every target, `[target 2]`; (0, 0) for one that no shown node stands for.
 
-    A target's words count; an anchor only where it took the place of all of them. `places` are
+    A target's words count; an anchor only where it took the place of all of them. `positions` are
     `View.places`. Where a view puts branches between words, the span reaches over them.
     """
     nodes = text_nodes(graph)
     spans = np.zeros((len(targets), 2), np.int64)
     for i, target in enumerate(targets):
-        chosen = nodes_of(graph, nodes, target)
-        words = chosen[graph.kinds[chosen] == NodeKind.WORD]
-        chosen = words if len(words) else chosen
-        shown = places[chosen]
-        shown = shown[shown >= 0]
-        if len(shown):
-            spans[i] = shown.min(), shown.max() + 1
+        nodes_chosen = nodes_of(graph, nodes, target)
+        words = nodes_chosen[graph.kinds[nodes_chosen] == NodeKind.WORD]
+        nodes_chosen = words if len(words) else nodes_chosen
+        target_rows = positions[nodes_chosen]
+        target_rows = target_rows[target_rows >= 0]
+        if len(target_rows):
+            spans[i] = target_rows.min(), target_rows.max() + 1
     return spans

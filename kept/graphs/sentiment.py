@@ -43,7 +43,7 @@ class SentimentLexicon:
     """Senses by word and part of speech (`v`, `a`, `r`, `n`, or `ANY`)."""
 
     def __init__(self, senses: Mapping[tuple[str, str], Sequence[Sense]]) -> None:
-        self._senses = {key: tuple(found) for key, found in senses.items()}
+        self._senses = {key: tuple(scores) for key, scores in senses.items()}
         forms: dict[tuple[str, str], tuple[str, ...]] = {
             (word, letter): ()
             for word, part in self._senses
@@ -85,8 +85,8 @@ class SentimentLexicon:
         form = word.lower().replace(" ", "_")
         for of in (part, ANY):
             for base in [form, *(self._forms.morphy(form, part) if part else ())]:
-                if found := self._senses.get((base, of)):
-                    return found
+                if scores := self._senses.get((base, of)):
+                    return scores
         return ()
 
 

@@ -165,9 +165,12 @@ def _require_fast(tokenizer: Any) -> None:
 def _encode(tokenizer: Any, max_words: int, *texts: list[str]) -> list[Any]:
     try:
         encoded = tokenizer(
-            *texts, return_attention_mask=False, truncation=True, max_length=max_words,
+            *texts,
+            return_attention_mask=False,
+            truncation=True,
+            max_length=max_words,
             verbose=False,
-        )  # fmt: skip
+        )
     except Exception as error:  # tokenizers has no class of its own for what cannot be encoded
         message = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise HostError(

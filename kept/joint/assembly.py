@@ -81,10 +81,12 @@ class JointConfig(RunConfig):
     def settings(self) -> Any:  # a dataclass of `MODELS`
         """The hyper-parameters of the model; `ConfigError` for one that it does not have."""
         default = MODELS[self.model]
-        given = {"epochs": self.epochs, "learning_rate": self.learning_rate}
-        told = {name: value for name, value in given.items() if value is not None} | self.options
-        read_options(type(default), told, self.model)
-        return replace(default, **told)
+        recipe = {"epochs": self.epochs, "learning_rate": self.learning_rate}
+        settings = {
+            name: value for name, value in recipe.items() if value is not None
+        } | self.options
+        read_options(type(default), settings, self.model)
+        return replace(default, **settings)
 
 
 class Assembled:
@@ -101,35 +103,39 @@ class Assembled:
         texts, self.note = read_resolved(texts, config.redirects, lambda name: name in entities)
         self.corpus = _corpus(config, self.splits, texts)
         make: Mapping[str, Callable[[], Space]] = {
-            "wikipedia2vec": self._wikipedia2vec, "xu2017": self._xu,
-        }  # fmt: skip
+            "wikipedia2vec": self._wikipedia2vec,
+            "xu2017": self._xu,
+        }
         self.space = make.get(config.model, self._by_distance)()
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the corpus, the triples and the configuration."""
         free = {"checkpoint_seconds", "kg", "text", "redirects"}
-        told = self.config.model_dump(mode="json", exclude=free)
-        found = [json.dumps(told, sort_keys=True), self.corpus.fingerprint]
-        found += [self.graph.id_space_hash, self.splits.splits_hash]
-        return hashlib.sha256("\n".join(found).encode()).hexdigest()
+        settings = self.config.model_dump(mode="json", exclude=free)
+        parts = [json.dumps(settings, sort_keys=True), self.corpus.fingerprint]
+        parts += [self.graph.id_space_hash, self.splits.splits_hash]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def write(self, folder: Path, losses: list[float]) -> list[Path]:
         """Write the files of the trained space, replacing older ones; returns their paths."""
         items, relations = self.vectors()
-        found = [folder / VECTORS]
+        files = [folder / VECTORS]
         if relations is not None:
-            found.append(folder / SCORER)
+            files.append(folder / SCORER)
             table = torch.zeros(self.graph.n_entities, items.shape[1])
             table[torch.from_numpy(self.corpus.entities)] = items[len(self.corpus.words) :]
             training = {
-                "seed": self.config.seed, "holdout": self.config.holdout,
-                "splits_hash": self.splits.splits_hash, "unseen": unseen_ids(self.splits),
-                "losses": losses, "joint": self.config.model_dump(mode="json"),
-            }  # fmt: skip
+                "seed": self.config.seed,
+                "holdout": self.config.holdout,
+                "splits_hash": self.splits.splits_hash,
+                "unseen": unseen_ids(self.splits),
+                "losses": losses,
+                "joint": self.config.model_dump(mode="json"),
+            }
             write_translations(folder / SCORER, self.graph, table, relations, training)
         write_vectors(folder / VECTORS, self.corpus, self.graph, items, force=True)
-        return found
+        return files
 
     def vectors(self) -> tuple[Tensor, Tensor | None]:
         """Of items `[item width]`, and of relations where entities translate into each other."""
@@ -149,17 +155,24 @@ class Assembled:
 
     def _by_distance(self) -> DistanceSpace:
         return DistanceSpace(
-            self.corpus, self.graph, self.splits.train, self.settings, width=self.config.width,
+            self.corpus,
+            self.graph,
+            self.splits.train,
+            self.settings,
+            width=self.config.width,
             seed=self.config.seed,
-        )  # fmt: skip
+        )
 
     def _xu(self) -> XuSpace:
         draws = torch_generator(self.config.seed, "joint", "first vectors")
         model = Xu2017(
             _description_tokens(self.corpus, self.graph, self.settings.n_tokens),
-            n_words=len(self.corpus.words), n_relations=self.graph.n_relations,
-            width=self.config.width, encoder=self.settings.encoder, generator=draws,
-        )  # fmt: skip
+            n_words=len(self.corpus.words),
+            n_relations=self.graph.n_relations,
+            width=self.config.width,
+            encoder=self.settings.encoder,
+            generator=draws,
+        )
         return XuSpace(model, self.splits.train, self.settings, seed=self.config.seed)
 
 
@@ -183,17 +196,21 @@ def _corpus(config: JointConfig, splits: Splits, texts: list[LinkedText]) -> Cor
             + (", or a graph with descriptions" if reads else "")
         )
     return read_corpus(
-        texts, splits.graph, triples=splits.train, min_word_count=config.min_word_count,
-        min_entity_count=config.min_entity_count, min_tokens=config.min_tokens,
-    )  # fmt: skip
+        texts,
+        splits.graph,
+        triples=splits.train,
+        min_word_count=config.min_word_count,
+        min_entity_count=config.min_entity_count,
+        min_tokens=config.min_tokens,
+    )
 
 
 def _description_tokens(corpus: Corpus, graph: KnowledgeGraph, n: int) -> Tensor:
     """The first `n` known words of each entity's description, -1 after them `[entity token]`."""
     rows = {word: row for row, word in enumerate(corpus.words)}
-    found = torch.full((graph.n_entities, n), -1)
+    token_rows = torch.full((graph.n_entities, n), -1)
     for entity in range(graph.n_entities):
         words = (token[0].lower() for token in tokenise(graph.description(entity) or ""))
         ids = [rows[word] for word in words if word in rows][:n]
-        found[entity, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-    return found
+        token_rows[entity, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+    return token_rows

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.joint.corpus import Corpus, Ints, tokenise
-from kept.joint.likelihood import BIAS, Drawn, RowAdagrad
+from kept.joint.likelihood import BIAS, Negatives, RowAdagrad
 from kept.joint.skip_gram import noise_table
 from kept.joint.training import chunks, permutation
 from kept.joint.wang2014 import fact_losses, link_losses, name_triples, word_losses
@@ -51,9 +51,15 @@ class DistanceSpace:
     """
 
     def __init__(
-        self, corpus: Corpus, graph: KnowledgeGraph, triples: NDArray[np.integer],
-        settings: DistanceSettings, *, width: int, seed: int,
-    ) -> None:  # fmt: skip
+        self,
+        corpus: Corpus,
+        graph: KnowledgeGraph,
+        triples: NDArray[np.integer],
+        settings: DistanceSettings,
+        *,
+        width: int,
+        seed: int,
+    ) -> None:
         self.corpus, self.settings, self.seed = corpus, settings, seed
         draws = torch_generator(seed, "joint", "first vectors")
         self.vectors = torch.randn(corpus.n_items, width, generator=draws) / width**0.5
@@ -88,9 +94,11 @@ class DistanceSpace:
     def state(self) -> dict[str, Tensor]:
         """See `kept.joint.training.Space`."""
         return {
-            "vectors": self.vectors, "squares": self._rows.squares, "relations": self.relations,
+            "vectors": self.vectors,
+            "squares": self._rows.squares,
+            "relations": self.relations,
             "relation_squares": self._relation_rows.squares,
-        }  # fmt: skip
+        }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """See `kept.joint.training.Space`."""
@@ -105,9 +113,9 @@ class DistanceSpace:
         words = word_pairs(corpus, texts, window=window, keep=self._keep, draws=draws)
         terms = [self._pairs(words.inputs, words.outputs, word_losses, draws)]
         if settings.links:
-            found = link_pairs(corpus, texts, window=window, keep=self._keep, draws=draws)
+            pairs = link_pairs(corpus, texts, window=window, keep=self._keep, draws=draws)
             ways = slice(0, None, 2)  # of each pair, the entity's prediction of the word
-            terms.append(self._pairs(found.inputs[ways], found.outputs[ways], link_losses, draws))
+            terms.append(self._pairs(pairs.inputs[ways], pairs.outputs[ways], link_losses, draws))
         if self.described is not None:
             rows = self._share(epoch, number, len(self.described), "descriptions")
             terms.append(self._descriptions(self.described[rows], draws))
@@ -115,57 +123,59 @@ class DistanceSpace:
         head, relation, tail = torch.from_numpy(self.triples[rows]).unbind(1)
         terms.append(self._facts(head, relation, tail, draws))
         if settings.names:
-            own = self.names[head], self.names[tail]
-            for heads, tails, has in name_triples(head, tail, *own):
+            names = self.names[head], self.names[tail]
+            for heads, tails, has in name_triples(head, tail, *names):
                 terms.append(self._facts(heads[has], relation[has], tails[has], draws))
         return [term for term in terms if term.n]
 
     def _pairs(
         self, first: Ints, second: Ints, losses: PairLosses, draws: np.random.Generator
     ) -> Term:
-        given, right = torch.from_numpy(first), torch.from_numpy(second)
-        drawn, bias = self._drawn(right, draws), self.settings.bias
+        contexts, right = torch.from_numpy(first), torch.from_numpy(second)
+        sampled, bias = self._sample_items(right, draws), self.settings.bias
 
-        def found(items: Leaf, _: Leaf) -> Tensor:
-            return losses(items(given), items(right), items.drawn(drawn, right), bias)
+        def pair_losses(items: Leaf, _: Leaf) -> Tensor:
+            return losses(
+                items(contexts), items(right), items.sample_negatives(sampled, right), bias
+            )
 
-        return Term(len(given), (given, right, drawn), (), found)
+        return Term(len(contexts), (contexts, right, sampled), (), pair_losses)
 
     def _descriptions(self, pairs: Ints, draws: np.random.Generator) -> Term:
         entity, word = torch.from_numpy(pairs).unbind(1)
-        words, entities = self._drawn(word, draws), self._drawn(entity, draws)
+        words, entities = self._sample_items(word, draws), self._sample_items(entity, draws)
         bias = self.settings.bias
 
-        def found(items: Leaf, _: Leaf) -> Tensor:
-            drawn = items.drawn(words, word), items.drawn(entities, entity)
-            return description_losses(items(entity), items(word), *drawn, bias)
+        def pair_losses(items: Leaf, _: Leaf) -> Tensor:
+            sampled = items.sample_negatives(words, word), items.sample_negatives(entities, entity)
+            return description_losses(items(entity), items(word), *sampled, bias)
 
-        return Term(len(pairs), (entity, word, words, entities), (), found)
+        return Term(len(pairs), (entity, word, words, entities), (), pair_losses)
 
     def _facts(
         self, head: Tensor, relation: Tensor, tail: Tensor, draws: np.random.Generator
     ) -> Term:
-        heads, tails = self._drawn(head, draws), self._drawn(tail, draws)
+        heads, tails = self._sample_items(head, draws), self._sample_items(tail, draws)
         shape = (len(relation), self.settings.negatives)
         others = torch.from_numpy(draws.integers(0, len(self.relations), shape))
         bias = self.settings.bias
 
-        def found(items: Leaf, relations: Leaf) -> Tensor:
-            drawn = {
-                "head": items.drawn(heads, head),
-                "relation": relations.drawn(others, relation),
-                "tail": items.drawn(tails, tail),
+        def pair_losses(items: Leaf, relations: Leaf) -> Tensor:
+            sampled = {
+                "head": items.sample_negatives(heads, head),
+                "relation": relations.sample_negatives(others, relation),
+                "tail": items.sample_negatives(tails, tail),
             }
-            return fact_losses(items(head), relations(relation), items(tail), drawn, bias)
+            return fact_losses(items(head), relations(relation), items(tail), sampled, bias)
 
-        return Term(len(head), (head, tail, heads, tails), (relation, others), found)
+        return Term(len(head), (head, tail, heads, tails), (relation, others), pair_losses)
 
     def _share(self, epoch: int, number: int, n: int, what: str) -> Ints:
         """The rows of this step, of a permutation for each pass."""
         begin, end = (n * i // self.n_steps for i in (number, number + 1))
         return permutation(self.seed, what, epoch, n)[begin:end]
 
-    def _drawn(self, right: Tensor, draws: np.random.Generator) -> Tensor:
+    def _sample_items(self, right: Tensor, draws: np.random.Generator) -> Tensor:
         """Items of the kind of each right one: words by their noise, entities evenly."""
         n_words, shape = len(self.corpus.words), (len(right), self.settings.negatives)
         words = self._noise[draws.integers(0, len(self._noise), shape)]
@@ -173,7 +183,7 @@ class DistanceSpace:
         return torch.from_numpy(np.where((right.numpy() < n_words)[:, None], words, entities))
 
 
-PairLosses = Callable[[Tensor, Tensor, Drawn, float], Tensor]
+PairLosses = Callable[[Tensor, Tensor, Negatives, float], Tensor]
 
 
 class Leaf:
@@ -185,12 +195,12 @@ class Leaf:
         self.states = table[self.ids].requires_grad_()
 
     def __call__(self, ids: Tensor) -> Tensor:
-        places = torch.searchsorted(self.ids, ids.contiguous())
-        return torch.nn.functional.embedding(places, self.states)
+        positions = torch.searchsorted(self.ids, ids.contiguous())
+        return torch.nn.functional.embedding(positions, self.states)
 
-    def drawn(self, ids: Tensor, right: Tensor) -> Drawn:
+    def sample_negatives(self, ids: Tensor, right: Tensor) -> Negatives:
         """Negatives; one that is the right answer does not count."""
-        return Drawn(self(ids), ids != right[:, None])
+        return Negatives(self(ids), ids != right[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +215,8 @@ class Term:
 
 def item_triples(corpus: Corpus, triples: NDArray[np.integer]) -> Ints:
     """Triples `[triple 3]` with items in place of entities."""
-    places = len(corpus.words) + np.searchsorted(corpus.entities, triples[:, [0, 2]])
-    return np.stack([places[:, 0], triples[:, 1], places[:, 1]], 1).astype(np.int64)
+    item_positions = len(corpus.words) + np.searchsorted(corpus.entities, triples[:, [0, 2]])
+    return np.stack([item_positions[:, 0], triples[:, 1], item_positions[:, 1]], 1).astype(np.int64)
 
 
 def name_items(corpus: Corpus, graph: KnowledgeGraph) -> Ints:
@@ -223,10 +233,10 @@ def name_items(corpus: Corpus, graph: KnowledgeGraph) -> Ints:
 def description_pairs(corpus: Corpus, graph: KnowledgeGraph) -> Ints:
     """Each entity (item) with each word of its description that the vocabulary has `[pair 2]`."""
     rows = {word: row for row, word in enumerate(corpus.words)}
-    found = [
+    pairs = [
         (len(corpus.words) + i, rows[token[0].lower()])
         for i, entity in enumerate(corpus.entities)
         for token in tokenise(graph.description(int(entity)) or "")
         if token[0].lower() in rows
     ]
-    return np.array(found, np.int64).reshape(-1, 2)
+    return np.array(pairs, np.int64).reshape(-1, 2)

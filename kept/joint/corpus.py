@@ -31,7 +31,7 @@ def tokenise(text: str) -> list[tuple[str, int, int]]:
     >>> tokenise("don't 12")
     [('don', 0, 3), ('t', 4, 5), ('12', 6, 8)]
     """
-    return [(found[0], *found.span()) for found in _WORD.finditer(text)]
+    return [(match[0], *match.span()) for match in _WORD.finditer(text)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +77,20 @@ class Corpus:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all of it: what a resumed training must meet again."""
-        found = hashlib.sha256("\n".join(self.words).encode())
+        digest = hashlib.sha256("\n".join(self.words).encode())
         for part in (
-            self.word_counts, self.entities, self.entity_counts, self.tokens, self.text_offsets,
-            self.links, self.link_offsets, self.pages, self.edges,
-        ):  # fmt: skip
-            found.update(f"{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
-        return found.hexdigest()
+            self.word_counts,
+            self.entities,
+            self.entity_counts,
+            self.tokens,
+            self.text_offsets,
+            self.links,
+            self.link_offsets,
+            self.pages,
+            self.edges,
+        ):
+            digest.update(f"{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
 
 
 def read_corpus(
@@ -121,10 +128,10 @@ def read_corpus(
     tokens: list[int] = []
     links: list[tuple[int, int, int]] = []
     offsets, link_offsets = [0], [0]
-    for text, own in zip(texts, cut, strict=True):
-        if len(own) >= min_tokens:
-            links += _places(text, own, len(tokens), graph, items)
-            tokens += [rows.get(token[0].lower(), -1) for token in own]
+    for text, links_of_text in zip(texts, cut, strict=True):
+        if len(links_of_text) >= min_tokens:
+            links += _link_positions(text, links_of_text, len(tokens), graph, items)
+            tokens += [rows.get(token[0].lower(), -1) for token in links_of_text]
         offsets.append(len(tokens))
         link_offsets.append(len(links))
     return Corpus(
@@ -144,8 +151,8 @@ def read_corpus(
 
 def _link_counts(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> tuple[Counter[int], int]:
     named = Counter(link.entity for text in texts for link in text.links if link.entity)
-    found = {name: graph.entities.find(name) for name in named}
-    inside = Counter({i: named[name] for name, i in found.items() if i is not None})
+    ids_by_name = {name: graph.entities.find(name) for name in named}
+    inside = Counter({i: named[name] for name, i in ids_by_name.items() if i is not None})
     return inside, named.total() - inside.total()
 
 
@@ -154,7 +161,7 @@ def _entities(linked: Counter[int], triples: NDArray[np.integer], least: int) ->
     return np.union1d(often, triples[:, [0, 2]].ravel()).astype(np.int64)
 
 
-def _places(
+def _link_positions(
     text: LinkedText,
     tokens: Sequence[tuple[str, int, int]],
     first: int,
@@ -163,15 +170,15 @@ def _places(
 ) -> list[tuple[int, int, int]]:
     """Each link's item, first token and the one after; a character belongs to the token before."""
     starts = np.array([start for _, start, _ in tokens])
-    found = []
+    positions = []
     for link in text.links:
         entity = None if link.entity is None else graph.entities.find(link.entity)
         item = None if entity is None else items.get(entity)
         if item is not None:
             ends = [link.mention.start, link.mention.end - 1]
             begin, last = np.maximum(np.searchsorted(starts, ends, side="right") - 1, 0).tolist()
-            found.append((item, first + begin, first + last + 1))
-    return found
+            positions.append((item, first + begin, first + last + 1))
+    return positions
 
 
 def _edges(triples: NDArray[np.integer], entities: Ints, n_words: int) -> Ints:

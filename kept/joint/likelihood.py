@@ -23,17 +23,19 @@ def closeness(first: Tensor, second: Tensor, bias: float = BIAS) -> Tensor:
     return bias - (first - second).square().sum(-1) / 2
 
 
-class Drawn(NamedTuple):
+class Negatives(NamedTuple):
     """Negatives `[pair negative width]`, and which of them count, bool `[pair negative]`."""
 
     vectors: Tensor
     mask: Tensor
 
 
-def prediction_losses(given: Tensor, right: Tensor, drawn: Drawn, bias: float = BIAS) -> Tensor:
-    """Minus the sampled log-likelihood of `right` where `given` is, `[pair width] -> [pair]`."""
-    against = logsigmoid(-closeness(given[:, None], drawn.vectors, bias)) * drawn.mask
-    return -logsigmoid(closeness(given, right, bias)) - against.sum(1)
+def prediction_losses(
+    contexts: Tensor, right: Tensor, negatives: Negatives, bias: float = BIAS
+) -> Tensor:
+    """Minus the sampled log-likelihood of `right` where `contexts` is, `[pair width] -> [pair]`."""
+    against = logsigmoid(-closeness(contexts[:, None], negatives.vectors, bias)) * negatives.mask
+    return -logsigmoid(closeness(contexts, right, bias)) - against.sum(1)
 
 
 class RowAdagrad:

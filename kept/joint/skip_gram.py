@@ -31,14 +31,14 @@ class Tables:
     @classmethod
     def fresh(cls, n_items: int, width: int, generator: torch.Generator) -> Tables:
         """Input vectors uniform in +-1/2 over the width, output vectors 0."""
-        drawn = torch.rand(n_items, width, generator=generator)
-        return cls((drawn - 0.5) / width, torch.zeros(n_items, width))
+        values = torch.rand(n_items, width, generator=generator)
+        return cls((values - 0.5) / width, torch.zeros(n_items, width))
 
 
 def sigmoids(n: int = N_SIGMOIDS) -> Tensor:
     """Sigmoids of `n` evenly spaced numbers from -6 on, below 6: `[n]` float32."""
-    places = torch.arange(n, dtype=torch.float64) / n
-    return torch.sigmoid((places * 2 - 1) * MAX_DOT).float()
+    steps = torch.arange(n, dtype=torch.float64) / n
+    return torch.sigmoid((steps * 2 - 1) * MAX_DOT).float()
 
 
 def noise_table(counts: NDArray[np.integer], power: float, size: int) -> NDArray[np.int64]:
@@ -93,9 +93,9 @@ def update(
         used = products.abs() < MAX_DOT
         if column:
             used &= ids != outputs
-        places = (products.clamp(-MAX_DOT, MAX_DOT) + MAX_DOT) * (len(table) / MAX_DOT / 2)
+        bins = (products.clamp(-MAX_DOT, MAX_DOT) + MAX_DOT) * (len(table) / MAX_DOT / 2)
         label = float(column == 0)
-        slopes = (label - table[places.long().clamp_max(len(table) - 1)]) * rates * used
+        slopes = (label - table[bins.long().clamp_max(len(table) - 1)]) * rates * used
         moved.addcmul_(slopes[:, None], others)
         tables.outputs.index_add_(0, ids, slopes[:, None] * states)
         losses = F.softplus(products if column else -products)

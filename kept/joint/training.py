@@ -79,16 +79,18 @@ def train(
     `TrainingError` for a loss that is not finite.
     """
     progress, n_all = Progress(), epochs * space.n_steps
-    place = folder / CHECKPOINTS
-    if resume and is_of(place, CHECKPOINT):
-        progress = _resumed(space, place, fingerprint)
+    checkpoints = folder / CHECKPOINTS
+    if resume and is_of(checkpoints, CHECKPOINT):
+        progress = _resume(space, checkpoints, fingerprint)
     saved = time.monotonic()
     while progress.step < n_all and not should_stop():
         epoch, number = divmod(progress.step, space.n_steps)
         total, n = space.step(epoch, number, progress.step / n_all)
         progress.step, progress.total, progress.n = (
-            progress.step + 1, progress.total + total, progress.n + n
-        )  # fmt: skip
+            progress.step + 1,
+            progress.total + total,
+            progress.n + n,
+        )
         if not abs(progress.total) < float("inf"):
             raise TrainingError(f"loss is {total} in step {progress.step}; lower learning_rate")
         on_step(progress.step, progress.total / max(progress.n, 1))
@@ -96,44 +98,44 @@ def train(
             progress.losses.append(progress.total / max(progress.n, 1))
             progress.total, progress.n = 0.0, 0
         if time.monotonic() - saved >= checkpoint_seconds:
-            _save(space, place, fingerprint, progress)
+            _save(space, checkpoints, fingerprint, progress)
             saved = time.monotonic()
-    _save(space, place, fingerprint, progress)
+    _save(space, checkpoints, fingerprint, progress)
     return progress
 
 
-def _save(space: Space, place: Path, fingerprint: str, progress: Progress) -> None:
+def _save(space: Space, path: Path, fingerprint: str, progress: Progress) -> None:
     state = {name: tensor.detach().contiguous() for name, tensor in space.state().items()}
-    told = {"fingerprint": fingerprint, "progress": vars(progress)}
+    content = {"fingerprint": fingerprint, "progress": vars(progress)}
 
     def is_checkpoint(folder: Path) -> bool:
         return is_of(folder, CHECKPOINT)
 
-    with whole_folder(place, kind="checkpoint", is_kind=is_checkpoint, force=True) as part:
+    with whole_folder(path, kind="checkpoint", is_kind=is_checkpoint, force=True) as part:
         (part / STATE).write_bytes(save(state))
-        seal(part, CHECKPOINT, told, [STATE])
+        seal(part, CHECKPOINT, content, [STATE])
 
 
-def _resumed(space: Space, place: Path, fingerprint: str) -> Progress:
-    sealed = open_sealed(place, CHECKPOINT)
+def _resume(space: Space, path: Path, fingerprint: str) -> Progress:
+    sealed = open_sealed(path, CHECKPOINT)
     sealed.require_files([STATE])
-    told: Mapping[str, Any] = sealed.values
-    if told["fingerprint"] != fingerprint:
+    state: Mapping[str, Any] = sealed.values
+    if state["fingerprint"] != fingerprint:
         raise CheckpointError(
-            f"{place} is of another training: text, graph or settings differ; give those of that "
+            f"{path} is of another training: text, graph or settings differ; give those of that "
             "training, or a new folder"
         )
-    with readable(place / STATE):
-        space.load(load((place / STATE).read_bytes()))
-    return Progress(**told["progress"])
+    with readable(path / STATE):
+        space.load(load((path / STATE).read_bytes()))
+    return Progress(**state["progress"])
 
 
 @lru_cache(maxsize=8)
 def permutation(seed: int, what: str, number: int, n: int) -> NDArray[np.int64]:
     """The order of `n` things in pass `number`; every step of the pass reads a part of it."""
-    found = generator(seed, "joint", what, number).permutation(n).astype(np.int64)
-    found.flags.writeable = False
-    return found
+    order = generator(seed, "joint", what, number).permutation(n).astype(np.int64)
+    order.flags.writeable = False
+    return order
 
 
 def chunks(n: int, size: int) -> Sequence[tuple[int, int]]:

@@ -13,35 +13,39 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from kept.joint.likelihood import BIAS, Drawn, prediction_losses
+from kept.joint.likelihood import BIAS, Negatives, prediction_losses
 
 
 def fact_losses(
-    head: Tensor, relation: Tensor, tail: Tensor, drawn: Mapping[str, Drawn], bias: float = BIAS
+    head: Tensor,
+    relation: Tensor,
+    tail: Tensor,
+    negatives: Mapping[str, Negatives],
+    bias: float = BIAS,
 ) -> Tensor:
     """Minus `log Pr(h|r,t) + log Pr(r|h,t) + log Pr(t|h,r)` of each triple, `[triple]`.
 
-    Section 3.1, the knowledge model: `z(h, r, t) = bias - |h + r - t|^2 / 2`. `drawn` are the
+    Section 3.1, the knowledge model: `z(h, r, t) = bias - |h + r - t|^2 / 2`. `negatives` are the
     negatives of "head", "relation" and "tail".
     """
     return (
-        prediction_losses(tail - relation, head, drawn["head"], bias)
-        + prediction_losses(tail - head, relation, drawn["relation"], bias)
-        + prediction_losses(head + relation, tail, drawn["tail"], bias)
+        prediction_losses(tail - relation, head, negatives["head"], bias)
+        + prediction_losses(tail - head, relation, negatives["relation"], bias)
+        + prediction_losses(head + relation, tail, negatives["tail"], bias)
     )
 
 
-def word_losses(first: Tensor, second: Tensor, drawn: Drawn, bias: float = BIAS) -> Tensor:
+def word_losses(first: Tensor, second: Tensor, negatives: Negatives, bias: float = BIAS) -> Tensor:
     """Minus `log Pr(second | first)` of words that stand together, `[pair]`.
 
     Section 3.2, the text model: a word has one vector, unlike in skip-gram; a pair comes both ways.
     """
-    return prediction_losses(first, second, drawn, bias)
+    return prediction_losses(first, second, negatives, bias)
 
 
-def link_losses(entity: Tensor, word: Tensor, drawn: Drawn, bias: float = BIAS) -> Tensor:
+def link_losses(entity: Tensor, word: Tensor, negatives: Negatives, bias: float = BIAS) -> Tensor:
     """Minus `log Pr(w | e)` of a word beside a link to e, `[pair]`: section 3.3, by anchors."""
-    return prediction_losses(entity, word, drawn, bias)
+    return prediction_losses(entity, word, negatives, bias)
 
 
 def name_triples(

@@ -35,20 +35,22 @@ class Pairs:
     places: Ints
 
     @classmethod
-    def of(cls, inputs: NDArray[np.integer], outputs: NDArray[np.integer], places: Ints) -> Pairs:
+    def of(
+        cls, inputs: NDArray[np.integer], outputs: NDArray[np.integer], positions: Ints
+    ) -> Pairs:
         """Of items of any kind of integer."""
-        return cls(*(np.asarray(part, np.int64) for part in (inputs, outputs, places)))
+        return cls(*(np.asarray(part, np.int64) for part in (inputs, outputs, positions)))
 
     @classmethod
-    def joined(cls, *parts: Pairs) -> Pairs:
+    def concatenate(cls, *parts: Pairs) -> Pairs:
         """All pairs, by place; of one place, in the order of the parts."""
         columns = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("inputs", "outputs", "places")
         )
-        inputs, outputs, places = columns
-        order = np.argsort(places, kind="stable")
-        return cls(inputs[order], outputs[order], places[order])
+        inputs, outputs, positions = columns
+        order = np.argsort(positions, kind="stable")
+        return cls(inputs[order], outputs[order], positions[order])
 
 
 class Keep:
@@ -59,8 +61,8 @@ class Keep:
 
     def __call__(self, words: NDArray[np.integer], draws: np.random.Generator) -> NDArray[np.bool_]:
         """Bool of the shape of `words`, word ids; False for -1."""
-        drawn = draws.integers(0, 1 << 32, words.shape, np.uint32)
-        kept: NDArray[np.bool_] = (words >= 0) & (drawn <= self._last[words])
+        random_bits = draws.integers(0, 1 << 32, words.shape, np.uint32)
+        kept: NDArray[np.bool_] = (words >= 0) & (random_bits <= self._last[words])
         return kept
 
 
@@ -73,17 +75,17 @@ def word_pairs(
     within a page.
     """
     begin, end = corpus.text_offsets[texts], corpus.text_offsets[texts + 1]
-    place = np.repeat(np.arange(len(texts)), end - begin)
+    text_rows = np.repeat(np.arange(len(texts)), end - begin)
     centre = _ranges(begin, end)
     words = corpus.tokens[centre]
     sizes = draws.integers(1, window, len(centre), endpoint=True)
     steps = np.concatenate([np.arange(-window, 0), np.arange(1, window + 1)])
     around = centre[:, None] + steps
-    inside = (around >= begin[place][:, None]) & (around < end[place][:, None])
+    inside = (around >= begin[text_rows][:, None]) & (around < end[text_rows][:, None])
     inside &= (np.abs(steps) <= sizes[:, None]) & keep(words, draws)[:, None]
     others = np.where(inside, corpus.tokens[np.where(inside, around, 0)], -1)
     row, column = np.nonzero(keep(others, draws))
-    return Pairs.of(words[row], others[row, column], place[row])
+    return Pairs.of(words[row], others[row, column], text_rows[row])
 
 
 def link_pairs(
@@ -91,26 +93,26 @@ def link_pairs(
 ) -> Pairs:
     """A link's entity and each word around the link (2016, equation 4), both ways in turn."""
     begin, end = corpus.link_offsets[texts], corpus.link_offsets[texts + 1]
-    place = np.repeat(np.arange(len(texts)), end - begin)
+    text_rows = np.repeat(np.arange(len(texts)), end - begin)
     entity, first, last = corpus.links[_ranges(begin, end)].T
     sizes = draws.integers(1, window, len(entity), endpoint=True)[:, None]
     left, right = np.arange(-window, 0), np.arange(window)
     around = np.concatenate([first[:, None] + left, last[:, None] + right], 1)
     far = np.concatenate([-left, right + 1])
-    inside = around >= corpus.text_offsets[texts][place][:, None]
-    inside &= (around < corpus.text_offsets[texts + 1][place][:, None]) & (far <= sizes)
+    inside = around >= corpus.text_offsets[texts][text_rows][:, None]
+    inside &= (around < corpus.text_offsets[texts + 1][text_rows][:, None]) & (far <= sizes)
     others = np.where(inside, corpus.tokens[np.where(inside, around, 0)], -1)
     row, column = np.nonzero(keep(others, draws))
     both = np.stack([entity[row], others[row, column]], 1)
-    return Pairs.of(both.ravel(), both[:, ::-1].ravel(), np.repeat(place[row], 2))
+    return Pairs.of(both.ravel(), both[:, ::-1].ravel(), np.repeat(text_rows[row], 2))
 
 
-def edge_pairs(corpus: Corpus, entities: Ints, places: Ints) -> Pairs:
+def edge_pairs(corpus: Corpus, entities: Ints, positions: Ints) -> Pairs:
     """Entities (items) and each of their neighbours in the graph (2016, equation 3)."""
     rows = entities - len(corpus.words)
     begin, end = corpus.edge_offsets[rows], corpus.edge_offsets[rows + 1]
-    found = corpus.edges[_ranges(begin, end)]
-    return Pairs.of(found[:, 0], found[:, 1], np.repeat(places, end - begin))
+    edges = corpus.edges[_ranges(begin, end)]
+    return Pairs.of(edges[:, 0], edges[:, 1], np.repeat(positions, end - begin))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,13 +178,13 @@ class Wikipedia2Vec:
         All entities in a permutation, then in another: `[page entities_per_page]`.
         """
         n, n_entities = self.settings.entities_per_page, len(self.corpus.entities)
-        places = numbers[:, None] * n + np.arange(n)
+        positions = numbers[:, None] * n + np.arange(n)
         turns = {
             int(turn): permutation(self.seed, "entities", int(turn), n_entities)
-            for turn in np.unique(places // n_entities)
+            for turn in np.unique(positions // n_entities)
         }
-        found = [turns[at // n_entities][at % n_entities] for at in places.ravel().tolist()]
-        return len(self.corpus.words) + np.array(found, np.int64).reshape(places.shape)
+        targets = [turns[at // n_entities][at % n_entities] for at in positions.ravel().tolist()]
+        return len(self.corpus.words) + np.array(targets, np.int64).reshape(positions.shape)
 
     def state(self) -> dict[str, Tensor]:
         """See `kept.joint.training.Space`."""
@@ -210,33 +212,37 @@ class Wikipedia2Vec:
         for start in range(0, len(inputs), step):
             rows = slice(start, start + step)
             loss, n_used = update(
-                self.tables, inputs[rows], outputs[rows], negatives[rows], page_rates[rows],
+                self.tables,
+                inputs[rows],
+                outputs[rows],
+                negatives[rows],
+                page_rates[rows],
                 self._sigmoids,
-            )  # fmt: skip
+            )
             total, n = total + float(loss), n + n_used
         return total, n
 
     def pairs(self, pages: Ints, entities: Ints, draws: np.random.Generator) -> Pairs:
         """All pairs of these pages in turn: of the graph, then text by text, words before links."""
-        texts, place = self._texts(pages)
+        texts, positions = self._texts(pages)
         window, keep = self.settings.window, self.keep
         words = word_pairs(self.corpus, texts, window=window, keep=keep, draws=draws)
         links = link_pairs(self.corpus, texts, window=window, keep=keep, draws=draws)
-        by_text = Pairs.joined(words, links)
-        by_page = Pairs(by_text.inputs, by_text.outputs, place[by_text.places])
+        by_text = Pairs.concatenate(words, links)
+        by_page = Pairs(by_text.inputs, by_text.outputs, positions[by_text.places])
         each = np.repeat(np.arange(len(pages)), entities.shape[1])
-        return Pairs.joined(edge_pairs(self.corpus, entities.ravel(), each), by_page)
+        return Pairs.concatenate(edge_pairs(self.corpus, entities.ravel(), each), by_page)
 
     def negatives(self, outputs: Ints, draws: np.random.Generator) -> Ints:
         """Items of the kind of each output, `[pair negative]`."""
         n_words, shape = len(self.corpus.words), (len(outputs), self.settings.negatives)
-        drawn = np.empty(shape, np.int64)
+        negatives = np.empty(shape, np.int64)
         for is_kind, noise in zip(
             (outputs < n_words, outputs >= n_words), self._noise, strict=True
         ):
             rows = draws.integers(0, len(noise), (int(is_kind.sum()), shape[1]))
-            drawn[is_kind] = noise[rows]
-        return drawn
+            negatives[is_kind] = noise[rows]
+        return negatives
 
     def _texts(self, pages: Ints) -> tuple[Ints, Ints]:
         """The texts of the pages in turn, and the place of each one's page."""

@@ -53,9 +53,12 @@ def write_translations(
     Its score is minus the distance of h + r and t: their order is that of the squared distance.
     """
     scorer = make_scorer(
-        "transe", n_entities=len(entities), n_relations=len(relations), width=entities.shape[1],
+        "transe",
+        n_entities=len(entities),
+        n_relations=len(relations),
+        width=entities.shape[1],
         generator=torch.Generator(),
-    )  # fmt: skip
+    )
     with torch.no_grad():
         scorer.entities.copy_(entities)
         scorer.relations.copy_(relations)

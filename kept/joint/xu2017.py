@@ -51,9 +51,15 @@ class Xu2017(nn.Module):
     token_ids: Tensor
 
     def __init__(
-        self, token_ids: Tensor, *, n_words: int, n_relations: int, width: int, encoder: Encoder,
+        self,
+        token_ids: Tensor,
+        *,
+        n_words: int,
+        n_relations: int,
+        width: int,
+        encoder: Encoder,
         generator: torch.Generator,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if encoder not in ("nbow", "lstm", "alstm"):
             raise ConfigError(f"encoder is {encoder!r}; use one of nbow, lstm, alstm")
@@ -92,8 +98,8 @@ class Xu2017(nn.Module):
         else:
             if relations is None:
                 raise ConfigError("alstm reads a description for a relation: give one")
-            asked = self.of_states(states) + self.of_relation(relations)[:, None]
-            scores = self.score(asked.tanh())[..., 0].masked_fill(~mask, -torch.inf)
+            text_states = self.of_states(states) + self.of_relation(relations)[:, None]
+            scores = self.score(text_states.tanh())[..., 0].masked_fill(~mask, -torch.inf)
             shares = scores.softmax(1).nan_to_num(0.0)  # of an entity without words
         return (states * shares[..., None]).sum(1)
 
@@ -111,8 +117,8 @@ class Xu2017(nn.Module):
         if self.encoder == "alstm":
             heads, tails = self.vectors(head, states), self.vectors(tail, states)
         else:
-            ids, places = torch.unique(torch.stack([head, tail]), return_inverse=True)
-            heads, tails = self.vectors(ids)[places]
+            ids, inverse = torch.unique(torch.stack([head, tail]), return_inverse=True)
+            heads, tails = self.vectors(ids)[inverse]
         return (heads + states - tails).square().sum(-1)
 
     @torch.no_grad()
@@ -143,10 +149,15 @@ class XuSpace:
         self._parts = chunks(len(self.triples), settings.triples_per_step)
         self.n_steps = len(self._parts)
         self.config = TrainingConfig(
-            n_epochs=settings.epochs, batch_size=settings.triples_per_step,
-            learning_rate=settings.learning_rate, objective="negative_sampling", loss="margin",
-            margin=settings.margin, corrupt="bernoulli", n_negatives=1,
-        )  # fmt: skip
+            n_epochs=settings.epochs,
+            batch_size=settings.triples_per_step,
+            learning_rate=settings.learning_rate,
+            objective="negative_sampling",
+            loss="margin",
+            margin=settings.margin,
+            corrupt="bernoulli",
+            n_negatives=1,
+        )
         n_relations = len(model.relations)
         self._sampler = Sampler(self.triples, len(model.structure), n_relations, self.config)
         self._optimiser = torch.optim.Adagrad(model.parameters(), lr=settings.learning_rate)
@@ -158,7 +169,7 @@ class XuSpace:
         )
         triples = self.triples[order[slice(*self._parts[number])]]
         draws = torch_generator(self.seed, "joint", epoch, number)
-        losses = self.losses(triples, corrupted(self._sampler, triples, draws))
+        losses = self.losses(triples, corrupt(self._sampler, triples, draws))
         self._optimiser.zero_grad(set_to_none=True)
         losses.sum().backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
@@ -173,11 +184,11 @@ class XuSpace:
 
     def state(self) -> dict[str, Tensor]:
         """See `kept.joint.training.Space`."""
-        found = {f"model.{name}": t for name, t in self.model.state_dict().items()}
+        tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
         for name, parameter in self.model.named_parameters():
             for part, value in self._optimiser.state[parameter].items():
-                found[f"optimiser.{part}.{name}"] = value
-        return found
+                tensors[f"optimiser.{part}.{name}"] = value
+        return tensors
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """See `kept.joint.training.Space`."""
@@ -186,10 +197,10 @@ class XuSpace:
                 tensor.copy_(state[name])
 
 
-def corrupted(sampler: Sampler, triples: Tensor, draws: torch.Generator) -> Tensor:
+def corrupt(sampler: Sampler, triples: Tensor, draws: torch.Generator) -> Tensor:
     """The triples `[triple 3]`, each with another head or tail."""
     is_tail = sampler.corrupts_tail(triples, draws)
-    drawn = sampler.entities(len(triples), draws, triples.device)[:, 0]
-    found = triples.clone()
-    found[is_tail, 2], found[~is_tail, 0] = drawn[is_tail], drawn[~is_tail]
-    return found
+    entities = sampler.entities(len(triples), draws, triples.device)[:, 0]
+    replaced = triples.clone()
+    replaced[is_tail, 2], replaced[~is_tail, 0] = entities[is_tail], entities[~is_tail]
+    return replaced

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kept.joint.likelihood import BIAS, Drawn, prediction_losses
+from kept.joint.likelihood import BIAS, Negatives, prediction_losses
 
 
 def description_losses(
-    entity: Tensor, word: Tensor, drawn_words: Drawn, drawn_entities: Drawn, bias: float = BIAS
+    entity: Tensor,
+    word: Tensor,
+    drawn_words: Negatives,
+    drawn_entities: Negatives,
+    bias: float = BIAS,
 ) -> Tensor:
     """Minus `log Pr(w | e) + log Pr(e | w)` of a word of e's description, `[pair]`."""
     return prediction_losses(entity, word, drawn_words, bias) + prediction_losses(

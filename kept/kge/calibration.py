@@ -34,7 +34,7 @@ LEAST, MOST = 1e-3, 1e3
 
 
 @dataclass(frozen=True)
-class Kept:
+class ThresholdCount:
     """Of validation questions whose best answer had a confidence of at least `threshold`."""
 
     threshold: float
@@ -57,7 +57,7 @@ class Calibration:
     accuracy: float
     error_before: float
     error_after: float
-    kept: tuple[Kept, ...]
+    kept: tuple[ThresholdCount, ...]
 
     def confidences(self, scores: Floats, competes: NDArray[np.bool_]) -> Floats:
         """Of each candidate of one question, 0 for those that do not compete, `[candidate]`."""
@@ -73,7 +73,7 @@ class Calibration:
     def from_json(cls, values: dict[str, Any]) -> Calibration:
         """What `as_json` gave."""
         knots = tuple((float(x), float(y)) for x, y in values["knots"])
-        kept = tuple(Kept(**one) for one in values["kept"])
+        kept = tuple(ThresholdCount(**one) for one in values["kept"])
         return cls(**{**values, "knots": knots, "kept": kept})
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Calibration:
             f"of plain scores {self.error_before:.3f} (on questions that the fit did not see)"
         )
 
-    def kept_at(self, threshold: float) -> Kept:
+    def kept_at(self, threshold: float) -> ThresholdCount:
         """The row of `kept` at the nearest threshold not above the given one, else the first."""
         below = [one for one in self.kept if one.threshold <= threshold + 1e-9]
         return below[-1] if below else self.kept[0]
@@ -104,7 +104,7 @@ def questions_of(
     scorer: HasScores,
     triples: NDArray[np.integer],
     *,
-    known: Filter,
+    filter: Filter,
     seed: int,
     directions: Sequence[Direction] = ("head", "tail"),
     most: int = MAX_QUESTIONS,
@@ -115,20 +115,20 @@ def questions_of(
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     if len(rows) > most:
-        chosen = generator(seed, "calibration").choice(len(rows), most, replace=False)
-        rows = rows[np.sort(chosen)]
+        sample = generator(seed, "calibration").choice(len(rows), most, replace=False)
+        rows = rows[np.sort(sample)]
     scores, gold = [], []
     for direction in directions:
         with torch.no_grad():
-            found = scorer.scores(direction, torch.from_numpy(rows)).double().cpu().numpy()
+            answer_scores = scorer.scores(direction, torch.from_numpy(rows)).double().cpu().numpy()
         right = rows[:, SLOTS[direction]]
-        places, answers = known.known(direction, rows)
-        own = rows[:, 2 - SLOTS[direction]]
-        values = found[np.arange(len(rows)), right]
-        found[places, answers] = -np.inf
-        found[np.arange(len(rows)), own] = -np.inf
-        found[np.arange(len(rows)), right] = values
-        scores.append(found)
+        query_rows, answers = filter.known(direction, rows)
+        query_ids = rows[:, 2 - SLOTS[direction]]
+        values = answer_scores[np.arange(len(rows)), right]
+        answer_scores[query_rows, answers] = -np.inf
+        answer_scores[np.arange(len(rows)), query_ids] = -np.inf
+        answer_scores[np.arange(len(rows)), right] = values
+        scores.append(answer_scores)
         gold.append(right)
     return Questions(np.concatenate(scores), np.concatenate(gold))
 
@@ -152,13 +152,18 @@ def fit_calibration(questions: Questions) -> Calibration:
     plain = _softmax(questions.scores, 1.0).max(1)
     temperature, knots = _fit(questions)
     kept = tuple(
-        Kept(limit, int((sure >= limit).sum()), int((right & (sure >= limit)).sum()))
+        ThresholdCount(limit, int((sure >= limit).sum()), int((right & (sure >= limit)).sum()))
         for limit in THRESHOLDS
     )
     return Calibration(
-        temperature, knots, n, float(right.mean()), reliability(plain, right).expected_error,
-        reliability(sure, right).expected_error, kept,
-    )  # fmt: skip
+        temperature,
+        knots,
+        n,
+        float(right.mean()),
+        reliability(plain, right).expected_error,
+        reliability(sure, right).expected_error,
+        kept,
+    )
 
 
 def _fit(questions: Questions) -> tuple[float, tuple[tuple[float, float], ...]]:

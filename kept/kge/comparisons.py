@@ -79,8 +79,8 @@ def _without_squares(
     doubled = 2 * queries
     for i, columns in enumerate(_columns(len(candidates))):
         part = candidates[columns]
-        known = part.square().sum(1) if squares is None else squares[i]
-        yield columns, torch.addmm(known, doubled, part.T, beta=-1)
+        squares_known = part.square().sum(1) if squares is None else squares[i]
+        yield columns, torch.addmm(squares_known, doubled, part.T, beta=-1)
 
 
 def _with_the_same_root(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,7 +116,7 @@ def moduli_sum(difference: Tensor) -> Tensor:
     return (real.square() + imaginary.square() + TINY).sqrt().sum(-1)
 
 
-def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+def rows_with_summed_gradient(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return rows `[... width]` of `table [entity width]`, and the table again: compare only with
     that.
 
@@ -214,9 +214,12 @@ def _scatter(queries: Tensor, sampled: Tensor, weights: Tensor, n_rows: int) -> 
     ends = ids.bincount(minlength=n_rows).cumsum(0)
     starts = pad(ends[:-1], (1, 0))
     return embedding_bag(
-        order // sampled.shape[1], queries, starts, per_sample_weights=weights.flatten()[order],
+        order // sampled.shape[1],
+        queries,
+        starts,
+        per_sample_weights=weights.flatten()[order],
         mode="sum",
-    )  # fmt: skip
+    )
 
 
 def _in_order(ids: Tensor, n_rows: int) -> Tensor:

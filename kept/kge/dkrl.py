@@ -218,9 +218,15 @@ def train_dkrl(
 
     shorten = partial(_shorten, model) if config.unit_entities else lambda: None
     return run_epochs(
-        model, len(data), loss_of, config=config, generator=generator, snapshots=snapshots,
-        on_epoch=on_epoch, after_step=shorten,
-    ).losses  # fmt: skip
+        model,
+        len(data),
+        loss_of,
+        config=config,
+        generator=generator,
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+        after_step=shorten,
+    ).losses
 
 
 def keywords(documents: Sequence[Sequence[int]], n: int) -> list[list[int]]:
@@ -230,14 +236,14 @@ def keywords(documents: Sequence[Sequence[int]], n: int) -> list[list[int]]:
     [[1], [3]]
     """
     n_documents = Counter(word for document in documents for word in dict.fromkeys(document))
-    chosen = []
+    words_chosen = []
     for document in documents:
         weights = {
             word: count * math.log(len(documents) / n_documents[word])
             for word, count in Counter(document).items()
         }
-        chosen.append(sorted(weights, key=lambda word: (-weights[word], word))[:n])
-    return chosen
+        words_chosen.append(sorted(weights, key=lambda word: (-weights[word], word))[:n])
+    return words_chosen
 
 
 def _batch_loss(
@@ -249,7 +255,7 @@ def _batch_loss(
     generator: torch.Generator,
 ) -> Tensor:
     config = sampler.config
-    present, places = torch.unique(batch[:, [0, 2]], return_inverse=True)
+    present, inverse = torch.unique(batch[:, [0, 2]], return_inverse=True)
     descriptions = model.encode_descriptions(token_ids[present], token_mask[present])
     structures = embedding(present, model.entities)
     relation = embedding(batch[:, 1], model.relations)
@@ -259,7 +265,7 @@ def _batch_loss(
     gold[torch.arange(len(batch)), batch[:, 1]] = True
     total = relation.new_zeros(())
     for head_states, tail_states in _pairs(structures, descriptions):
-        head, tail = head_states[places[:, 0]], tail_states[places[:, 1]]
+        head, tail = head_states[inverse[:, 0]], tail_states[inverse[:, 1]]
         positive = -model.distance(head + relation - tail)
         heads = -model.distances(tail - relation, head_states[sampled])
         tails = -model.distances(head + relation, tail_states[sampled])
@@ -270,9 +276,12 @@ def _batch_loss(
             (relations, config.relation_weight),
         ):
             losses = contrast(
-                positive, negative, loss=config.loss, margin=config.margin,
+                positive,
+                negative,
+                loss=config.loss,
+                margin=config.margin,
                 temperature=config.adversarial_temperature,
-            )  # fmt: skip
+            )
             total = total + weight * losses.mean()
     return total
 

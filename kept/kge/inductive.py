@@ -70,12 +70,12 @@ class InductiveSplit:
 def make_part(
     context: NDArray[np.integer],
     queries: NDArray[np.integer],
-    known: Mapping[str, NDArray[np.integer]],
+    known_triples: Mapping[str, NDArray[np.integer]],
     *,
     entities: NDArray[np.integer] | None = None,
 ) -> Part:
     """A part from triples of the whole graph; `entities` default to all that occur in them."""
-    rows = {name: np.asarray(part, np.int64).reshape(-1, 3) for name, part in known.items()}
+    rows = {name: np.asarray(part, np.int64).reshape(-1, 3) for name, part in known_triples.items()}
     rows |= {"": np.asarray(context, np.int64).reshape(-1, 3)}
     rows |= {" ": np.asarray(queries, np.int64).reshape(-1, 3)}
     if entities is None:
@@ -105,18 +105,18 @@ def two_graphs(train: Splits, other: Splits, graph: KnowledgeGraph) -> Inductive
         )
     if not len(remaining["test"]):
         raise ConfigError("the second graph has no test triple whose relation was trained")
-    seen = np.unique(train.train[:, [0, 2]])
-    valid_rows = train.valid[np.isin(train.valid[:, [0, 2]], seen).all(1)]
+    trained_entities = np.unique(train.train[:, [0, 2]])
+    valid_rows = train.valid[np.isin(train.valid[:, [0, 2]], trained_entities).all(1)]
     counts["validation triples with an entity that was not trained"] = len(train.valid) - len(
         valid_rows
     )
-    learned = make_part(train.train, train.train[:0], {}, entities=seen)
+    learned = make_part(train.train, train.train[:0], {}, entities=trained_entities)
     first = {"train": train.train, "valid": valid_rows}
     parts = {
-        "valid": make_part(train.train, valid_rows, first, entities=seen),
+        "valid": make_part(train.train, valid_rows, first, entities=trained_entities),
         "test": make_part(remaining["train"], remaining["test"], remaining),
     }
-    shared = np.intersect1d(seen, parts["test"].entities)
+    shared = np.intersect1d(trained_entities, parts["test"].entities)
     counts["entities of the second graph that training saw"] = len(shared)
     return InductiveSplit(graph, learned, parts, counts)
 
@@ -168,13 +168,15 @@ def split_unseen(
         rows = every[(ends == number).any(1) & ~mixed & answerable]
         is_context = generator(seed, "context", name).random(len(rows)) < context_share
         context = np.concatenate([train, rows[is_context]])
-        known = {"train+valid+test of seen entities": np.concatenate([*seen_rows.values()])}
-        parts[name] = make_part(context, rows[~is_context], known | {"of unseen entities": rows})
+        known_triples = {"train+valid+test of seen entities": np.concatenate([*seen_rows.values()])}
+        parts[name] = make_part(
+            context, rows[~is_context], known_triples | {"of unseen entities": rows}
+        )
         counts[f"context triples of {name}"] = int(is_context.sum())
-    seen = np.flatnonzero(trained)
+    seen_ids = np.flatnonzero(trained)
     for name, rows in (("transductive", "test"), ("transductive valid", "valid")):
-        parts[name] = make_part(train, seen_rows[rows], seen_rows, entities=seen)
-    learned = make_part(train, train[:0], {}, entities=seen)
+        parts[name] = make_part(train, seen_rows[rows], seen_rows, entities=seen_ids)
+    learned = make_part(train, train[:0], {}, entities=seen_ids)
     return InductiveSplit(graph, learned, parts, counts)
 
 
@@ -231,22 +233,22 @@ class PageRankScorer:
         """`[batch candidate]`; a walk ends at a dead end. EvaluationError: relations."""
         if direction == "relation":
             raise EvaluationError("PageRank ranks entities; leave the direction relation out")
-        anchors, places = torch.unique(triples[:, 2 - SLOTS[direction]], return_inverse=True)
+        anchors, inverse = torch.unique(triples[:, 2 - SLOTS[direction]], return_inverse=True)
         start = np.zeros((self._n, len(anchors)), np.float32)
         start[anchors.numpy(), np.arange(len(anchors))] = 1
         state = start
         for _ in range(self._n_iterations):
             state = self._restart * start + (1 - self._restart) * (self._steps @ state)
-        return torch.from_numpy(np.ascontiguousarray(state.T))[places]
+        return torch.from_numpy(np.ascontiguousarray(state.T))[inverse]
 
 
 def _localised(rows: Triples, ids: NDArray[np.int64]) -> Triples:
     result = rows.copy()
     for slot in (0, 2):
-        place = np.minimum(np.searchsorted(ids, rows[:, slot]), len(ids) - 1)
-        if len(rows) and not (ids[place] == rows[:, slot]).all():
+        position = np.minimum(np.searchsorted(ids, rows[:, slot]), len(ids) - 1)
+        if len(rows) and not (ids[position] == rows[:, slot]).all():
             raise ConfigError("a part's triples name entities that are not its own")
-        result[:, slot] = place
+        result[:, slot] = position
     return result
 
 

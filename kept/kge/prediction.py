@@ -18,8 +18,12 @@ from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
 from kept.kge.calibration import Calibration
 from kept.kge.splits import Seen, Splits
 from kept.results import Result
+from kg_loaders import KnowledgeGraph
+from kg_loaders.entity import relation_named
 
 UNKNOWN = "?"
+Question = tuple[str, str, str]
+"""Head, relation and tail by name, one of them `UNKNOWN`."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,29 @@ class Answers:
         return Result(rows=[asdict(each) for each in self.best]).to_pandas()
 
 
+def by_identifiers(
+    graph: KnowledgeGraph, question: Question, *, allow_new: bool = False
+) -> Question:
+    """Return the question with labels replaced by identifiers.
+
+    With `allow_new` one name may be of an entity that the graph does not have yet. Raises
+    `UnknownNodeError`, and `AmbiguousNameError` for a label that several have.
+    """
+    head, relation, tail = question
+
+    def entity(name: str) -> str:
+        if name == UNKNOWN or (allow_new and name not in graph):
+            return name
+        return graph[name].id
+
+    named = relation if relation == UNKNOWN else relation_named(graph, relation)
+    return entity(head), named, entity(tail)
+
+
 def best_answers(
     scorer: HasScores,
     splits: Splits,
-    seen: Seen,
+    seen_ids: Seen,
     question: tuple[str, str, str],
     *,
     n: int,
@@ -78,7 +101,7 @@ def best_answers(
     vocabularies = (graph.entities, graph.relations, graph.entities)
     pairs = zip(question, vocabularies, strict=True)
     ids = [0 if name == UNKNOWN else names.id(name) for name, names in pairs]
-    trained = (seen.entities, seen.relations, seen.entities)
+    trained = (seen_ids.entities, seen_ids.relations, seen_ids.entities)
     never = [
         name
         for name, id, has in zip(question, ids, trained, strict=True)
@@ -95,33 +118,36 @@ def best_answers(
         scores = scorer.scores(direction, torch.from_numpy(query))[0].double().cpu().numpy()
     slot = SLOTS[direction]
     competes = trained[slot].copy() if not untrained else np.ones(len(scores), np.bool_)
-    own = _own(splits, direction, ids)
-    if own is not None:
-        competes[own] = False
+    in_graph = _query_entity(splits, direction, ids)
+    if in_graph is not None:
+        competes[in_graph] = False
     order = np.flatnonzero(competes)
     order = order[np.argsort(-scores[order], kind="stable")][:n]
-    known = _known(splits, direction, query)
+    known_answers = _known_answers(splits, direction, query)
     label = graph.relation_label if direction == "relation" else graph.label
     sure = None
     if calibration is not None and direction != "relation":
         is_new = competes.copy()
-        is_new[[*known]] = False
+        is_new[[*known_answers]] = False
         sure = calibration.confidences(scores, is_new) if is_new.any() else None
     return Answers(
         best=tuple(
             Answer(
-                vocabularies[slot].name(i), label(i), float(scores[i]), i in known,
+                vocabularies[slot].name(i),
+                label(i),
+                float(scores[i]),
+                i in known_answers,
                 trained=not never and bool(trained[slot][i]),
-                confidence=None if sure is None or i in known else float(sure[i]),
+                confidence=None if sure is None or i in known_answers else float(sure[i]),
             )
             for i in order.tolist()
         ),
         n_untrained=0 if untrained else int((~trained[slot]).sum()),
-        left_out=None if own is None else vocabularies[slot].name(own),
-    )  # fmt: skip
+        left_out=None if in_graph is None else vocabularies[slot].name(in_graph),
+    )
 
 
-def _own(splits: Splits, direction: Direction, ids: Sequence[int]) -> int | None:
+def _query_entity(splits: Splits, direction: Direction, ids: Sequence[int]) -> int | None:
     """Return the query's entity, where the relation joins none with itself."""
     if direction == "relation":
         return None
@@ -132,9 +158,11 @@ def _own(splits: Splits, direction: Direction, ids: Sequence[int]) -> int | None
     return ids[2] if direction == "head" else ids[0]
 
 
-def _known(splits: Splits, direction: Direction, query: NDArray[np.int64]) -> frozenset[int]:
+def _known_answers(
+    splits: Splits, direction: Direction, query: NDArray[np.int64]
+) -> frozenset[int]:
     graph = splits.graph
     known_answers = Filter(
         splits.as_mapping(), n_entities=graph.n_entities, n_relations=graph.n_relations
-    )  # fmt: skip
+    )
     return frozenset(known_answers.known(direction, query)[1].tolist())

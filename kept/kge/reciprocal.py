@@ -48,9 +48,11 @@ class Reciprocal(Scorer):
         """Initialise vectors as the inner scorer does."""
         n_relations = 2 * self.n_relations
         fresh = type(self.inner)(
-            n_entities=self.n_entities, n_relations=n_relations, width=self.width,
+            n_entities=self.n_entities,
+            n_relations=n_relations,
+            width=self.width,
             generator=generator,
-        )  # fmt: skip
+        )
         with torch.no_grad():
             self.entities.copy_(fresh.entities)
             self.relations.copy_(fresh.relations.reshape(self.n_relations, -1))
@@ -104,7 +106,11 @@ def make_reciprocal(
     """A fresh scorer by name with inverses for the `n_relations` of a graph."""
     return Reciprocal(
         make_scorer(
-            name, n_entities=n_entities, n_relations=2 * n_relations, width=width,
-            generator=generator, norm=norm,
+            name,
+            n_entities=n_entities,
+            n_relations=2 * n_relations,
+            width=width,
+            generator=generator,
+            norm=norm,
         )
-    )  # fmt: skip
+    )

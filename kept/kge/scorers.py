@@ -317,11 +317,11 @@ def make_scorer(
     """
     if name not in SCORERS:
         raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
-    kind, chosen = SCORERS[name], {} if norm is None else {"norm": norm}
-    if chosen and not issubclass(kind, DistanceScorer):
+    kind, options = SCORERS[name], {} if norm is None else {"norm": norm}
+    if options and not issubclass(kind, DistanceScorer):
         raise ConfigError(f"scorer {name!r} measures no distance: leave its norm out")
     return kind(
-        n_entities=n_entities, n_relations=n_relations, width=width, generator=generator, **chosen
+        n_entities=n_entities, n_relations=n_relations, width=width, generator=generator, **options
     )
 
 
@@ -341,9 +341,9 @@ def _row_times(states: Tensor, relation_states: Tensor) -> Tensor:
     return (states[..., None, :] @ _matrices(relation_states)).squeeze(-2)
 
 
-def _times(left: Tensor, right: Tensor) -> Tensor:
+def _times(factor: Tensor, right: Tensor) -> Tensor:
     """Complex product of `[real, imaginary]` vectors."""
-    a, b = left.chunk(2, -1)
+    a, b = factor.chunk(2, -1)
     c, d = right.chunk(2, -1)
     return torch.cat([a * c - b * d, a * d + b * c], -1)
 

@@ -144,9 +144,9 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
     ConfigError say what is missing, empty or malformed.
     """
     if (path / "manifest.json").is_file():
-        return _cut(KnowledgeGraph.open(path), holdout, seed)
-    place = Place.of(path)
-    files = {name: place.find(name) for name in SPLITS}
+        return _random_splits(KnowledgeGraph.open(path), holdout, seed)
+    source = Place.of(path)
+    files = {name: source.find(name) for name in SPLITS}
     missing = [name for name, file in files.items() if file is None]
     if missing not in ([], ["valid"], ["valid", "test"]):
         raise _no_benchmark(path, missing[0])
@@ -155,12 +155,12 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
         for name, file in files.items()
     }
     triples = [triple for part in parts.values() for triple in part]
-    beside = texts_beside(
-        place.folder,
+    descriptions = texts_beside(
+        source.folder,
         entities=(end for head, _, tail in triples for end in (head, tail)),
         relations=(triple.relation for triple in triples),
     )
-    graph = graph_from_records([*triples, *(beside if texts else ())], sources=[path.name])
+    graph = graph_from_records([*triples, *(descriptions if texts else ())], sources=[path.name])
     entities = {name: i for i, name in enumerate(graph.entities)}
     relations = {name: i for i, name in enumerate(graph.relations)}
     train, valid, test = (
@@ -168,7 +168,7 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
         for part in parts.values()
     )
     splits = Splits(graph, train, valid, test, _notes(path, missing, holdout))
-    return _completed(splits, missing, holdout, seed)
+    return _with_missing_splits(splits, missing, holdout, seed)
 
 
 def _no_benchmark(path: Path, name: str) -> SourceError:
@@ -189,7 +189,7 @@ def _notes(path: Path, missing: list[str], holdout: float) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _completed(splits: Splits, missing: list[str], holdout: float, seed: int) -> Splits:
+def _with_missing_splits(splits: Splits, missing: list[str], holdout: float, seed: int) -> Splits:
     """The same with the splits that are missing cut from train."""
     if not missing:
         return splits
@@ -210,7 +210,7 @@ def _cut_error(holdout: float, n_triples: int) -> ConfigError:
     )
 
 
-def _cut(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
+def _random_splits(graph: KnowledgeGraph, holdout: float, seed: int) -> Splits:
     n = round(graph.n_triples * holdout)
     if not 0 < holdout < 0.5 or n < 1 or 2 * n >= graph.n_triples:
         raise _cut_error(holdout, graph.n_triples)
@@ -230,12 +230,12 @@ def read_negatives(folder: Path, splits: Splits) -> dict[str, NDArray[np.int32]]
     negatives = {}
     for name in ("valid", "test"):
         rows = []
-        for place, (head, relation, tail) in _negatives(folder, name):
+        for line, (head, relation, tail) in _negatives(folder, name):
             try:
                 rows.append((entities.id(head), relations.id(relation), entities.id(tail)))
             except UnknownNodeError as error:
                 raise UnknownNodeError(
-                    f"{place}: {error}; drop the line, or give the negatives of this benchmark"
+                    f"{line}: {error}; drop the line, or give the negatives of this benchmark"
                 ) from error
         negatives[name] = np.array(rows, np.int32)
     return negatives

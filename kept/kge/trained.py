@@ -90,18 +90,18 @@ def write_described(
     described: dict[str, Any],
     weights: Mapping[str, Tensor],
     *,
-    beside: Callable[[Path], list[str]] = lambda part: [],
+    extra_files: Callable[[Path], list[str]] = lambda part: [],
     force: bool = False,
 ) -> None:
     """Write a sealed folder of `model.json` and `model.safetensors`, whole or not at all.
 
-    `beside` writes further files into the folder it is given and returns their names. WriteError:
-    the folder exists or cannot be written.
+    `extra_files` writes further files into the folder it is given and returns their names.
+    WriteError: the folder exists or cannot be written.
     """
     tensors = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
     with whole_folder(folder, kind=KIND, is_kind=is_scorer, force=force) as part:
         (part / WEIGHTS).write_bytes(tensors)
-        further = sorted(beside(part))
+        further = sorted(extra_files(part))
         listed = {**described, "further": further} if further else described
         seal(part, SCORER, listed, [WEIGHTS, *further])
 
@@ -116,7 +116,7 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
 
     CheckpointError: missing, altered or too new. GraphMismatchError: made with another graph's ids.
     """
-    described = _described_for(folder, graph)
+    described = _table_description(folder, graph)
     sizes = {name: described[name] for name in ("n_entities", "n_relations", "width")}
     make = make_reciprocal if described["reciprocal"] else make_scorer
     with readable(folder / WEIGHTS):
@@ -137,7 +137,7 @@ def mapped_entities(folder: Path, graph: KnowledgeGraph) -> Tensor:
 
     The system may take their memory back. Raises what `load_scorer` raises.
     """
-    described, file = _described_for(folder, graph), folder / WEIGHTS
+    described, file = _table_description(folder, graph), folder / WEIGHTS
     with readable(file), safe_open(file, framework="pt") as weights:
         vectors: Tensor = weights.get_tensor("entities")
         expected = (described["n_entities"], described["width"])
@@ -147,7 +147,7 @@ def mapped_entities(folder: Path, graph: KnowledgeGraph) -> Tensor:
     return vectors
 
 
-def _described_for(folder: Path, graph: KnowledgeGraph) -> dict[str, Any]:
+def _table_description(folder: Path, graph: KnowledgeGraph) -> dict[str, Any]:
     """The description of a scorer that keeps a vector for each entity of `graph`."""
     described = read_description(folder)
     if described["scorer"] not in SCORERS:
@@ -208,12 +208,12 @@ def read_seen(folder: Path, splits: Splits) -> Seen:
     unseen = read_description(folder)["training"].get("unseen")
     if unseen is None:
         return splits.seen
-    found = Seen(
+    all_seen = Seen(
         np.ones(splits.graph.n_entities, np.bool_), np.ones(splits.graph.n_relations, np.bool_)
     )
-    found.entities[unseen["entities"]] = False
-    found.relations[unseen["relations"]] = False
-    return found
+    all_seen.entities[unseen["entities"]] = False
+    all_seen.relations[unseen["relations"]] = False
+    return all_seen
 
 
 def read_description(folder: Path) -> dict[str, Any]:

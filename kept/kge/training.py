@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, embedding, logsigmoid
 
 from kept.errors import ConfigError
-from kept.kge.comparisons import looked_up
+from kept.kge.comparisons import rows_with_summed_gradient
 from kept.kge.resuming.epochs import TrainingHistory, run_epochs
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer
@@ -53,11 +53,17 @@ def train(
         return batch_loss(scorer, data[rows.to(data.device)], sampler, config, generator)
 
     return run_epochs(
-        scorer, len(data), loss_of, config=config, generator=generator, state=state,
-        snapshots=snapshots, on_epoch=on_epoch,
+        scorer,
+        len(data),
+        loss_of,
+        config=config,
+        generator=generator,
+        state=state,
+        snapshots=snapshots,
+        on_epoch=on_epoch,
         validate=None if validate is None else lambda: validate(scorer),
         before_epoch=partial(_to_unit_length, scorer) if config.unit_entities else lambda: None,
-    )  # fmt: skip
+    )
 
 
 def contrast(
@@ -111,8 +117,8 @@ class Sampler:
         corrupted = batch[:, None].expand(-1, scores.shape[1], -1).clone()
         corrupted[..., slot] = sampled
         keys = self._keys(corrupted)
-        place = torch.searchsorted(self._known, keys).clamp_max(len(self._known) - 1)
-        return scores.masked_fill(self._known[place] == keys, NO_CANDIDATE)
+        position = torch.searchsorted(self._known, keys).clamp_max(len(self._known) - 1)
+        return scores.masked_fill(self._known[position] == keys, NO_CANDIDATE)
 
     def _keys(self, triples: Tensor) -> Tensor:
         head, relation, tail = triples.unbind(-1)
@@ -148,7 +154,9 @@ def batch_loss(
 ) -> Tensor:
     """Mean loss of one batch of triples `[batch 3]`."""
     head, relation, tail = batch.unbind(1)
-    (head_states, tail_states), entities = looked_up(scorer.entities, batch[:, [0, 2]].T)
+    (head_states, tail_states), entities = rows_with_summed_gradient(
+        scorer.entities, batch[:, [0, 2]].T
+    )
     states = (head_states, embedding(relation, scorer.relations), tail_states)
     if config.objective == "one_vs_all":
         loss = cross_entropy(scorer.tails(states[0], states[1], entities), tail)
@@ -180,20 +188,23 @@ def _sampled_loss(
         sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
     sampled = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
     sizes, rows = [len(side) for side in sides], torch.cat(sides)
-    ordered, chosen = batch[rows], [part.index_select(0, rows) for part in states]
-    against = _against_shared if config.share_negatives else _against_own
-    positive, scores = against(scorer, ordered, chosen, entities, sampled, sizes)
+    ordered, sampled_states = batch[rows], [part.index_select(0, rows) for part in states]
+    against = _loss_against_shared if config.share_negatives else _loss_against_sampled
+    positive, scores = against(scorer, ordered, sampled_states, entities, sampled, sizes)
     parts = zip(
         torch.split(scores, sizes), torch.split(ordered, sizes), sampled, (0, 2), strict=True
     )
     losses = contrast(
-        positive, torch.cat([sampler.without_known(*part) for part in parts]),
-        loss=config.loss, margin=config.margin, temperature=config.adversarial_temperature,
-    )  # fmt: skip
+        positive,
+        torch.cat([sampler.without_known(*part) for part in parts]),
+        loss=config.loss,
+        margin=config.margin,
+        temperature=config.adversarial_temperature,
+    )
     return losses.sum() / len(batch)
 
 
-def _against_shared(
+def _loss_against_shared(
     scorer: Scorer,
     triples: Tensor,
     states: list[Tensor],
@@ -212,7 +223,7 @@ def _against_shared(
     return torch.cat(positive), torch.cat([heads, tails])
 
 
-def _against_own(
+def _loss_against_sampled(
     scorer: Scorer,
     triples: Tensor,
     states: list[Tensor],

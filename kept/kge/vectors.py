@@ -115,10 +115,10 @@ class VectorRows:
         """These rows, of all rows."""
         is_special = rows < N_SPECIAL_ROWS
         entities = rows[~is_special] - N_SPECIAL_ROWS
-        table = _chosen(self.vectors, entities, self.standard) / self.length
-        found = table.new_empty(len(rows), table.shape[1])
-        found[is_special], found[~is_special] = self.special[rows[is_special]], table
-        return found
+        table = _standardised_rows(self.vectors, entities, self.standard) / self.length
+        vectors = table.new_empty(len(rows), table.shape[1])
+        vectors[is_special], vectors[~is_special] = self.special[rows[is_special]], table
+        return vectors
 
     def put_into(self, table: nn.Embedding, first: int = 0, scale: float = 1.0) -> None:
         """Set the rows from `first` on of `table`, those that it holds, times `scale`."""
@@ -159,7 +159,7 @@ def vector_rows(
     standard = Standard.of(vectors) if standardise else None
     lengths = torch.cat(
         [
-            _chosen(vectors, entities[vectors.known[entities]], standard).norm(dim=1)
+            _standardised_rows(vectors, entities[vectors.known[entities]], standard).norm(dim=1)
             for entities in torch.split(torch.arange(graph.n_entities), ROWS_AT_ONCE)
         ]
     )
@@ -181,15 +181,15 @@ class Standard:
         """None without known entities."""
         if not bool(vectors.known.any()):
             return None
-        known = vectors.vectors
+        known_rows = vectors.vectors
         if not bool(vectors.known.all()):
-            known = known[vectors.known]
-        spread = known.std(0, correction=0)
-        largest = max(float(part.abs().max()) for part in torch.split(known, ROWS_AT_ONCE))
-        return cls(known.mean(0), spread, spread > 1e-6 * largest)
+            known_rows = known_rows[vectors.known]
+        spread = known_rows.std(0, correction=0)
+        largest = max(float(part.abs().max()) for part in torch.split(known_rows, ROWS_AT_ONCE))
+        return cls(known_rows.mean(0), spread, spread > 1e-6 * largest)
 
 
-def _chosen(
+def _standardised_rows(
     vectors: EntityVectors, entities: Int[Tensor, " chosen"], standard: Standard | None
 ) -> Float[Tensor, "chosen width"]:
     table = vectors.vectors[entities]
@@ -210,7 +210,7 @@ def standardised(vectors: EntityVectors) -> Float[Tensor, "entity width"]:
             [ 1.,  0.],
             [ 0.,  0.]])
     """
-    return _chosen(vectors, torch.arange(len(vectors.known)), Standard.of(vectors))
+    return _standardised_rows(vectors, torch.arange(len(vectors.known)), Standard.of(vectors))
 
 
 def _special_rows(

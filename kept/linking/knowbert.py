@@ -19,7 +19,7 @@ from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import WordKnowledgeGraph
-from kept.graphs.views.knowbert import Further, KnowBERTView
+from kept.graphs.views.knowbert import FurtherGraph, KnowBERTView
 from kept.layers.kar import KAR
 from kept.layers.spans import FAR
 from kg_loaders import KnowledgeGraph
@@ -102,7 +102,7 @@ class KnowBERTLinker:
         graph: KnowledgeGraph,
         candidates: Linker,
         *,
-        further: Sequence[Further] = (),
+        further: Sequence[FurtherGraph] = (),
         max_words: int = 128,
         batch_size: int = 32,
     ) -> None:

@@ -200,7 +200,7 @@ class WordGraphData:
             generator=generator(0, "coverage", index),
             config=dataclasses.replace(self.builder, drop_probability=0.0),
         )
-        return self.view.brings_knowledge(graph, self.view(graph))
+        return self.view.contains_knowledge(graph, self.view(graph))
 
     @property
     def period(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kept.graphs.builder import BuilderConfig, Exclusion, Insistence, join_all
+from kept.graphs.builder import BuilderConfig, Exclusion, RequiredFacts, join_all
 from kept.graphs.edit import with_object
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.views import View
@@ -38,7 +38,7 @@ def joined(
         generators=draws,
         config=builder,
         exclude=[_hidden(text) for text in texts],
-        insist=[_insisted(text, within) for text in texts],
+        insist=[_required_facts(text, within) for text in texts],
     )
     return [_as_told(text, one) for text, one in zip(texts, shown, strict=True)]
 
@@ -49,8 +49,8 @@ def _hidden(text: Rewritten) -> Exclusion | None:
     return Exclusion(triples=np.concatenate([fact.hidden for fact in text.stated]))
 
 
-def _insisted(text: Rewritten, within: int) -> Insistence | None:
-    return Insistence(tuple(fact.row for fact in text.stated), within) if text.stated else None
+def _required_facts(text: Rewritten, within: int) -> RequiredFacts | None:
+    return RequiredFacts(tuple(fact.row for fact in text.stated), within) if text.stated else None
 
 
 def _as_told(text: Rewritten, shown: WordKnowledgeGraph) -> WordKnowledgeGraph:

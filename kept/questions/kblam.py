@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
-from kept.comparison.stored import leave_records
+from kept.comparison.stored import remove_other_files
 from kept.decoders.hosts import layers
 from kept.decoders.kblam.alignment import AlignmentPlan, align, read_states, say_values
 from kept.decoders.kblam.config import KBLaMConfig
@@ -94,7 +94,7 @@ def make(shop: Workshop, plan: KBLaMPlan) -> Reader | None:
 def _store(shop: Workshop, model: KBLaM) -> None:
     save_kblam(shop.place / TRAINED, model)
     for name in (ALIGNMENT, TRAINING):
-        leave_records(shop.place / name)
+        remove_other_files(shop.place / name)
 
 
 def _trained(

@@ -23,7 +23,7 @@ from kept.graphs.views.words import WordsView
 from kept.questions.items import QuestionSet
 from kept.questions.prompts import Prompting
 from kept.questions.showing import Shown, ShownItem
-from kept.training.processes.together import ALONE, Processes
+from kept.training.processes.together import SINGLE_PROCESS, Processes
 from kg_loaders import KnowledgeGraph
 
 BATCH = 8
@@ -45,7 +45,12 @@ class Written:
 
 
 def write_all(
-    reader: Reader, prompting: Prompting, shown: Shown, n_new: int, *, together: Processes = ALONE
+    reader: Reader,
+    prompting: Prompting,
+    shown: Shown,
+    n_new: int,
+    *,
+    together: Processes = SINGLE_PROCESS,
 ) -> Written:
     """What a reader writes to every item, in batches.
 

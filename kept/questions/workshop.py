@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
-from kept.comparison.stored import leave_records
+from kept.comparison.stored import remove_other_files
 from kept.decoders.learning import Training
 from kept.questions.items import QuestionSet
 from kept.questions.prompts import Prompting
@@ -74,6 +74,6 @@ class Workshop:
             write_bytes(self.place / WEIGHTS, save(plain), force=True)
             for training in self.place.iterdir():
                 if training.is_dir():
-                    leave_records(training)
+                    remove_other_files(training)
 
         processes().from_first(write)

@@ -19,7 +19,7 @@ PREFIX = "encoder."
 
 
 @runtime_checkable
-class OwnRates(Protocol):
+class HasRateShares(Protocol):
     """A model that says itself at which share of the rate some of its parameters are trained."""
 
     def rate_shares(self) -> Mapping[int, float]:
@@ -47,9 +47,9 @@ def rate_scales(model: nn.Module, config: TrainConfig) -> dict[int, float]:
 
     `rate_decay`: 1 for the head, 1 / decay one group further down (Howard and Ruder 2018, section
     3.1). `host_learning_rate`: its share of the rate for the host's own parameters. A model of
-    `OwnRates` has shares of its own.
+    `HasRateShares` has shares of its own.
     """
-    scales: dict[int, float] = dict(model.rate_shares()) if isinstance(model, OwnRates) else {}
+    scales: dict[int, float] = dict(model.rate_shares()) if isinstance(model, HasRateShares) else {}
     if config.rate_decay is not None:
         for depth, parameters in enumerate(reversed(layer_groups(model).values())):
             scales |= {id(p): config.rate_decay**-depth for p in parameters}
@@ -97,7 +97,7 @@ class Stages:
                 name: trained
                 for name, parameters in layer_groups(model).items()
                 if (trained := [p for p in parameters if p.requires_grad])
-                and not {*map(id, trained)} <= _unused(model)
+                and not {*map(id, trained)} <= _parameters_without_output(model)
             }
             self._stages = stages(tuple(self._moving), unfreezing.order)
 
@@ -121,22 +121,22 @@ class Stages:
 
     def enter(self, step: int, epoch: int) -> None:
         """Unfreeze the step's groups, and freeze all others."""
-        chosen = self.at(step, epoch)
-        if chosen is not None:
-            self._set(chosen)
+        active = self.at(step, epoch)
+        if active is not None:
+            self._set(active)
 
     def never(self, last_step: int, last_epoch: int) -> tuple[str, ...]:
         """Return the groups that no step up to the last one trains."""
         last = self.at(last_step, last_epoch)
         if last is None:
             return ()
-        seen = {name for stage in self._stages[: self._stages.index(last) + 1] for name in stage}
-        return tuple(name for name in self._moving if name not in seen)
+        earlier = {name for stage in self._stages[: self._stages.index(last) + 1] for name in stage}
+        return tuple(name for name in self._moving if name not in earlier)
 
-    def _set(self, chosen: tuple[str, ...]) -> None:
+    def _set(self, names: tuple[str, ...]) -> None:
         for name, parameters in self._moving.items():
             for parameter in parameters:
-                parameter.requires_grad_(name in chosen)
+                parameter.requires_grad_(name in names)
 
 
 def _encoder(model: nn.Module) -> KnowledgeEncoder:
@@ -149,7 +149,7 @@ def _encoder(model: nn.Module) -> KnowledgeEncoder:
     return encoder
 
 
-def _unused(model: nn.Module) -> set[int]:
+def _parameters_without_output(model: nn.Module) -> set[int]:
     """Parameters that no output depends on, by `id`: alone they are no stage."""
     encoder = _encoder(model)
     return {id(p) for name, p in encoder.named_parameters() if name.startswith(encoder.unused)}

@@ -21,10 +21,10 @@ from kept.batches.shares import TrainingBatch
 from kept.errors import ConfigError
 from kept.training.config import Averaging
 
-PAST = "past"
+HISTORY = "past"
 
 
-class PastParameters(Optimizer):
+class ParameterHistory(Optimizer):
     """The mean of each parameter over the last `n_steps` calls of `step`; None: over all of them.
 
     An optimiser in form alone: its step remembers what the others have done, and a checkpoint
@@ -70,23 +70,25 @@ class PastParameters(Optimizer):
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
 
-def past_of(parameters: list[nn.Parameter], averaging: Averaging) -> PastParameters:
-    """What remembers `parameters` over the steps of `averaging`."""
+def new_parameter_history(parameters: list[nn.Parameter], averaging: Averaging) -> ParameterHistory:
+    """Return an optimiser that holds past values of `parameters` for the steps of `averaging`."""
     n_steps = None if averaging.steps == "all" else averaging.steps
-    return PastParameters(parameters, n_steps=n_steps)
+    return ParameterHistory(parameters, n_steps=n_steps)
 
 
-def past_in(
+def parameter_history(
     optimisers: Mapping[str, Optimizer], averaging: Averaging | None
-) -> tuple[Averaging, PastParameters] | None:
-    """What is averaged and what remembers it, if anything does."""
-    past = optimisers.get(PAST)
-    return (averaging, past) if averaging and isinstance(past, PastParameters) else None
+) -> tuple[Averaging, ParameterHistory] | None:
+    """Return the averaging and what holds past parameters; None without averaging."""
+    past = optimisers.get(HISTORY)
+    return (averaging, past) if averaging and isinstance(past, ParameterHistory) else None
 
 
 @torch.no_grad()
-def taught(model: nn.Module, past: PastParameters, batch: TrainingBatch) -> KnowledgeBatch:
-    """`batch` with the logits that `model` has with its mean parameters, without dropout.
+def with_teacher_logits(
+    model: nn.Module, past: ParameterHistory, batch: TrainingBatch
+) -> KnowledgeBatch:
+    """Return `batch` with the logits of `model` under its mean parameters, without dropout.
 
     Parameters that are not remembered are read as they are. The model is left in training mode.
     Raises `ConfigError` for a batch that is no `KnowledgeBatch`: a decoder's has no classes.
@@ -106,7 +108,7 @@ def taught(model: nn.Module, past: PastParameters, batch: TrainingBatch) -> Know
 
 
 @torch.no_grad()
-def take_means(past: PastParameters) -> None:
+def take_means(past: ParameterHistory) -> None:
     """Put the mean of what was remembered into each parameter."""
     for parameter in past.remembered():
         parameter.copy_(past.mean(parameter))

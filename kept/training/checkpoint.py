@@ -62,7 +62,7 @@ class TrainState(BaseModel):
 
 
 @runtime_checkable
-class OwnTensors(Protocol):
+class PartialCheckpoint(Protocol):
     """A model of which checkpoints hold a part: the rest is frozen, and there before it trains."""
 
     def own_tensors(self) -> dict[str, Tensor]:
@@ -72,10 +72,10 @@ class OwnTensors(Protocol):
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a model that a checkpoint holds, by name."""
-    if isinstance(model, OwnTensors):
+    if isinstance(model, PartialCheckpoint):
         return model.own_tensors()
-    held: dict[str, Tensor] = model.state_dict(keep_vars=True)
-    return held
+    weights: dict[str, Tensor] = model.state_dict(keep_vars=True)
+    return weights
 
 
 Part = Callable[[Tensor, Tensor], Tensor]
@@ -83,7 +83,7 @@ Part = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Whole:
+class GatheredState:
     """The tensors of a model and its optimisers where each process holds parts of them."""
 
     weights: dict[str, Tensor]
@@ -98,7 +98,7 @@ def save_checkpoint(
     optimisers: Mapping[str, Optimizer],
     state: TrainState,
     keep: int,
-    whole: Whole | None = None,
+    whole: GatheredState | None = None,
 ) -> Path:
     """Write `folder/step-N` and drop all but the last `keep`.
 
@@ -123,7 +123,8 @@ def save_checkpoint(
 def publish_model(
     run_dir: Path, model: nn.Module, weights: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Write the model's own files into `run_dir`, each replaced at once; `weights`: as `Whole`."""
+    """Write the model's own files into `run_dir`, each replaced at once; `weights`: as
+    `GatheredState`."""
     try:
         with whole_files(run_dir) as part:
             _save_model(part, model, weights)
@@ -214,7 +215,7 @@ def load_checkpoint(
     model: nn.Module,
     optimisers: Mapping[str, Optimizer],
     check: Callable[[TrainState], None] | None = None,
-    own: Part = lambda _held, whole: whole,
+    part: Part = lambda _held, whole: whole,
 ) -> TrainState:
     """Verify `path`, then put its weights and optimiser states into `model` and `optimisers`.
 
@@ -227,13 +228,13 @@ def load_checkpoint(
         check(state)
     if state.published:
         verify_model(path.parents[1])
-        _load_weights(path, list(_published(path)), model, own)
+        _load_weights(path, list(_published(path)), model, part)
         return state
     weights = [
         f for name, f in files.items() if name.endswith(".safetensors") and name != OPTIMISER
     ]
-    _load_weights(path, weights, model, own)
-    _load_optimisers(path, files[OPTIMISER], state, model, optimisers, own)
+    _load_weights(path, weights, model, part)
+    _load_optimisers(path, files[OPTIMISER], state, model, optimisers, part)
     return state
 
 
@@ -247,7 +248,7 @@ def _write(
     model: nn.Module,
     optimisers: Mapping[str, Optimizer],
     state: TrainState,
-    whole: Whole | None,
+    whole: GatheredState | None,
 ) -> None:
     _save_model(folder, model, None if whole is None else whole.weights)
     if whole is None:
@@ -262,8 +263,8 @@ def _write(
 
 
 def _save_model(folder: Path, model: nn.Module, weights: Mapping[str, Tensor] | None) -> None:
-    given = {} if weights is None else {"state_dict": dict(weights)}
-    model.save_pretrained(folder, **given)  # type: ignore[operator]  # every encoder has it; nn.Module says Tensor
+    options = {} if weights is None else {"state_dict": dict(weights)}
+    model.save_pretrained(folder, **options)  # type: ignore[operator]  # every encoder has it; nn.Module says Tensor
 
 
 def states_of(
@@ -311,7 +312,7 @@ def _read_json(path: Path, kind: type[_Model]) -> _Model:
         raise CheckpointError(f"{path} is missing or not what was written: {error}") from error
 
 
-def _load_weights(path: Path, files: list[Path], model: nn.Module, own: Part) -> None:
+def _load_weights(path: Path, files: list[Path], model: nn.Module, part: Part) -> None:
     """Copy in place; names tied to one tensor need only one of them in the files."""
     targets = tensors_of(model)
     loaded: set[str] = set()
@@ -320,17 +321,17 @@ def _load_weights(path: Path, files: list[Path], model: nn.Module, own: Part) ->
             for name in tensors.keys():  # noqa: SIM118  # not a mapping
                 if name not in targets:
                     raise CheckpointError(f"{path}: the model has no tensor {name!r}")
-                held = targets[name]
-                _copy(path, name, own(held, tensors.get_tensor(name)), held)
+                target = targets[name]
+                _copy(path, name, part(target, tensors.get_tensor(name)), target)
                 loaded.add(name)
-    reached = {_place(targets[name]) for name in loaded}
-    missing = [name for name, value in targets.items() if _place(value) not in reached]
+    reached = {_storage_of(targets[name]) for name in loaded}
+    missing = [name for name, value in targets.items() if _storage_of(value) not in reached]
     if missing:
         raise CheckpointError(f"{path} lacks {len(missing)} tensors of the model: {missing[:5]}")
     require_finite(model, path)
 
 
-def _place(value: Tensor) -> int:
+def _storage_of(value: Tensor) -> int:
     """Where a tensor lies; a part of one, or one without numbers, lies nowhere else."""
     return value.data_ptr() or id(value)
 
@@ -351,7 +352,7 @@ def _load_optimisers(
     state: TrainState,
     model: nn.Module,
     optimisers: Mapping[str, Optimizer],
-    own: Part,
+    slice_part: Part,
 ) -> None:
     flat: dict[str, Any] = {**load_file(file), **state.scalars}
     for kind, optimiser in optimisers.items():
@@ -364,7 +365,7 @@ def _load_optimisers(
                 raise CheckpointError(f"{path}: optimiser {kind!r} has no parameter {name!r}")
             value = flat.pop(full)
             if isinstance(value, Tensor):
-                part = own(parameters[name], value)
+                part = slice_part(parameters[name], value)
                 value = value if part is value else part.clone()  # of a file that is mapped
             entries.setdefault(numbers[name], {})[key] = value
         optimiser.load_state_dict({**optimiser.state_dict(), "state": entries})

@@ -205,8 +205,8 @@ class RunConfig(BaseModel):
         try:
             return cls.model_validate(complete(values))
         except ValidationError as error:
-            place = "the command line" if path is None else str(path)
-            raise ConfigError(_all_faults(error, place)) from None
+            source = "the command line" if path is None else str(path)
+            raise ConfigError(_all_faults(error, source)) from None
 
     @classmethod
     def fields_of(cls, path: Path) -> dict[str, Any]:
@@ -214,10 +214,10 @@ class RunConfig(BaseModel):
         return _read_yaml(path)
 
 
-def merged(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` updated by `own`, mappings field by field."""
+def merged(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` updated by `fields`, mappings field by field."""
     result = dict(values)
-    for name, value in own.items():
+    for name, value in fields.items():
         inner = result.get(name)
         both = isinstance(inner, Mapping) and isinstance(value, Mapping)
         result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
@@ -283,9 +283,9 @@ def _put(values: dict[str, Any], names: list[str], value: Any) -> None:
     values[names[-1]] = value
 
 
-def _all_faults(error: ValidationError, place: str) -> str:
+def _all_faults(error: ValidationError, source: str) -> str:
     faults = list(_faults(error))
-    return f"{len(faults)} fault(s) in {place}:\n" + "\n".join(f"  {fault}" for fault in faults)
+    return f"{len(faults)} fault(s) in {source}:\n" + "\n".join(f"  {fault}" for fault in faults)
 
 
 def _faults(error: ValidationError) -> Iterator[str]:
@@ -296,5 +296,5 @@ def _faults(error: ValidationError) -> Iterator[str]:
         elif fault["type"] == "missing":
             yield f"{name}: required"
         else:
-            said = fault["msg"].removeprefix("Value error, ")
-            yield f"{name}: {said}, not {shown_value(fault['input'])}"
+            message = fault["msg"].removeprefix("Value error, ")
+            yield f"{name}: {message}, not {shown_value(fault['input'])}"

@@ -23,7 +23,7 @@ from kept.training.processes.sharded_table import entity_tables
 MEASURED = 5
 """Steps that are measured, beside a first one: what is made once is made in it."""
 SHORTEST = 20.0
-"""Seconds left below which nothing is told."""
+"""Seconds left below which no forecast is announced."""
 MEMORY = Path("/proc/meminfo")
 GIB = 1 << 30
 REMEDY = (
@@ -118,7 +118,7 @@ class StepClock:
         return (at - self._first) / self._n * (n_steps - step)
 
 
-def told_minutes(seconds: float) -> str:
+def minutes_in_words(seconds: float) -> str:
     """Return a length of time as a person says it.
 
     >>> told_minutes(48), told_minutes(200), told_minutes(9000)
@@ -174,9 +174,9 @@ def memory_forecast(
     if "layers" in config.shard:
         shared |= {id(p) for p in model.parameters()} - {id(table) for table in tables}
 
-    def size(held: Tensor) -> int:
-        n = n_processes if id(held) in shared - parts else 1
-        return -(-held.numel() * held.element_size() // n)
+    def size(tensor: Tensor) -> int:
+        n = n_processes if id(tensor) in shared - parts else 1
+        return -(-tensor.numel() * tensor.element_size() // n)
 
     weights = sum(map(size, [*model.parameters(), *model.buffers()]))
     gradients = sum(map(size, dense))

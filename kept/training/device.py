@@ -27,8 +27,8 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
 def device_of(accelerator: Accelerator) -> torch.device:
     """The device of the run. Of several processes accelerate calls the processor `cpu:0`, another
     device than torch's own `cpu`: moving a model there would copy every tensor."""
-    found: torch.device = accelerator.device
-    return torch.device("cpu") if found.type == "cpu" else found
+    device: torch.device = accelerator.device
+    return torch.device("cpu") if device.type == "cpu" else device
 
 
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:

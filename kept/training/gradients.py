@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kept.training.optimisers import dense_parameters
-from kept.training.processes.together import ALONE, Processes
+from kept.training.processes.together import SINGLE_PROCESS, Processes
 
 
 def shared_parameters(model: nn.Module) -> list[nn.Parameter]:
@@ -21,7 +21,7 @@ def shared_parameters(model: nn.Module) -> list[nn.Parameter]:
 def loss_norms(
     losses: Mapping[str, Tensor],
     parameters: Sequence[nn.Parameter],
-    together: Processes = ALONE,
+    together: Processes = SINGLE_PROCESS,
 ) -> dict[str, float]:
     """The 2-norm of each unweighted loss's gradient on `parameters`, 0 where it depends on none.
 
@@ -47,7 +47,7 @@ def loss_norms(
 def row_norm(
     tables: Sequence[nn.Parameter],
     shared: Sequence[nn.Parameter] = (),
-    together: Processes = ALONE,
+    together: Processes = SINGLE_PROCESS,
 ) -> float | None:
     """The norm over all tables with sparse gradients, which are coalesced; None without tables.
 

@@ -153,10 +153,10 @@ def draw_curves(log: Path, png: Path) -> None:
 
 def _plot(axis: Any, steps: list[int], values: list[dict[str, float]], unit: str) -> None:
     names = dict.fromkeys(name for row in values for name in row)
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         points = [(s, row[name]) for s, row in zip(steps, values, strict=True) if name in row]
         style = "-o" if len(points) < 30 else "-"
-        colour = COLOURS[place % len(COLOURS)]
+        colour = COLOURS[index % len(COLOURS)]
         axis.plot(*zip(*points, strict=True), style, color=colour, label=name, markersize=3)
     axis.set(xlabel="step", ylabel=unit)
     axis.spines[["top", "right"]].set_visible(False)

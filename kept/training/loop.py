@@ -20,10 +20,10 @@ from kept.host_facts import require_trainable_precision
 from kept.plotting import REMEDY, can_draw
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
-from kept.training.averaging import past_in, take_means, taught
+from kept.training.averaging import parameter_history, take_means, with_teacher_logits
 from kept.training.checkpoint import (
+    GatheredState,
     TrainState,
-    Whole,
     list_checkpoints,
     load_checkpoint,
     publish_model,
@@ -52,7 +52,7 @@ from kept.training.optimisers import (
 )
 from kept.training.precision import PrecisionChoice, choose_precision
 from kept.training.processes.shards import Shards
-from kept.training.processes.together import meet, processes, telling_of_losses
+from kept.training.processes.together import join_processes, processes, report_dead_process
 from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
 from kept.training.stream import Data, Shares, n_steps_of, read_batches, stream_of
 from kept.training.weighing import PartCount, StepCount
@@ -91,14 +91,14 @@ def train(
     """
     folder = Path(run_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    together = meet(config.device)
+    together = join_processes(config.device)
     claimed = together.first_only(claim(folder / "checkpoints"))
-    with claimed, process_settings(config), telling_of_losses():
+    with claimed, process_settings(config), report_dead_process():
         run = _Run(model, data, config, folder, reporter if together.is_first else None)
         run.costs.budget_since = budget_since
         with run.stages:
             run.start(resume)
-            return run.to_the_end(evaluate, should_stop)
+            return run.run_until_done(evaluate, should_stop)
 
 
 class _Run:
@@ -130,7 +130,7 @@ class _Run:
         require_trainable_precision(model)
         self.model = model.to(device)
         self.optimisers = make_optimisers(self.model, config)
-        self.past = past_in(self.optimisers, config.averaging)
+        self.past = parameter_history(self.optimisers, config.averaging)
         self.dense, tables = dense_parameters(self.model), sparse_parameters(self.model)
         self.tables, self.rows = self.shards.apart(tables)
         self.shared = shared_parameters(self.model)
@@ -153,7 +153,7 @@ class _Run:
                 model=self.model,
                 optimisers=self.optimisers,
                 check=self._fits(path),
-                own=self.shards.own,
+                part=self.shards.own,
             )
             self.step = self.saved_step = state.step
             self.is_published = bool(state.published)
@@ -190,7 +190,7 @@ class _Run:
         return check
 
     # ---- steps -----------------------------------------------------------------------------
-    def to_the_end(
+    def run_until_done(
         self, evaluate: Evaluate | None, should_stop: Callable[[], bool] | None
     ) -> TrainResult:
         config, last = self.config, None
@@ -224,7 +224,7 @@ class _Run:
         return self._finish(last, stopped)
 
     def _one_step(self, batches: Iterator[Share[TrainingBatch]]) -> StepRecord:
-        config, number, begun = self.config, self.step, time.monotonic()
+        config, number, start = self.config, self.step, time.monotonic()
         set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
         self.stages.enter(number, self._epoch(number))
         self.model.train()
@@ -256,7 +256,7 @@ class _Run:
             for optimiser in self.optimisers.values():
                 optimiser.step()
         self.step += 1
-        self.costs.step_seconds += time.monotonic() - begun
+        self.costs.step_seconds += time.monotonic() - start
         return self._record(means, norm, rows, norms)
 
     def _skip(self) -> None:
@@ -286,7 +286,7 @@ class _Run:
         batch = share.batch.to(self.device)
         if self.past is not None and self.past[0].distil:
             with autocast(self.config, self.device):
-                batch = taught(self.model, self.past[1], batch)
+                batch = with_teacher_logits(self.model, self.past[1], batch)
         return Share(batch, share.is_spare)
 
     @torch.no_grad()
@@ -413,7 +413,7 @@ class _Run:
         self.together.from_first(lambda: self._write(whole))
         self.saved_step, self.saved_at = self.step, time.monotonic()
 
-    def _write(self, whole: Whole | None) -> None:
+    def _write(self, whole: GatheredState | None) -> None:
         state = TrainState(
             step=self.step,
             seconds=self.costs.seconds,

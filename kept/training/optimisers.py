@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from kept.training.adaptation import rate_scales
-from kept.training.averaging import PAST, past_of
+from kept.training.averaging import HISTORY, new_parameter_history
 from kept.training.config import TrainConfig
 from kept.training.row_adagrad import RowAdagrad
 from kept.training.row_adam import RowAdam
@@ -59,7 +59,7 @@ def make_optimisers(model: nn.Module, config: TrainConfig) -> dict[str, Optimize
             tables, lr=config.entity_learning_rate
         )
     if config.averaging is not None and dense:  # the last: it remembers what the others did
-        optimisers[PAST] = past_of(dense, config.averaging)
+        optimisers[HISTORY] = new_parameter_history(dense, config.averaging)
     return optimisers
 
 

@@ -77,10 +77,10 @@ def require_same_run(
 
 def environment(config: TrainConfig, device: torch.device, together: Processes) -> dict[str, str]:
     """Return what a run must go on in to be bitwise the same."""
-    found = {
+    facts = {
         "torch": torch.__version__,
         "threads": str(torch.get_num_threads()),
         "device": device.type,
         "processes": str(together.n),
     }
-    return found | ({"shard": " ".join(config.shard)} if config.shard else {})
+    return facts | ({"shard": " ".join(config.shard)} if config.shard else {})

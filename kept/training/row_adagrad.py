@@ -9,7 +9,7 @@ import torch
 from torch.optim import Optimizer
 
 from kept.errors import ConfigError
-from kept.training.row_adam import touched
+from kept.training.row_adam import rows_with_gradients
 
 
 class RowAdagrad(Optimizer):
@@ -40,7 +40,7 @@ class RowAdagrad(Optimizer):
                 state = self.state[table]
                 if not state:
                     state["sum"] = torch.zeros(len(table), device=table.device)
-                rows, grad = touched(table.grad)
+                rows, grad = rows_with_gradients(table.grad)
                 state["sum"][rows] += grad.float().square().mean(1)
                 scale = group["lr"] / (state["sum"][rows].sqrt() + group["eps"])
                 table.index_add_(0, rows, grad * scale[:, None].to(grad.dtype), alpha=-1)

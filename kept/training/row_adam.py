@@ -52,7 +52,7 @@ class RowAdam(Optimizer):
         for group in self.param_groups:
             for table in group["params"]:
                 if table.grad is not None:
-                    self._update(table, *touched(table.grad), group)
+                    self._update(table, *rows_with_gradients(table.grad), group)
         return loss
 
     def _update(self, table: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def write_rows(table: Tensor, rows: Tensor, values: Tensor) -> None:
 _OF_NUMPY = (torch.float32, torch.float64, torch.float16)
 
 
-def touched(grad: Tensor) -> tuple[Tensor, Tensor]:
+def rows_with_gradients(grad: Tensor) -> tuple[Tensor, Tensor]:
     """Distinct row numbers of a gradient of a table, and their gradients."""
     if grad.is_sparse:
         grad = grad.coalesce()

@@ -49,7 +49,7 @@ class PretrainingData(Protocol):
 
 
 @runtime_checkable
-class SampledTogether(Protocol):
+class HasSampleBatches(Protocol):
     """Data that make several samples at once faster than one by one; they are the same."""
 
     def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
@@ -58,7 +58,7 @@ class SampledTogether(Protocol):
 
 
 @runtime_checkable
-class NodeCounted(Protocol):
+class HasNodeCounts(Protocol):
     """Data with an upper bound of each sample's nodes."""
 
     def n_nodes(self, index: int) -> int:
@@ -175,7 +175,7 @@ class BatchStream(Dataset[KnowledgeBatch]):
     `Stratified` data have batches of one kind each, in an order by (seed, epoch).
 
     Give `batch_size` (samples; the last batch of an epoch may be smaller) or `node_budget` (padded
-    nodes per batch, needs `NodeCounted` data), not both.
+    nodes per batch, needs `HasNodeCounts` data), not both.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class BatchStream(Dataset[KnowledgeBatch]):
         return batch, [len(sample) for sample in samples]
 
     def _samples(self, indices: list[int], epoch: int) -> list[KnowledgeBatch]:
-        if isinstance(self._data, SampledTogether):
+        if isinstance(self._data, HasSampleBatches):
             return self._data.samples(indices, epoch=epoch, seed=self._seed)
         return [self._data.sample(i, epoch=epoch, seed=self._seed) for i in indices]
 
@@ -257,16 +257,16 @@ class BatchStream(Dataset[KnowledgeBatch]):
         if self._n_nodes is None:
             return list(range(self._batch_size or 1, len(order), self._batch_size or 1))
         cuts, start, longest = [], 0, 0
-        for place, n in enumerate(self._n_nodes[order].tolist()):
+        for row, n in enumerate(self._n_nodes[order].tolist()):
             longest = max(longest, n)
-            if longest * (place - start + 1) > (self._node_budget or 0):
-                cuts.append(place)
-                start, longest = place, n
+            if longest * (row - start + 1) > (self._node_budget or 0):
+                cuts.append(row)
+                start, longest = row, n
         return cuts
 
 
 def _node_counts(data: PretrainingData, node_budget: int) -> NDArray[np.int64]:
-    if not isinstance(data, NodeCounted):
+    if not isinstance(data, HasNodeCounts):
         raise ConfigError(
             f"node_budget needs data that know their node counts; {type(data).__name__} "
             "does not, give batch_size"

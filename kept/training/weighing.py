@@ -49,7 +49,7 @@ class PartCount:
         """What each mean is of."""
         if len(self.n_labels) == len(self.losses):
             return [(name,) for name in self.losses]
-        return [(self.losses, place) for place in range(len(self.n_labels))]
+        return [(self.losses, part) for part in range(len(self.n_labels))]
 
 
 class StepCount:

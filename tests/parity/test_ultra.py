@@ -26,7 +26,7 @@ from kept.kge.ultra.networks import (
     NetworkOptions,
     Ultra,
 )
-from kept.kge.ultra.training import UltraScorer, free_entities, strict_negatives, ultra_loss
+from kept.kge.ultra.training import UltraScorer, strict_negatives, ultra_loss, unconnected_entities
 from tests.parity.stored_digits import half_unit
 
 METHOD = "ultra"
@@ -255,7 +255,7 @@ def test_negatives_and_easy_edges(golden: Golden, compared: Any) -> None:
     known = Filter({"train": np.array(golden.graph["triples"])}, **golden.sizes)
     n_tails = len(batch) // 2
     for side in ("tail", "head"):
-        free = free_entities(known, side, batch)  # type: ignore[arg-type]
+        free = unconnected_entities(known, side, batch)  # type: ignore[arg-type]
         equal(compared, f"{side}_mask", free, data[f"{side}_mask"])
         part = slice(0, n_tails) if side == "tail" else slice(n_tails, None)
         chosen = strict_negatives(free[part], data[f"strict.rand_{side}"])
@@ -365,7 +365,7 @@ def test_ranks(golden: Golden, direction: str, compared: Any) -> None:
     scorer = UltraScorer(golden.model(direction, torch.float32), golden.graph["triples"], **sizes)
     known = Filter({"known": np.array(told["filter_triples"])}, **sizes)
     for side in ("tail", "head"):
-        free = free_entities(known, side, torch.from_numpy(queries))  # type: ignore[arg-type]
+        free = unconnected_entities(known, side, torch.from_numpy(queries))  # type: ignore[arg-type]
         compared.equal(
             f"{side}_candidate_mask", free.int().tolist(), told[f"{side}_candidate_mask"]
         )

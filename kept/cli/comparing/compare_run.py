@@ -29,13 +29,13 @@ from kept.comparison.pages.tables import (
     to_markdown,
     verdict_cells,
 )
-from kept.comparison.requested import ASKED
+from kept.comparison.requested import REQUESTED
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RECORDS
-from kept.comparison.tuning import tune, tuned, with_rates
+from kept.comparison.tuning import tune, with_chosen_rates, with_rates
 from kept.results import Result
-from kept.training.processes.launch import place
-from kept.training.processes.together import leave, meet, telling_of_losses
+from kept.training.processes.launch import rank_and_size
+from kept.training.processes.together import join_processes, leave_processes, report_dead_process
 from kg_loaders.disk.writing import write_json, write_text
 
 
@@ -67,12 +67,12 @@ def run(
         compared = compare(experiment, seeds=n_seeds, **overrides)
         pages = [compared]
         if choices is not None:
-            own = compare(tuned(experiment, choices), seeds=n_seeds, **overrides)
+            own = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
             pages.append(with_rates(own, compared, choices))
     last = pages[-1]
     rows = [dict(zip(SCORES, cells, strict=True)) for cells in score_cells(last)]
     result = Result(values=to_json(last), rows=rows, folder=output)
-    if place().rank:
+    if rank_and_size().rank:
         return result
     for each in pages:
         _write(each, output)
@@ -96,20 +96,20 @@ def running(
     """
 
     def prepare() -> None:
-        refuse_foreign(output, ASKED, RECORDS)
+        refuse_foreign(output, REQUESTED, RECORDS)
         output.mkdir(parents=True, exist_ok=True)
         remember()
 
     try:
-        with telling_of_losses():
-            meet(device).from_first(prepare)
+        with report_dead_process():
+            join_processes(device).from_first(prepare)
             disable_progress_bar()
             if threads is not None:
                 torch.set_num_threads(threads)
             with asked_to_stop() as stop, TrainingProgress(TerminalConsole()) as bar:
                 yield bar, stopping(stop, budget)
     finally:
-        leave()
+        leave_processes()
 
 
 def _write(compared: Compared, output: Path) -> None:

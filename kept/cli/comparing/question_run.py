@@ -9,7 +9,7 @@ from kept.cli.comparing.compare_run import print_table, running
 from kept.cli.comparing.control_names import control_names
 from kept.cli.console import TerminalConsole
 from kept.cli.terminal import command_line, echo
-from kept.comparison.compare import finished_runs, run_missing
+from kept.comparison.compare import run_missing, stored_outcome
 from kept.comparison.find import ALL, data_root
 from kept.comparison.pages.headline import headline
 from kept.errors import ConfigError
@@ -28,7 +28,7 @@ from kept.questions.plan import QuestionPlan
 from kept.questions.runs import QuestionRuns
 from kept.report.page import is_kept_page
 from kept.results import Result
-from kept.training.processes.launch import place
+from kept.training.processes.launch import rank_and_size
 from kg_loaders.disk.writing import write_json, write_text
 
 
@@ -55,7 +55,7 @@ def run(
             runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,
             announce=bar.notice, should_stop=should_stop,
         )  # fmt: skip
-        found = tables(runs, ran) if ran.done and not place().rank else None
+        found = tables(runs, ran) if ran.done and not rank_and_size().rank else None
     if found is not None:
         write_json(output / f"{plan.name}.json", to_json(found), force=True)
         write_text(output / f"{plan.name}.md", to_markdown(found, command_line()), force=True)
@@ -80,7 +80,7 @@ def report(
     """Write the page of finished runs; where it is."""
     runs = QuestionRuns(plan, data_root(data), folder)
     path = output or folder / f"{plan.name}.html"
-    found = tables(runs, finished_runs(runs))
+    found = tables(runs, stored_outcome(runs))
     for written in write_page(found, path, force=force or is_kept_page(path)):
         echo(str(written))
     return path

@@ -44,7 +44,7 @@ def report(
     from kept.comparison.pages.report import write_report
     from kept.comparison.requested import read_request
     from kept.comparison.runs import ExperimentRuns
-    from kept.comparison.tuning import SUFFIX, read_choices, tuned, with_rates
+    from kept.comparison.tuning import SUFFIX, read_choices, with_chosen_rates, with_rates
     from kept.errors import ConfigError
     from kept.questions.plan import asks_questions
     from kept.report.page import is_kept_page
@@ -84,7 +84,7 @@ def report(
         echo(str(latex))
     choices = None if experiment.tuning is None else read_choices(experiment, runs)
     if choices is not None:
-        own = ExperimentRuns(tuned(experiment, choices), data_root(data), runs)
+        own = ExperimentRuns(with_chosen_rates(experiment, choices), data_root(data), runs)
         results = with_rates(finished(own), common, choices)
         page = path.with_stem(f"{path.stem}{SUFFIX}")
         for written in write_report(results, own, page, force=force or is_kept_page(page)):

@@ -133,7 +133,7 @@ def _fitted_mix(
         MixPart(place, open_completer(place).completer if is_completer(place) else None)
         for place in options.of
     ]
-    mixed = fit_mix(parts, splits, known=filter_of(splits), seed=options.seed)
+    mixed = fit_mix(parts, splits, filter=filter_of(splits), seed=options.seed)
     return mixed, None, {"of": [str(place) for place in options.of]}
 
 

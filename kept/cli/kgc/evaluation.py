@@ -29,7 +29,12 @@ from kept.kge.memory import keep_freed_memory
 from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
 from kept.kge.trained import check_splits
 from kept.randomness import generator
-from kept.training.processes.together import Processes, leave, meet, telling_of_losses
+from kept.training.processes.together import (
+    Processes,
+    join_processes,
+    leave_processes,
+    report_dead_process,
+)
 
 N_CANDIDATES, N_DRAWS = 50, 10
 
@@ -57,12 +62,12 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
     thresholds fitted on valid.
     """
     keep_freed_memory()
-    together = meet("cpu")  # they tell one another ranks, wherever these are computed
+    together = join_processes("cpu")  # they tell one another ranks, wherever these are computed
     try:
-        with telling_of_losses("Give the same command again"):
+        with report_dead_process("Give the same command again"):
             _evaluate(source, model, options, together)
     finally:
-        leave()
+        leave_processes()
 
 
 def _evaluate(source: Path, model: Path, options: EvalOptions, together: Processes) -> None:

@@ -13,18 +13,22 @@ from kept.cli.console import TerminalConsole
 from kept.cli.kgc.opening import Opened, open_over
 from kept.cli.terminal import echo
 from kept.completion.completers.base import Reason
-from kept.completion.completers.new_entity import newcomer, with_entity
+from kept.completion.completers.new_entity import missing_entity, with_entity
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
 from kept.kge.calibration import Calibration
-from kept.kge.prediction import UNKNOWN, Answer, Answers, best_answers
+from kept.kge.prediction import (
+    UNKNOWN,
+    Answer,
+    Answers,
+    Question,
+    best_answers,
+    by_identifiers,
+)
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
-from kg_loaders import KnowledgeGraph
-from kg_loaders.entity import relation_named
 
 N_REASONS = 6
-Question = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +70,6 @@ def predict(source: Path, model: Path, question: Question, options: PredictOptio
     return answers
 
 
-def by_identifiers(graph: KnowledgeGraph, question: Question, *, allow_new: bool) -> Question:
-    """Return the question with labels replaced by identifiers.
-
-    With `allow_new` one name may be of an entity that the graph does not have yet. Raises
-    `UnknownNodeError`, and `AmbiguousNameError` for a label that several have.
-    """
-    head, relation, tail = question
-
-    def entity(name: str) -> str:
-        if name == UNKNOWN or (allow_new and name not in graph):
-            return name
-        return graph[name].id
-
-    named = relation if relation == UNKNOWN else relation_named(graph, relation)
-    return entity(head), named, entity(tail)
-
-
 def _seen(opened: Opened, model: Path, question: Question) -> Seen:
     """Of a completer what it was trained on; it answers for any entity that is asked about."""
     seen = opened.seen
@@ -109,7 +96,7 @@ def _with_newcomer(opened: Opened, question: Question, options: PredictOptions) 
     )  # fmt: skip
     if given is None:
         raise ConfigError(f"{name} reads {opened.completer.reads}: give {flag}")
-    entity = newcomer(opened.splits.graph, question)
+    entity = missing_entity(opened.splits.graph, question)
     splits = with_entity(opened.splits, entity, text=options.text, facts=options.facts)
     scorer = opened.completer.on(splits.graph, splits.train)
     return replace(opened, splits=splits, scorer=scorer)
@@ -139,7 +126,7 @@ def _print_json(answers: Answers, reasons: list[Reason] | None) -> None:
 
 
 def _print_answers(answers: Answers, opened: Opened) -> None:
-    table = Table("rank", Column("id", no_wrap=True, overflow="ignore"), "label", "score",
+    table = Table("rank", Column("id", no_wrap=True), "label", "score",
                   "confidence", "known", "trained")  # fmt: skip
     for place, answer in enumerate(answers.best, 1):
         sure = "" if answer.confidence is None else f"{answer.confidence:.3f}"

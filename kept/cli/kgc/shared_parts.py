@@ -22,7 +22,7 @@ from kept.kge.calibration import Calibration, fit_calibration, questions_of
 from kept.kge.splits import Splits
 from kept.kge.training_config import TrainingConfig
 from kept.randomness import generator
-from kept.training.costs import told_minutes
+from kept.training.costs import minutes_in_words
 
 LINE_SECONDS = 10.0
 """Between two lines on how far a training is, where there is no terminal for a bar."""
@@ -56,7 +56,7 @@ def calibrated(
     """The calibration as `training` keeps it; nothing where one triple is all there is."""
     if len(triples) < 2:
         return {}
-    questions = questions_of(scorer, triples, known=filter_of(splits), seed=seed)
+    questions = questions_of(scorer, triples, filter=filter_of(splits), seed=seed)
     return {"calibration": fit_calibration(questions).as_json()}
 
 
@@ -117,6 +117,6 @@ class _EpochLines:
             return
         self._printed = now
         n_done, n_left = epoch - self._first + 1, self._n_epochs - epoch
-        left = told_minutes((now - self._begun) / n_done * n_left) if n_left else "the last"
+        left = minutes_in_words((now - self._begun) / n_done * n_left) if n_left else "the last"
         ending = f"about {left} left at most" if n_left else left
         self._console.print(f"epoch {epoch} of {self._n_epochs}: loss {loss:.3f}, {ending}")

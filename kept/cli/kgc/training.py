@@ -24,7 +24,7 @@ from kept.kge.comparisons import Norm
 from kept.kge.memory import keep_freed_memory
 from kept.kge.reciprocal import make_reciprocal
 from kept.kge.resuming.epochs import TrainingHistory
-from kept.kge.resuming.snapshots import Snapshots, remove_half_done
+from kept.kge.resuming.snapshots import Snapshots, remove_unfinished
 from kept.kge.scorers import Scorer, make_scorer
 from kept.kge.splits import STRATA, Splits, read_splits
 from kept.kge.trained import KIND, is_scorer, read_description, save_scorer, unseen_ids
@@ -62,7 +62,7 @@ def train_scorer(
         about = what_decides(options, splits)
         snapshots = Snapshots(half_done, about, every_seconds=every_seconds)
         if force and snapshots.is_of_another:
-            remove_half_done(half_done)
+            remove_unfinished(half_done)
         if snapshots.is_there:
             echo(f"goes on with {half_done}")
         if options.name in COMPLETERS:

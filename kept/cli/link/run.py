@@ -87,7 +87,7 @@ class LinkRun:
 
     def _shown(self, steps: Iterator[list[_Linked]], n_done: int = 0) -> Iterator[list[_Linked]]:
         """The same steps, behind a progress bar."""
-        with _progress(TerminalConsole(stderr=True)) as progress:
+        with line_progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
             for step in steps:
                 yield step
@@ -107,7 +107,8 @@ def items_of(
     return iter([Item(LinkedText(source, ()), given=False)]), 1
 
 
-def _progress(console: TerminalConsole) -> Progress:
+def line_progress(console: TerminalConsole) -> Progress:
+    """Return the bar of a command that goes through lines."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     return Progress(*columns, *times, console=console, transient=True)

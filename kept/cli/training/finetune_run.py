@@ -36,8 +36,8 @@ from kept.integrations.trackers import require_trackers
 from kept.results import Result
 from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.processes.launch import place, require_several
-from kept.training.processes.together import processes, telling_of_losses
+from kept.training.processes.launch import rank_and_size, require_several
+from kept.training.processes.together import processes, report_dead_process
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
@@ -107,7 +107,7 @@ def run(
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
-        if not place().rank:
+        if not rank_and_size().rank:
             if result.stopped == "finished":
                 leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
@@ -148,7 +148,7 @@ def _train(
         TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, settings) as reporter,
     ):
-        if not (place().rank or list_checkpoints(output / "checkpoints")):
+        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
             written = assembled.config.model_dump_json(indent=2)
             write_text(output / CONFIG_FILE, written, force=True)
             with whole_files(output) as part:
@@ -167,10 +167,10 @@ def _train(
 
 
 def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
-    with telling_of_losses():
+    with report_dead_process():
         metrics, predictions = assembled.metrics(together=processes())
     metrics["precision"] = precision
-    if place().rank:
+    if rank_and_size().rank:
         return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)

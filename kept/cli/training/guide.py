@@ -29,6 +29,8 @@ FILES = {
     "extended.json": "which graph it follows since `kept extend`, and how new rows started",
     "new_rows.jsonl": "entities and relations whose rows no training has seen",
     "fit.json": "every trial, the scores on test and the verdict of `kept fit`",
+    "questions.json": "the way in which questions are answered; `kept predict` reads it",
+    "answers.jsonl": "each answer to test beside the right one",
     "data": "the linked splits; `kept finetune --format table` reads them",
     "coverage.json": "in how many texts the graph was read",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",

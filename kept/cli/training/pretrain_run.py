@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,11 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
-from kept.pretraining.lengths import with_lengths
+from kept.pretraining.recipes import with_defaults
 from kept.results import Result
 from kept.training.checkpoint import leave_finished, list_checkpoints
-from kept.training.config import with_auto_precision
 from kept.training.loop import Resume, TrainResult, train
-from kept.training.processes.launch import place, require_several
+from kept.training.processes.launch import rank_and_size, require_several
 from kept.training.processes.shards import tables_in_parts
 from kg_loaders.disk.writing import whole_files, write_json, write_text
 
@@ -68,14 +67,14 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=_with_defaults,
+        complete=with_defaults,
     )
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
-        if not place().rank:
+        if not rank_and_size().rank:
             if result.stopped == "finished":
                 leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
@@ -84,12 +83,6 @@ def run(
     losses = result.last.losses if result.last is not None else {}
     values = {"stopped": result.stopped, "step": result.step, "losses": losses}
     return Result(values=values, folder=output)
-
-
-def _with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a new run with the length of its texts and the precision left open."""
-    default = PretrainConfig.model_fields["method"].default
-    return with_auto_precision(with_lengths(fields, default=default))
 
 
 def _train(
@@ -113,7 +106,7 @@ def _train(
         TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, config.model_dump(mode="json")) as reporter,
     ):
-        if not (place().rank or list_checkpoints(output / "checkpoints")):
+        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
             write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
             if isinstance(data, WordGraphData):
                 _write_coverage(data, output)
@@ -129,7 +122,7 @@ def _train(
             should_stop=lambda: bool(stop),
             budget_since=begun,
         )
-        if not place().rank:
+        if not rank_and_size().rank:
             _whole(model, config, output).encoder.save_trained_parts(output)
         return result
 

@@ -25,8 +25,8 @@ from kept.training.config import RunConfig, TrainConfig
 from kept.training.costs import free_memory, memory_forecast, require_memory
 from kept.training.log import Reporter
 from kept.training.loop import Resume, TrainResult
-from kept.training.processes.launch import place
-from kept.training.processes.together import leave
+from kept.training.processes.launch import rank_and_size
+from kept.training.processes.together import leave_processes
 from kg_loaders.disk.writing import claim
 from kg_loaders.errors import ExistsError
 
@@ -67,14 +67,14 @@ def run_folder(output: Path, *marks: str) -> Iterator[None]:
     Of several processes the first holds it, and all part at its end.
     """
     try:
-        if place().rank:
+        if rank_and_size().rank:
             yield
         else:
             with _held(output, marks):
                 yield
     finally:
-        if place().n > 1:
-            leave()
+        if rank_and_size().n > 1:
+            leave_processes()
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def require_opens(kind: type[KnowledgeModel], output: Path, config: TrainConfig)
     Raises `CheckpointError` for one that was written and cannot be opened. Weights that several
     processes share out are not gathered in one of them for it.
     """
-    if place().rank or config.shard:
+    if rank_and_size().rank or config.shard:
         return
     try:
         kind.from_pretrained(output)
@@ -173,7 +173,7 @@ def tell_longer(
 
 def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:
     """Print what training will hold, before it is allocated; ConfigError where it is not there."""
-    forecast = memory_forecast(model, config, n_processes=place().n)
+    forecast = memory_forecast(model, config, n_processes=rank_and_size().n)
     console.print(str(forecast))
     if config.device == "cpu" or not cuda.is_available():
         require_memory(forecast, free_memory())

@@ -30,13 +30,13 @@ def picture_of(compared: Compared) -> tuple[str, ...]:
         return (above,)
     against = "shuffled" if any(gain.theirs[1] == "shuffled" for gain in gains) else "off"
     theirs = "none" if against == "off" else f"knowledge {against}"
-    shown = [
+    drawn_gains = [
         gain
         for gain in gains
         if gain.theirs[1] == against or (against == "off" and gain.theirs[0] == BASELINE)
     ]
     beneath = dots(
-        [_gain_dot(compared, gain) for gain in shown],
+        [_gain_dot(compared, gain) for gain in drawn_gains],
         f"Gain of true knowledge over {theirs}, by what the graph says of an item. A fact can help "
         "only where there is one: a gain without a fact is a placebo.",
         line=0.0,

@@ -18,10 +18,10 @@ def headline(compared: Compared) -> str:
             word = compared.conclusion(row.method).partition(";")[0]
             groups.setdefault(word, []).append(compared.experiment.title(row.method))
     effects = "; ".join(f"{', '.join(names)}: {word}" for word, names in groups.items())
-    seen = _visible(pair.effect for pair in compared.pairs)
-    if not seen:
+    visible_effects = _visible(pair.effect for pair in compared.pairs)
+    if not visible_effects:
         return f"{effects}." if effects else "No method with true knowledge is finished."
-    return f"{effects}.{_invisible(seen)}"
+    return f"{effects}.{_invisible(visible_effects)}"
 
 
 def _visible(effects: Iterable[Effect]) -> list[float]:
@@ -50,10 +50,10 @@ def _primary_sentence(compared: Compared) -> str:
     verdicts = [
         f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in results)
         for value, word in words.items()
-        if (results := [r for r in compared.primary if r.shown == value])
+        if (results := [r for r in compared.primary if r.verdict_sign == value])
     ]
-    seen = _visible(r.effect for r in compared.primary)
-    limit = _invisible(seen) if seen else ""
+    visible_effects = _visible(r.effect for r in compared.primary)
+    limit = _invisible(visible_effects) if visible_effects else ""
     return (
         f"Primary contrast{late}: the gain of true knowledge over "
         f"{named.against if named else 'a control'}, on samples with a fact against those "

@@ -34,8 +34,8 @@ def draw_conditions(
     figure = Figure(figsize=(7, 3.2), layout="constrained")
     FigureCanvasAgg(figure)
     axis = figure.subplots()
-    for place, (interval, seeds) in enumerate(scores.values()):
-        _point(axis, place, interval, seeds, COLOURS[place % len(COLOURS)], "")
+    for y, (interval, seeds) in enumerate(scores.values()):
+        _point(axis, y, interval, seeds, COLOURS[y % len(COLOURS)], "")
     for name, height in lines.items():
         axis.axhline(height, color="0.6", linewidth=0.8, linestyle="--")
         axis.annotate(name, (1.01, height), xycoords=("axes fraction", "data"), va="center")
@@ -55,9 +55,14 @@ def _point(
     axis.plot([x, x], [score.low, score.high], color=colour, linewidth=1.5)
     axis.plot([x], [score.estimate], "o", color=colour, markersize=7, label=label)
     axis.plot(
-        [x + 0.05] * len(seeds), seeds, "o", color=colour, markersize=3, alpha=0.6,
+        [x + 0.05] * len(seeds),
+        seeds,
+        "o",
+        color=colour,
+        markersize=3,
+        alpha=0.6,
         markeredgewidth=0,
-    )  # fmt: skip
+    )
 
 
 def draw_all_curves(compared: Compared, folder: Path, png: Path, *, force: bool = False) -> None:

@@ -47,7 +47,7 @@ from kept.plotting import can_draw
 from kept.report.page import Section, drawing, page, picture, prose, quoted, table, verdict
 from kg_loaders.disk.writing import refuse_file, write_text
 
-N_SHOWN = 2
+N_ITEMS = 2
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def write_report(
         "differences": (
             ("method", "index", "gold", "answers", "won"),
             [
-                [name, d.index, " ".join(d.gold), _said(d), d.is_won]
+                [name, d.index, " ".join(d.gold), _answers_in_words(d), d.is_won]
                 for name, rows in changed.items()
                 for d in rows
             ],
@@ -123,15 +123,17 @@ def write_report(
         written.append(csvs[name])
         write_text(csvs[name], csv_text(columns, cells), force=force)
     pictures = [curves] if can_draw() else []
-    for place in pictures:
-        draw_all_curves(compared, runs.folder, place, force=force)
+    for picture_path in pictures:
+        draw_all_curves(compared, runs.folder, picture_path, force=force)
     sections = [
         Section("", (verdict(headline(compared)), *_caution(compared), *picture_of(compared))),
         *_tables(compared),
         *_rates(compared),
         Section(
             "Curves",
-            tuple(picture(place, "Losses of the task over steps") for place in pictures),
+            tuple(
+                picture(picture_path, "Losses of the task over steps") for picture_path in pictures
+            ),
             folded=True,
         ),
         *[_examples(compared, runs, name, changed[name]) for name in methods if changed[name]],
@@ -201,31 +203,31 @@ def _examples(
     blocks = [
         prose(
             f"{len(won)} items right in more than half of the seeds with {called} and not without, "
-            f"{len(lost)} the other way round. The first {N_SHOWN} of each that show an entity, "
+            f"{len(lost)} the other way round. The first {N_ITEMS} of each that show an entity, "
             "with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
     data = runs.evaluation_data(name)
-    place = {int(index): i for i, index in enumerate(data.indices.tolist())}
+    position = {int(index): i for i, index in enumerate(data.indices.tolist())}
     tokenizer = hosts.load_tokenizer(runs.of(RunKey(name, "true", 0)).config.host)
     for word, rows in (("won", won), ("lost", lost)):
         n_shown = 0
         for each in rows:
-            if n_shown == N_SHOWN:
+            if n_shown == N_ITEMS:
                 break
-            built = data.drawn(place[each.index], epoch=0, seed=0)
+            built = data.drawn(position[each.index], epoch=0, seed=0)
             if not (built.kinds == NodeKind.ENTITY).any():
                 continue
             n_shown += 1
             blocks += [
-                quoted(word, data.examples[place[each.index]].linked.text),
-                prose(f"Gold: {', '.join(each.gold)}. {_said(each)}"),
+                quoted(word, data.examples[position[each.index]].linked.text),
+                prose(f"Gold: {', '.join(each.gold)}. {_answers_in_words(each)}"),
                 drawing(draw_svg(built, data.graph, tokenizer)),
             ]
     return Section(f"What {called} changed", tuple(blocks), folded=True)
 
 
-def _said(each: Difference) -> str:
+def _answers_in_words(each: Difference) -> str:
     return "; ".join(f"{arm}: {answers}" for arm, answers in each.answers.items())
 
 

@@ -18,7 +18,7 @@ from kept.comparison.compared import (
     ComparedRow,
     Gain,
     PrimaryResult,
-    called,
+    other_side,
 )
 from kept.comparison.experiment import Plan, PrimaryContrast, RunRecord
 from kept.comparison.judging import Floats, Judge
@@ -48,9 +48,13 @@ def summarise(
     """
     if not done:
         return Compared(
-            experiment=runs.plan, rows=(), pairs=(), missing=tuple(missing),
-            left_out=dict(left_out or {}), baseline=None,
-        )  # fmt: skip
+            experiment=runs.plan,
+            rows=(),
+            pairs=(),
+            missing=tuple(missing),
+            left_out=dict(left_out or {}),
+            baseline=None,
+        )
     judge, arms = Judge(runs), dict[Arm, dict[int, RunRecord]]()
     judge.require_same_items(done.values())
     for key, record in done.items():
@@ -98,9 +102,9 @@ class _Sheets:
     def pairs(self) -> Iterator[tuple[Arm, Arm, list[int]]]:
         """True knowledge beside none, the method's own controls that are no copies, and rivals."""
         for name in dict.fromkeys(method for method, kind in self.arms if kind == "true"):
-            own = [arm for arm in self.arms if arm[0] == name and arm[1] != "true"]
-            own = [arm for arm in own if not _is_copy(self.arms[arm])]
-            for theirs in [(BASELINE, OFF), *own, *self.judge.runs.rivals(name)]:
+            other_arms = [arm for arm in self.arms if arm[0] == name and arm[1] != "true"]
+            other_arms = [arm for arm in other_arms if not _is_copy(self.arms[arm])]
+            for theirs in [(BASELINE, OFF), *other_arms, *self.judge.runs.rivals(name)]:
                 if seeds := self.both((name, "true"), theirs):
                     yield (name, "true"), theirs, seeds
 
@@ -128,7 +132,12 @@ def _pairs(sheets: _Sheets, experiment: Plan) -> list[ComparedPair]:
     corrected = holm([each.p for *_, each in pairs])
     return [
         ComparedPair(
-            ours[0], experiment.title(ours[0]), theirs, called(experiment, ours, theirs), each, p
+            ours[0],
+            experiment.title(ours[0]),
+            theirs,
+            other_side(experiment, ours, theirs),
+            each,
+            p,
         )
         for (ours, theirs, each), p in zip(pairs, corrected, strict=True)
     ]

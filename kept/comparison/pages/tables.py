@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kept.comparison.compared import Compared, ComparedRow, Gain, called
+from kept.comparison.compared import Compared, ComparedRow, Gain, other_side
 from kept.comparison.experiment import Plan
 from kept.comparison.pages.headline import headline
 from kept.comparison.tuning import RATES
@@ -145,7 +145,7 @@ def gain_cells(compared: Compared, kind: str) -> list[list[str]]:
     return [
         [
             compared.experiment.title(gain.method),
-            called(compared.experiment, (gain.method, "true"), gain.theirs),
+            other_side(compared.experiment, (gain.method, "true"), gain.theirs),
             gain.name,
             str(gain.n),
             *(("", "", "") if gain.effect is None else _tested(gain.effect)),

@@ -65,6 +65,6 @@ class Completer(Protocol):
         """The settings that `model.json` holds, by name; "scorer" is one of `COMPLETERS`."""
         ...
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         """Write further files and return their names."""
         ...

@@ -20,7 +20,7 @@ TRAINED_ON = "trained_on.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedCompleter:
+class LoadedCompleter:
     """A completer, what it was trained on (None: not recorded), and what `model.json` says."""
 
     completer: Completer
@@ -38,15 +38,15 @@ def save_completer(
 ) -> None:
     """Write the folder, whole or not at all; `training` is kept as JSON."""
 
-    def beside(part: Path) -> list[str]:
-        names = completer.save_beside(part)
+    def further_files(part: Path) -> list[str]:
+        names = completer.save_extra_files(part)
         if trained_on is not None:
             (part / TRAINED_ON).write_bytes(save(trained_on.tensors()))
             names.append(TRAINED_ON)
         return names
 
     described = {**completer.described(), "training": training}
-    write_described(folder, described, completer.weights(), beside=beside, force=force)
+    write_described(folder, described, completer.weights(), extra_files=further_files, force=force)
 
 
 def is_completer(folder: Path) -> bool:
@@ -54,7 +54,7 @@ def is_completer(folder: Path) -> bool:
     return read_description(folder)["scorer"] in COMPLETERS
 
 
-def open_completer(folder: Path) -> OpenedCompleter:
+def open_completer(folder: Path) -> LoadedCompleter:
     """Read a folder that `save_completer` wrote; CheckpointError: damaged, or no completer."""
     described = read_description(folder)
     name = described["scorer"]
@@ -64,24 +64,26 @@ def open_completer(folder: Path) -> OpenedCompleter:
         )
     trained_on = None
     with readable(folder / WEIGHTS):
-        completer = _opened(folder, described, load((folder / WEIGHTS).read_bytes()))
+        completer = _load_completer(folder, described, load((folder / WEIGHTS).read_bytes()))
     if (folder / TRAINED_ON).is_file():
         with readable(folder / TRAINED_ON):
             trained_on = TrainedOn.from_tensors(load((folder / TRAINED_ON).read_bytes()))
-    return OpenedCompleter(completer, trained_on, described)
+    return LoadedCompleter(completer, trained_on, described)
 
 
-def _opened(folder: Path, described: dict[str, Any], weights: dict[str, Tensor]) -> Completer:
+def _load_completer(
+    folder: Path, described: dict[str, Any], weights: dict[str, Tensor]
+) -> Completer:
     """The completer of that name, whose module is imported now."""
-    name, place = described["scorer"], folder / WEIGHTS
+    name, weights_path = described["scorer"], folder / WEIGHTS
     if name == "ultra":
         from kept.completion.completers.ultra import ultra_of
 
-        return ultra_of(weights, place)
+        return ultra_of(weights, weights_path)
     if name == "nbfnet":
         from kept.completion.completers.nbfnet import open_nbfnet
 
-        return open_nbfnet(place, described, weights)
+        return open_nbfnet(weights_path, described, weights)
     if name == "mix":
         from kept.completion.completers.mix import open_mix
 

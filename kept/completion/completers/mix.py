@@ -67,8 +67,8 @@ class MixCompleter:
         return MixedScorer(scorers, self.mixture, self._rows(graph))
 
     def _rows(self, graph: KnowledgeGraph) -> NDArray[np.int64]:
-        places = {name: i for i, name in enumerate(self.relations)}
-        return np.array([places.get(name, -1) for name in graph.relations], np.int64)
+        ids_by_name = {name: i for i, name in enumerate(self.relations)}
+        return np.array([ids_by_name.get(name, -1) for name in graph.relations], np.int64)
 
     def reasons(
         self,
@@ -81,31 +81,36 @@ class MixCompleter:
         if all(part.completer is None for part in self.parts):
             raise ConfigError("the mix compares vectors: nothing that was read stands behind it")
         row = self._rows(graph)[triple[1]]
-        own = self.mixture.weights[SIDES.index(direction)]
-        weights = (own.mean(0) if row < 0 else own[row]) / self.mixture.spreads
-        found = []
+        direction_weights = self.mixture.weights[SIDES.index(direction)]
+        weights = (
+            direction_weights.mean(0) if row < 0 else direction_weights[row]
+        ) / self.mixture.spreads
+        reasons = []
         for part, weight in zip(self.parts, weights.tolist(), strict=True):
             if part.completer is not None and weight > 0:
                 for reason in part.completer.reasons(graph, context, direction, triple):
-                    found.append(replace(reason, change=reason.change * weight))
-        return sorted(found, key=lambda one: -one.change)
+                    reasons.append(replace(reason, change=reason.change * weight))
+        return sorted(reasons, key=lambda one: -one.change)
 
     def weights(self) -> dict[str, Tensor]:
         return {"weights": torch.from_numpy(self.mixture.weights)}
 
     def described(self) -> dict[str, Any]:
-        return {"scorer": "mix", "relations": list(self.relations),
-                "mixed": [part.name for part in self.parts],
-                "mixture": self.mixture.as_json()}  # fmt: skip
+        return {
+            "scorer": "mix",
+            "relations": list(self.relations),
+            "mixed": [part.name for part in self.parts],
+            "mixture": self.mixture.as_json(),
+        }
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         for number, part in enumerate(self.parts):
             shutil.copytree(part.folder, folder / PARTS / str(number))
         files = sorted(path for path in (folder / PARTS).rglob("*") if path.is_file())
         return [path.relative_to(folder).as_posix() for path in files]
 
 
-def fit_mix(parts: Sequence[MixPart], splits: Splits, *, known: Filter, seed: int) -> MixCompleter:
+def fit_mix(parts: Sequence[MixPart], splits: Splits, *, filter: Filter, seed: int) -> MixCompleter:
     """The mix of trained scorers, fitted on the validation triples of `splits`.
 
     Raises `CheckpointError` for a scorer that was trained with other splits: it may have learned
@@ -121,7 +126,7 @@ def fit_mix(parts: Sequence[MixPart], splits: Splits, *, known: Filter, seed: in
             )
     scorers = [part.on(splits.graph, splits.train) for part in parts]
     mixture = fit_mixture(
-        scorers, splits.valid, known=known, n_relations=splits.graph.n_relations, seed=seed
+        scorers, splits.valid, filter=filter, n_relations=splits.graph.n_relations, seed=seed
     )
     return MixCompleter(tuple(parts), mixture, tuple(splits.graph.relations))
 
@@ -130,10 +135,10 @@ def open_mix(
     folder: Path, described: Mapping[str, Any], opened: Callable[[Path], Completer | None]
 ) -> MixCompleter:
     """The mix that a folder holds; `opened` reads a part of it."""
-    places = [folder / PARTS / str(number) for number in range(len(described["mixed"]))]
-    for place in places:
-        if not (place / SCORER.manifest).is_file():
-            raise CheckpointError(f"{place} is missing: a part of the mix")
-    parts = tuple(MixPart(place, opened(place)) for place in places)
+    part_folders = [folder / PARTS / str(number) for number in range(len(described["mixed"]))]
+    for part_folder in part_folders:
+        if not (part_folder / SCORER.manifest).is_file():
+            raise CheckpointError(f"{part_folder} is missing: a part of the mix")
+    parts = tuple(MixPart(part_folder, opened(part_folder)) for part_folder in part_folders)
     mixture = Mixture.from_json(described["mixture"])
     return MixCompleter(parts, mixture, tuple(described["relations"]))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from kept.completion.completers.base import Reason
 from kept.completion.completers.paths import facts_behind
-from kept.completion.completers.relations import OwnRelations
-from kept.completion.completers.ultra import N_LAYERS, asked_rows
+from kept.completion.completers.relations import RelationRows
+from kept.completion.completers.ultra import N_LAYERS, sample_queries
 from kept.errors import CheckpointError
 from kept.evaluation.ranking import Direction, HasScores
 from kept.kge.resuming.epochs import TrainingHistory
@@ -37,12 +37,14 @@ class NBFNetCompleter:
     reads: ClassVar[Literal["triples"]] = "triples"
 
     def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
-        own = OwnRelations.of("nbfnet", self.relations, graph)
+        relation_ids = RelationRows.of("nbfnet", self.relations, graph)
         inner = UltraScorer(
-            self.model, own.read(context), n_entities=graph.n_entities,
+            self.model,
+            relation_ids.read(context),
+            n_entities=graph.n_entities,
             n_relations=len(self.relations),
-        )  # fmt: skip
-        return _Renamed(inner, own)
+        )
+        return _Renamed(inner, relation_ids)
 
     def reasons(
         self,
@@ -51,21 +53,30 @@ class NBFNetCompleter:
         direction: Direction,
         triple: tuple[int, int, int],
     ) -> list[Reason]:
-        own = OwnRelations.of("nbfnet", self.relations, graph)
-        rows = np.asarray(context, np.int64).reshape(-1, 3)[own.readable(context)]
+        relation_ids = RelationRows.of("nbfnet", self.relations, graph)
+        rows = np.asarray(context, np.int64).reshape(-1, 3)[relation_ids.readable(context)]
         return facts_behind(
-            self.model, graph, rows, direction, triple, relations=own.rows,
+            self.model,
+            graph,
+            rows,
+            direction,
+            triple,
+            relations=relation_ids.rows,
             n_relations=len(self.relations),
-        )  # fmt: skip
+        )
 
     def weights(self) -> dict[str, Tensor]:
         return dict(self.model.state_dict())
 
     def described(self) -> dict[str, Any]:
-        return {"scorer": "nbfnet", "width": self.width, "n_layers": N_LAYERS,
-                "relations": list(self.relations)}  # fmt: skip
+        return {
+            "scorer": "nbfnet",
+            "width": self.width,
+            "n_layers": N_LAYERS,
+            "relations": list(self.relations),
+        }
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         del folder
         return []
 
@@ -73,12 +84,12 @@ class NBFNetCompleter:
 @dataclass(frozen=True, eq=False)
 class _Renamed:
     inner: UltraScorer
-    own: OwnRelations
+    own: RelationRows
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
         """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
-        asked = triples if direction == "relation" else self.own.asked(triples)
-        return self.inner.scores(direction, asked)
+        queries = triples if direction == "relation" else self.own.asked(triples)
+        return self.inner.scores(direction, queries)
 
 
 def train_nbfnet_completer(
@@ -100,17 +111,23 @@ def train_nbfnet_completer(
     completer = NBFNetCompleter(model, relations, width)
     scorer = completer.on(graph, triples)
     history = train_ultra(
-        model, np.asarray(triples, np.int64), n_entities=graph.n_entities,
-        n_relations=graph.n_relations, config=config, generator=torch_generator(seed, "nbfnet"),
-        asked=asked_rows(triples, n_asked, seed), validate=lambda _: validate(scorer),
-        snapshots=snapshots, on_epoch=on_epoch,
-    )  # fmt: skip
+        model,
+        np.asarray(triples, np.int64),
+        n_entities=graph.n_entities,
+        n_relations=graph.n_relations,
+        config=config,
+        generator=torch_generator(seed, "nbfnet"),
+        queries=sample_queries(triples, n_asked, seed),
+        validate=lambda _: validate(scorer),
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+    )
     model.eval()
     return completer, history
 
 
 def open_nbfnet(
-    place: Path, described: Mapping[str, Any], weights: Mapping[str, Tensor]
+    folder: Path, described: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> NBFNetCompleter:
     """The completer that a folder holds; CheckpointError: weights of other sizes."""
     relations, width = tuple(described["relations"]), int(described["width"])
@@ -118,6 +135,6 @@ def open_nbfnet(
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise CheckpointError(f"{place} holds no NBFNet of these sizes: {error}") from error
-    require_finite(model, place)
+        raise CheckpointError(f"{folder} holds no NBFNet of these sizes: {error}") from error
+    require_finite(model, folder)
     return NBFNetCompleter(model.eval(), relations, width)

@@ -26,14 +26,14 @@ from kg_loaders.errors import UnknownNodeError
 from kg_loaders.formats import tsv
 
 
-def newcomer(graph: KnowledgeGraph, question: tuple[str, str, str]) -> str:
+def missing_entity(graph: KnowledgeGraph, question: tuple[str, str, str]) -> str:
     """The one entity of the question that the graph lacks; ConfigError: none, or two."""
     ends = [name for name in (question[0], question[2]) if name != UNKNOWN]
     missing = [name for name in ends if name not in graph.entities]
     if len(missing) != 1:
-        said = "are both missing from" if missing else "is in"
+        fault = "are both missing from" if missing else "is in"
         raise ConfigError(
-            f"{' and '.join(map(repr, ends))} {said} the graph; --text and --facts are for one "
+            f"{' and '.join(map(repr, ends))} {fault} the graph; --text and --facts are for one "
             "entity that is not in it"
         )
     return missing[0]
@@ -53,14 +53,16 @@ def with_entity(
     grown = graph_from_records(
         [*records_of(graph), *added, *_texts(name, text)], sources=(*graph.manifest.sources, name)
     )
-    places = np.array([grown.entities.id(one) for one in graph.entities], np.int32)
+    new_ids = np.array([grown.entities.id(one) for one in graph.entities], np.int32)
     relations = np.array([grown.relations.id(one) for one in graph.relations], np.int32)
 
     def moved(rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        return np.stack([places[rows[:, 0]], relations[rows[:, 1]], places[rows[:, 2]]], 1)
+        return np.stack([new_ids[rows[:, 0]], relations[rows[:, 1]], new_ids[rows[:, 2]]], 1)
 
-    own = [(grown.entities.id(h), grown.relations.id(r), grown.entities.id(t)) for h, r, t in added]
-    train = np.concatenate([moved(splits.train), np.array(own, np.int32).reshape(-1, 3)])
+    new_triples = [
+        (grown.entities.id(h), grown.relations.id(r), grown.entities.id(t)) for h, r, t in added
+    ]
+    train = np.concatenate([moved(splits.train), np.array(new_triples, np.int32).reshape(-1, 3)])
     return Splits(grown, train, moved(splits.valid), moved(splits.test))
 
 

@@ -24,11 +24,11 @@ def parts_of(description: str) -> list[str]:
 
 
 def parts_behind(
-    texts: Texts, asked: int, answer: int, score: Callable[[Texts], float]
+    texts: Texts, query_end: int, answer: int, score: Callable[[Texts], float]
 ) -> list[Reason]:
     """Every part of both entities' descriptions with the change of `score` without it."""
     whole, reasons = score(texts), []
-    for entity, whose in ((asked, "question"), (answer, "answer")):
+    for entity, whose in ((query_end, "question"), (answer, "answer")):
         parts = parts_of(texts.descriptions[entity])
         for i, part in enumerate(parts):
             rest = " ".join(parts[:i] + parts[i + 1 :])

@@ -50,22 +50,22 @@ def facts_behind(
     rows = np.asarray(context, np.int64).reshape(-1, 3)
     names = np.arange(graph.n_relations) if relations is None else relations
     sizes = {"n_entities": graph.n_entities, "n_relations": n_relations or graph.n_relations}
-    asked = (triple[0], int(names[triple[1]]), triple[2])
+    query = (triple[0], int(names[triple[1]]), triple[2])
     edges = Edges.of(np.stack([rows[:, 0], names[rows[:, 1]], rows[:, 2]], 1), **sizes)
-    ask = _Asking(model, edges, direction, asked)
+    ask = _Asking(model, edges, direction, query)
     gradients = ask.gradients()
     order = np.argsort(-gradients, kind="stable")
     whole = ask.score(np.ones(len(rows), np.bool_))
-    chosen = [np.array([place]) for place in order[:N_FACTS].tolist() if gradients[place] > 0]
+    paths = [np.array([edge]) for edge in order[:N_FACTS].tolist() if gradients[edge] > 0]
     path = _best_path(rows[order[:N_IN_PATHS]], gradients[order[:N_IN_PATHS]], *ask.ends)
     if len(path) > 1:
-        chosen.append(order[path])
+        paths.append(order[path])
     reasons = []
-    for places in chosen:
+    for path_edges in paths:
         kept = np.ones(len(rows), np.bool_)
-        kept[places] = False
-        what = "; ".join(said(graph, row) for row in rows[places].tolist())
-        source = "fact" if len(places) == 1 else "path"
+        kept[path_edges] = False
+        what = "; ".join(triple_in_words(graph, row) for row in rows[path_edges].tolist())
+        source = "fact" if len(path_edges) == 1 else "path"
         reasons.append(Reason(source, what, whole - ask.score(kept)))
     return sorted(reasons, key=lambda one: -one.change)
 
@@ -88,10 +88,10 @@ class _Asking:
         self.relation = torch.tensor([relation])
 
     def _scores(self, edges: Edges) -> Tensor:
-        asked, answer = self.ends
+        query, answer = self.ends
         candidates = torch.tensor([[answer]])
         scores: Tensor = self.model(
-            edges, self.between, torch.tensor([asked]), self.relation, self.is_head, candidates
+            edges, self.between, torch.tensor([query]), self.relation, self.is_head, candidates
         )
         return scores[0, 0]
 
@@ -99,10 +99,10 @@ class _Asking:
         """Of the answer's score by the weight of each triple, both its edges together."""
         n = self.edges.ends.shape[1]
         weights = torch.ones(n, requires_grad=True)
-        found: Any = torch.autograd.grad(
+        gradients: Any = torch.autograd.grad(
             self._scores(replace(self.edges, weights=weights)), weights
         )
-        return np.asarray(found[0].view(2, -1).sum(0).double().numpy())
+        return np.asarray(gradients[0].view(2, -1).sum(0).double().numpy())
 
     @torch.no_grad()
     def score(self, kept: NDArray[np.bool_]) -> float:
@@ -114,10 +114,10 @@ def _best_path(
     rows: NDArray[np.int64], gradients: NDArray[np.float64], start: int, end: int
 ) -> list[int]:
     """Places of the triples of the path with the largest sum, of at most `MAX_EDGES`; or none."""
-    beside: dict[int, list[tuple[int, int]]] = {}
-    for place, (head, _, tail) in enumerate(rows.tolist()):
-        beside.setdefault(head, []).append((tail, place))
-        beside.setdefault(tail, []).append((head, place))
+    edges_of_node: dict[int, list[tuple[int, int]]] = {}
+    for edge, (head, _, tail) in enumerate(rows.tolist()):
+        edges_of_node.setdefault(head, []).append((tail, edge))
+        edges_of_node.setdefault(tail, []).append((head, edge))
     best: tuple[float, list[int]] = (0.0, [])
     stack: list[tuple[int, list[int], tuple[int, ...]]] = [(start, [], (start,))]
     while stack:
@@ -128,14 +128,14 @@ def _best_path(
             continue
         if len(path) < MAX_EDGES:
             stack += [
-                (other, [*path, place], (*visited, other))
-                for other, place in beside.get(node, [])
+                (other, [*path, edge], (*visited, other))
+                for other, edge in edges_of_node.get(node, [])
                 if other not in visited
             ]
     return best[1]
 
 
-def said(graph: KnowledgeGraph, row: Sequence[int]) -> str:
+def triple_in_words(graph: KnowledgeGraph, row: Sequence[int]) -> str:
     """A triple by its labels."""
     head, relation, tail = row
     return f"{graph.label(head)} – {graph.relation_label(relation)} → {graph.label(tail)}"

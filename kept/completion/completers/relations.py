@@ -14,7 +14,7 @@ from kg_loaders import KnowledgeGraph
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRelations:
+class RelationRows:
     """A graph's relations as rows of a model: `rows [relation]`, -1 where it has none."""
 
     scorer: str
@@ -22,11 +22,13 @@ class OwnRelations:
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(cls, scorer: str, trained: tuple[str, ...], graph: KnowledgeGraph) -> OwnRelations:
+    def of(cls, scorer: str, trained: tuple[str, ...], graph: KnowledgeGraph) -> RelationRows:
         """Of a graph, by the names of the relations that were `trained`, in order."""
-        places = {name: i for i, name in enumerate(trained)}
+        rows_by_name = {name: i for i, name in enumerate(trained)}
         names = tuple(graph.relations)
-        return cls(scorer, names, np.array([places.get(name, -1) for name in names], np.int64))
+        return cls(
+            scorer, names, np.array([rows_by_name.get(name, -1) for name in names], np.int64)
+        )
 
     def asked(self, triples: Tensor) -> Tensor:
         """`triples [batch 3]` with the model's rows; EvaluationError: a relation without one."""

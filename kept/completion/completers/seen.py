@@ -32,24 +32,26 @@ class TrainedOn:
     @classmethod
     def of(cls, graph: KnowledgeGraph, triples: NDArray[np.integer]) -> TrainedOn:
         """Of training triples `[triple 3]` of a graph."""
-        entities, relations = hashed(graph.entities), hashed(graph.relations)
+        entities, relations = hashes_of(graph.entities), hashes_of(graph.relations)
         rows = np.asarray(triples, np.int64)
         return cls(
             np.unique(entities[rows[:, [0, 2]]]),
             np.unique(relations[rows[:, 1]]),
-            np.unique(_joined(entities, relations, rows)),
+            np.unique(_triple_hashes(entities, relations, rows)),
         )
 
     def seen(self, graph: KnowledgeGraph) -> Seen:
         """Which entities and relations of another graph, known by their names, it holds."""
         return Seen(
-            np.isin(hashed(graph.entities), self.entities),
-            np.isin(hashed(graph.relations), self.relations),
+            np.isin(hashes_of(graph.entities), self.entities),
+            np.isin(hashes_of(graph.relations), self.relations),
         )
 
     def holds(self, graph: KnowledgeGraph, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which triples `[triple 3]` of another graph were trained on, `[triple]`."""
-        hashes = _joined(hashed(graph.entities), hashed(graph.relations), np.asarray(rows))
+        hashes = _triple_hashes(
+            hashes_of(graph.entities), hashes_of(graph.relations), np.asarray(rows)
+        )
         return np.isin(hashes, self.triples)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -62,13 +64,13 @@ class TrainedOn:
         return cls(**{name: tensor.numpy().view(np.uint64) for name, tensor in tensors.items()})
 
 
-def hashed(names: Iterable[str]) -> Hashes:
+def hashes_of(names: Iterable[str]) -> Hashes:
     """A hash of each name, the same in any process."""
     digests = b"".join(hashlib.blake2b(n.encode(), digest_size=8).digest() for n in names)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def _joined(entities: Hashes, relations: Hashes, rows: NDArray[np.integer]) -> Hashes:
+def _triple_hashes(entities: Hashes, relations: Hashes, rows: NDArray[np.integer]) -> Hashes:
     parts = (entities[rows[:, 0]], relations[rows[:, 1]], entities[rows[:, 2]])
     joined = np.zeros(len(rows), np.uint64)
     for part, odd in zip(parts, _ODD, strict=True):

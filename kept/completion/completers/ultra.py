@@ -64,7 +64,7 @@ class UltraCompleter:
     def described(self) -> dict[str, Any]:
         return {"scorer": "ultra", "width": self.width, "n_layers": self.n_layers}
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         del folder
         return []
 
@@ -90,24 +90,31 @@ def train_ultra_completer(
         with torch_draws(seed, "initial weights"):
             start = UltraCompleter(make_ultra(width=width, n_layers=N_LAYERS), width)
     scorer = start.on(graph, triples)
-    rows, asked = np.asarray(triples, np.int64), asked_rows(triples, n_asked, seed)
+    rows, queries = np.asarray(triples, np.int64), sample_queries(triples, n_asked, seed)
     history = train_ultra(
-        start.model, rows, n_entities=graph.n_entities, n_relations=graph.n_relations,
-        config=config, generator=torch_generator(seed, "ultra"), asked=asked,
-        validate=lambda _: validate(scorer), snapshots=snapshots, on_epoch=on_epoch,
-    )  # fmt: skip
+        start.model,
+        rows,
+        n_entities=graph.n_entities,
+        n_relations=graph.n_relations,
+        config=config,
+        generator=torch_generator(seed, "ultra"),
+        queries=queries,
+        validate=lambda _: validate(scorer),
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+    )
     return start, history
 
 
-def asked_rows(
+def sample_queries(
     triples: NDArray[np.integer], n_asked: int | None, seed: int
 ) -> NDArray[np.int64] | None:
     """`n_asked` of the triples, sampled once, in order; None: all of them are asked."""
     rows = np.asarray(triples, np.int64)
     if n_asked is None or n_asked >= len(rows):
         return None
-    chosen = generator(seed, "asked triples").choice(len(rows), n_asked, replace=False)
-    return np.asarray(rows[np.sort(chosen)])
+    sample = generator(seed, "asked triples").choice(len(rows), n_asked, replace=False)
+    return np.asarray(rows[np.sort(sample)])
 
 
 def open_ultra(path: Path) -> UltraCompleter:
@@ -124,12 +131,12 @@ def open_ultra(path: Path) -> UltraCompleter:
     return ultra_of(as_state(inner, str(path)), path)
 
 
-def ultra_of(weights: dict[str, Tensor], place: Path) -> UltraCompleter:
+def ultra_of(weights: dict[str, Tensor], folder: Path) -> UltraCompleter:
     """The completer with these weights; CheckpointError: they are no ULTRA's, or not finite."""
     first = "entity_model.layers.0.linear.bias"
     if first not in weights:
         raise CheckpointError(
-            f"{place} holds no ULTRA: {first} is missing; give a file of its released weights, or "
+            f"{folder} holds no ULTRA: {first} is missing; give a file of its released weights, or "
             "of `kept kgc train --scorer ultra`"
         )
     layers = {name.split(".")[2] for name in weights if name.startswith("entity_model.layers.")}
@@ -138,6 +145,6 @@ def ultra_of(weights: dict[str, Tensor], place: Path) -> UltraCompleter:
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise CheckpointError(f"{place} holds no ULTRA of one width: {error}") from error
-    require_finite(model, place)
+        raise CheckpointError(f"{folder} holds no ULTRA of one width: {error}") from error
+    require_finite(model, folder)
     return UltraCompleter(model.eval(), width, n_layers)

@@ -74,11 +74,13 @@ class KnownColumns:
         """The query and the column of each, both `[known]`."""
         counts = self.ends - self.starts
         rows = np.repeat(np.arange(len(counts)), counts)
-        places = np.arange(len(rows)) + np.repeat(self.starts - np.cumsum(counts) + counts, counts)
-        return rows, self.columns[places]
+        positions = np.arange(len(rows)) + np.repeat(
+            self.starts - np.cumsum(counts) + counts, counts
+        )
+        return rows, self.columns[positions]
 
 
-def count(compared: Comparable, gold: Tensor, known: KnownColumns) -> RankCounts:
+def count(compared: Comparable, gold: Tensor, known_columns: KnownColumns) -> RankCounts:
     """Compare each answer, of column `gold` int `[batch]`, with all columns but the known ones.
 
     EvaluationError: a score is NaN.
@@ -89,17 +91,19 @@ def count(compared: Comparable, gold: Tensor, known: KnownColumns) -> RankCounts
     low, high = (bound[:, None] for bound in tied)
     is_plain = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
     if is_plain and values.shape[1] >= _LONG_ROW:
-        return _counted_by_row(values.numpy(), low.numpy(), high.numpy(), gold.tolist(), known)
+        return _counted_by_row(
+            values.numpy(), low.numpy(), high.numpy(), gold.tolist(), known_columns
+        )
     counts = _counted_at_once(values, low, high, gold, None)
-    rows, columns = known.listed()
+    rows, columns = known_columns.listed()
     others = columns != gold.cpu().numpy()[rows]
     rows, columns = rows[others], columns[others]
-    places = [torch.from_numpy(array).to(values.device) for array in (rows, columns)]
-    found = values[places[0], places[1]]
-    low, high = (bound[:, 0].index_select(0, places[0]) for bound in (low, high))
+    indices = [torch.from_numpy(array).to(values.device) for array in (rows, columns)]
+    scores = values[indices[0], indices[1]]
+    low, high = (bound[:, 0].index_select(0, indices[0]) for bound in (low, high))
     n_greater, n_equal = (
         np.bincount(rows[holds.cpu().numpy()], minlength=len(values))
-        for holds in (found > high, (found >= low) & (found <= high))
+        for holds in (scores > high, (scores >= low) & (scores <= high))
     )
     return RankCounts(counts.n_greater - n_greater, counts.n_equal - n_equal)
 
@@ -122,20 +126,22 @@ def _counted_by_row(
     low: NDArray[Any],
     high: NDArray[Any],
     gold: list[int],
-    known: KnownColumns,
+    known_columns: KnownColumns,
 ) -> RankCounts:
     """One byte a comparison, and a row stays in the cache; known answers are looked up in it."""
     holds = np.empty(values.shape[1], np.bool_)
     counts = np.zeros((2, len(values)), np.int64)
     highest = np.zeros(len(values), values.dtype)
-    ranges = zip(known.starts.tolist(), known.ends.tolist(), strict=True)
+    ranges = zip(known_columns.starts.tolist(), known_columns.ends.tolist(), strict=True)
     for i, (row, column, (start, end)) in enumerate(zip(values, gold, ranges, strict=True)):
-        columns = known.columns[start:end]
+        columns = known_columns.columns[start:end]
         np.maximum.reduce(row, out=highest[i : i + 1], keepdims=True)  # NaN if one is
-        for place, (compare, bound) in enumerate(((np.greater, high), (np.greater_equal, low))):
+        for bound_index, (compare, bound) in enumerate(
+            ((np.greater, high), (np.greater_equal, low))
+        ):
             compare(row, bound[i], out=holds)
             holds[column] = False
-            counts[place, i] = np.count_nonzero(holds) - np.count_nonzero(holds.take(columns))
+            counts[bound_index, i] = np.count_nonzero(holds) - np.count_nonzero(holds.take(columns))
     _check(bool(np.isnan(highest).any()))
     return RankCounts(counts[0], counts[1] - counts[0])
 

@@ -94,24 +94,24 @@ def find_anchors(
     is_fit = (entities >= 0) & (pieces[:, 0] < pieces[:, 1])
     is_fit &= ~_cut_off(words, spans, texts, pieces, config.max_words)
     fit = np.flatnonzero(is_fit)
-    chosen = fit[_apart(texts[fit], pieces[fit], entities[fit], config.repeats == "first")]
+    first_fits = fit[_apart(texts[fit], pieces[fit], entities[fit], config.repeats == "first")]
     numbers = np.arange(len(links)) - np.repeat(np.cumsum(counts) - counts, counts)
     return Anchors(
-        entities[chosen],
-        np.zeros(len(chosen), np.int32),
-        spans[chosen],
-        numbers[chosen].astype(np.int32),
-        texts[chosen],
-        pieces[chosen],
+        entities[first_fits],
+        np.zeros(len(first_fits), np.int32),
+        spans[first_fits],
+        numbers[first_fits].astype(np.int32),
+        texts[first_fits],
+        pieces[first_fits],
     )
 
 
 def _entities(names: Sequence[str | None], graph: KnowledgeGraph) -> Ids:
     """The id of each name, -1 without one."""
     different = [name for name in dict.fromkeys(names) if name is not None]
-    found: dict[str | None, int] = {None: -1}
-    found.update(zip(different, graph.entities.ids(different).tolist(), strict=True))
-    return np.array([found[name] for name in names], np.int32)
+    ids_by_name: dict[str | None, int] = {None: -1}
+    ids_by_name.update(zip(different, graph.entities.ids(different).tolist(), strict=True))
+    return np.array([ids_by_name[name] for name in names], np.int32)
 
 
 def _pieces(words: AllWords, spans: Ids, texts: Rows) -> Rows:
@@ -138,18 +138,18 @@ def _cut_off(
 def _apart(texts: Rows, pieces: Rows, entities: Ids, first_only: bool) -> list[int]:
     """Indices of those that overlap no earlier one of their text (with `first_only` each entity
     once)."""
-    chosen: list[int] = []
-    current, end, seen = -1, 0, set[int]()
+    fitting: list[int] = []
+    current, end, used = -1, 0, set[int]()
     rows = zip(texts.tolist(), pieces.tolist(), entities.tolist(), strict=True)
     for index, (text, (start, stop), entity) in enumerate(rows):
         if text != current:
-            current, end, seen = text, 0, set()
-        if start < end or (first_only and entity in seen):
+            current, end, used = text, 0, set()
+        if start < end or (first_only and entity in used):
             continue
-        chosen.append(index)
-        seen.add(entity)
+        fitting.append(index)
+        used.add(entity)
         end = stop
-    return chosen
+    return fitting
 
 
 def lay_slots(words: AllWords, anchors: Anchors, *, replace: bool) -> tuple[NDArray[np.bool_], Ids]:

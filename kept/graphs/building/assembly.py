@@ -41,7 +41,7 @@ def connect(
     others, is_head = far_ends(graph, anchors.ids, facts)
     ends, new = _number(anchors, others, fact_texts, graph.n_entities)
     owners = [words.texts, anchors.texts, fact_texts[new], fact_texts]
-    nodes, offsets = _places(owners, n_texts)
+    nodes, offsets = _node_positions(owners, n_texts)
     of_word, of_anchor, of_new, of_fact = np.split(nodes, np.cumsum([*map(len, owners)])[:-1])
     of_end = np.concatenate([of_anchor, np.empty(len(facts), np.int64)])
     of_end[len(of_anchor) + new] = of_new
@@ -64,7 +64,7 @@ def connect(
         "spans": spans,
         "origins": origins,
     }
-    return _cut(linked, graph, of_nodes, offsets, edges)
+    return _split_by_text(linked, graph, of_nodes, offsets, edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def _number(anchors: Anchors, others: Ids, fact_texts: Rows, n_entities: int) ->
     return ends, np.sort(first[first >= n_anchors]) - n_anchors
 
 
-def _places(owners: Sequence[Rows], n_texts: int) -> tuple[Rows, Rows]:
+def _node_positions(owners: Sequence[Rows], n_texts: int) -> tuple[Rows, Rows]:
     """The place of each item among all nodes, and where the nodes of each text begin, `[text+1]`.
 
     `owners` are the texts of words, anchors, neighbours and relations, which stand in this order
@@ -115,10 +115,10 @@ def _places(owners: Sequence[Rows], n_texts: int) -> tuple[Rows, Rows]:
     begins = np.concatenate([[0], np.cumsum(counts.ravel())])
     starts = begins[:-1].reshape(counts.shape)
     earlier = np.cumsum(counts, axis=0) - counts
-    places = [
+    positions = [
         np.arange(len(each)) + (starts[:, i] - earlier[:, i])[each] for i, each in enumerate(owners)
     ]
-    return np.concatenate(places), begins[:: len(owners)]
+    return np.concatenate(positions), begins[:: len(owners)]
 
 
 def _laid(nodes: Rows, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -162,13 +162,15 @@ def _mention_edges(
     counts = stops - starts
     pieces = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
     ends = np.stack([of_word[pieces], np.repeat(of_anchor, counts)], axis=1)
-    places = zip(anchors.texts.tolist(), anchors.links.tolist(), strict=True)
-    confidence = np.array([linked[text].links[i].confidence for text, i in places], np.float32)
+    anchor_pairs = zip(anchors.texts.tolist(), anchors.links.tolist(), strict=True)
+    confidence = np.array(
+        [linked[text].links[i].confidence for text, i in anchor_pairs], np.float32
+    )
     kinds = np.full(len(ends), EdgeKind.MENTION_ENTITY, np.uint8)
     return _Edges(ends, kinds, np.repeat(confidence, counts), np.repeat(anchors.texts, counts))
 
 
-def _cut(
+def _split_by_text(
     linked: Sequence[LinkedText],
     graph: KnowledgeGraph,
     of_nodes: dict[str, NDArray[Any]],
@@ -182,15 +184,15 @@ def _cut(
     graphs = []
     for i, text in enumerate(linked):
         nodes = slice(node_bounds[i], node_bounds[i + 1])
-        own = slice(edge_bounds[i], edge_bounds[i + 1])
+        edges_of_text = slice(edge_bounds[i], edge_bounds[i + 1])
         graphs.append(
             WordKnowledgeGraph(
                 text=text.text,
                 links=text.links,
                 **{name: values[nodes] for name, values in of_nodes.items()},
-                edges=ends[own],
-                edge_kinds=edges.kinds[own],
-                edge_weights=edges.weights[own],
+                edges=ends[edges_of_text],
+                edge_kinds=edges.kinds[edges_of_text],
+                edge_weights=edges.weights[edges_of_text],
                 id_space_hash=graph.id_space_hash,
             )
         )

@@ -106,7 +106,7 @@ class Exclusion:
 
 
 @dataclass(frozen=True)
-class Insistence:
+class RequiredFacts:
     """Facts that are among those that their head brings, at random places of the first `within`.
 
     `rows` are those of `graph.triples`. They are never dropped; a text that grows too large can
@@ -119,9 +119,9 @@ class Insistence:
     def order(self, rows: NDArray[np.int64], draws: np.random.Generator) -> NDArray[np.int64]:
         """`rows`, best first, with those insisted on near the front, where they are any of them."""
         for row in self.rows:
-            places = np.flatnonzero(rows == row)
-            if len(places) and places[0] >= self.within > 0:
-                rows = np.insert(np.delete(rows, places), int(draws.integers(self.within)), row)
+            matches = np.flatnonzero(rows == row)
+            if len(matches) and matches[0] >= self.within > 0:
+                rows = np.insert(np.delete(rows, matches), int(draws.integers(self.within)), row)
         return rows
 
 

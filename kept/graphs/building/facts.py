@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.graphs.building.anchors import Anchors
-from kept.graphs.building.config import BuilderConfig, Exclusion, Insistence
+from kept.graphs.building.config import BuilderConfig, Exclusion, RequiredFacts
 from kept.graphs.words import Ids
 from kg_loaders.neighbours import Policy, neighbours
 from kg_loaders.store import KnowledgeGraph
@@ -51,7 +51,7 @@ def choose(
     anchors: Anchors,
     generators: Sequence[np.random.Generator],
     config: BuilderConfig,
-    limits: Sequence[tuple[Exclusion | None, Insistence | None]],
+    limits: Sequence[tuple[Exclusion | None, RequiredFacts | None]],
 ) -> Facts:
     """The facts of every anchor, in anchor order and best first, each at most once a text.
 
@@ -65,12 +65,12 @@ def choose(
         if not len(entities):
             continue
         draw = _Draw(graph, config, config.ranker(graph, entities), generator, exclude, insist)
-        seen: set[int] = set()
+        used: set[int] = set()
         for entity in entities.tolist():
-            chosen, places = _NOTHING if entity in seen else draw.facts_of(entity)
-            seen.add(entity)
-            rows.append(chosen)
-            ranks.append(places)
+            fact_rows, positions = _NOTHING if entity in used else draw.facts_of(entity)
+            used.add(entity)
+            rows.append(fact_rows)
+            ranks.append(positions)
     if not rows:
         return Facts(*(np.zeros(0, np.int64) for _ in range(3)))
     owners = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
@@ -93,7 +93,7 @@ class _Draw:
     rank: Policy
     generator: np.random.Generator
     exclude: Exclusion | None
-    insist: Insistence | None
+    insist: RequiredFacts | None
 
     def facts_of(self, entity: int) -> tuple[Rows, Rows]:
         """Rows of the triples of an anchor that are shown, and the rank of each."""
@@ -118,25 +118,25 @@ class _Draw:
         if not len(candidates):
             return _NOTHING
         order = self.rank(self.graph, self.graph.triples[candidates], self.generator)
-        chosen = candidates[order]
+        rows = candidates[order]
         if self.insist is not None:
-            chosen = self.insist.order(chosen, self.generator)
-        return self._kept(chosen)
+            rows = self.insist.order(rows, self.generator)
+        return self._kept(rows)
 
-    def _kept(self, chosen: Rows) -> tuple[Rows, Rows]:
+    def _kept(self, rows: Rows) -> tuple[Rows, Rows]:
         """Those of the facts, best first, that survive dropping, and their ranks."""
         config = self.config
-        chosen = chosen[: config.max_neighbours]
-        n = len(chosen)
+        rows = rows[: config.max_neighbours]
+        n = len(rows)
         if not config.drop_probability:
-            return chosen, np.arange(n)
+            return rows, np.arange(n)
         if config.drop == "anchor":
             kept = np.arange(n if self.generator.random() >= config.drop_probability else 0)
         else:
             kept = np.flatnonzero(self.generator.random(n) >= config.drop_probability)
         if self.insist is not None:
-            kept = np.union1d(kept, np.flatnonzero(np.isin(chosen, self.insist.rows)))
-        return chosen[kept], kept
+            kept = np.union1d(kept, np.flatnonzero(np.isin(rows, self.insist.rows)))
+        return rows[kept], kept
 
     def _drawn(self, entity: int) -> Rows:
         rows, _ = neighbours(
@@ -177,11 +177,11 @@ def fit(graph: KnowledgeGraph, anchors: Anchors, facts: Facts, n_free: Rows) -> 
     is_kept = np.ones(len(facts), np.bool_)
     for text in crowded.tolist():
         mine = np.flatnonzero(texts == text)
-        own = anchors.ids[anchors.texts == text]
+        entity_ids = anchors.ids[anchors.texts == text]
         first = int(np.searchsorted(anchors.texts, text))
         part = Facts(facts.rows[mine], facts.anchors[mine] - first, facts.ranks[mine])
         is_kept[mine] = False
-        is_kept[mine[_fitting(graph, own, part, int(n_free[text]))]] = True
+        is_kept[mine[_fitting(graph, entity_ids, part, int(n_free[text]))]] = True
     return facts[is_kept]
 
 

@@ -67,11 +67,16 @@ def draw_html(built: WordKnowledgeGraph, graph: KnowledgeGraph, tokenizer: Any) 
     visible = adjacency(built)
     data = {
         "nodes": [
-            {"role": n.role, "label": clean(n.label), "position": n.position,
-             "why": [clean(line) for line in n.why], "sees": np.flatnonzero(row).tolist()}
+            {
+                "role": n.role,
+                "label": clean(n.label),
+                "position": n.position,
+                "why": [clean(line) for line in n.why],
+                "sees": np.flatnonzero(row).tolist(),
+            }
             for n, row in zip(nodes, visible, strict=True)
         ]
-    }  # fmt: skip
+    }
     page = asset("page.html")
     parts = {
         "title": safe(built.text[:80]),
@@ -98,10 +103,11 @@ def asset(name: str) -> str:
 def clean(text: str) -> str:
     """`text` with characters that XML forbids replaced by U+FFFD."""
     return "".join(
-        c if c in "\t\n" or " " <= c < "\ud800" or "\ue000" <= c < "\ufffe" or c > "\uffff"
+        c
+        if c in "\t\n" or " " <= c < "\ud800" or "\ue000" <= c < "\ufffe" or c > "\uffff"
         else "\ufffd"
         for c in text
-    )  # fmt: skip
+    )
 
 
 def safe(text: str) -> str:

@@ -137,11 +137,11 @@ def _candidates(batch: KnowledgeBatch, graph: KnowledgeGraph, rows: _Rows) -> No
     for i, (span, ids, priors) in enumerate(zip(*(p.tolist() for p in parts), strict=True)):
         if graphs is not None and graphs[i]:
             continue  # of a further graph, whose names are not at hand
-        known = [(n, p) for n, p in zip(ids, priors, strict=True) if n >= N_SPECIAL_ROWS]
-        for number, prior in known[:N_CANDIDATES]:
+        candidates = [(n, p) for n, p in zip(ids, priors, strict=True) if n >= N_SPECIAL_ROWS]
+        for number, prior in candidates[:N_CANDIDATES]:
             rows.add(*span, Cell("neighbour", _entity(graph, number), f"{prior:.2f}"))
-        if len(known) > N_CANDIDATES:
-            rows.add(*span, Cell("echo", f"and {len(known) - N_CANDIDATES} more"))
+        if len(candidates) > N_CANDIDATES:
+            rows.add(*span, Cell("echo", f"and {len(candidates) - N_CANDIDATES} more"))
 
 
 def _slots(batch: KnowledgeBatch, graph: KnowledgeGraph, rows: _Rows) -> None:
@@ -188,13 +188,13 @@ def _entity(graph: KnowledgeGraph, row: int) -> str:
 
 def _columns(heads: list[Cell], rows: _Rows) -> Iterator[Column]:
     """A column for each stretch with rows of its own; of overlapping ones the first is wider."""
-    places = sorted(rows.of, key=lambda place: (place[0], -place[1]))
+    corners = sorted(rows.of, key=lambda positions: (positions[0], -positions[1]))
     node = 0
-    for start, stop in places:
+    for start, stop in corners:
         if start < node:  # within a stretch that has a column: its rows follow there
             continue
         yield from (Column((cell,)) for cell in heads[node:start])
-        inner = [r for p in places if start <= p[0] < stop for r in rows.of[p]]
+        inner = [r for p in corners if start <= p[0] < stop for r in rows.of[p]]
         yield Column(tuple(heads[start:stop]), tuple(inner))
         node = stop
     yield from (Column((cell,)) for cell in heads[node:])

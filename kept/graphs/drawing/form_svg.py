@@ -34,12 +34,12 @@ def draw_form(columns: Sequence[Column], title: str, *, page_width: int = WIDTH)
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kept graph form" role="img" '
         f'viewBox="0 0 {page_width} {height:.0f}" width="{page_width}" height="{height:.0f}" '
         f'aria-label="{safe(title)}"><title>{safe(title)}</title>'
-        f"<desc>{safe(described(columns))}</desc>"
+        f"<desc>{safe(columns_in_words(columns))}</desc>"
         f"<style>{asset('graph.css')}</style>{''.join(shapes)}</svg>"
     )
 
 
-def described(columns: Sequence[Column]) -> str:
+def columns_in_words(columns: Sequence[Column]) -> str:
     """What hangs below which words, in words: for readers who do not see the picture."""
     parts = []
     for column in columns:

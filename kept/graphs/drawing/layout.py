@@ -72,11 +72,19 @@ class _Slot:
 def text_width(text: str, size: float = 13) -> float:
     """Estimated width of `text` in a common sans-serif face."""
     units = sum(
-        0.0 if unicodedata.combining(c) else 1.0 if unicodedata.east_asian_width(c) in "WF"
-        else 0.39 if c in "iljtfr.,;:'!|()[] " else 0.95 if c in "mMW@%—" else 0.71 if c.isupper()
+        0.0
+        if unicodedata.combining(c)
+        else 1.0
+        if unicodedata.east_asian_width(c) in "WF"
+        else 0.39
+        if c in "iljtfr.,;:'!|()[] "
+        else 0.95
+        if c in "mMW@%—"
+        else 0.71
+        if c.isupper()
         else 0.62
         for c in text
-    )  # fmt: skip
+    )
     return size * units
 
 
@@ -200,17 +208,17 @@ def _place_line(
 
 
 def _column_starts(
-    wanted: Sequence[tuple[float, float]], *, gap: float = _COLUMN_GAP
+    wishes: Sequence[tuple[float, float]], *, gap: float = _COLUMN_GAP
 ) -> list[float]:
     """Left edges of columns (wanted left edge, width): no overlap, near the wish, on the page."""
     starts: list[float] = []
     free: float = MARGIN
-    for x, width in wanted:
+    for x, width in wishes:
         starts.append(max(x, free))
         free = starts[-1] + width + gap
     end: float = WIDTH - MARGIN
     for i in range(len(starts) - 1, -1, -1):
-        starts[i] = max(min(starts[i], end - wanted[i][1]), MARGIN)
+        starts[i] = max(min(starts[i], end - wishes[i][1]), MARGIN)
         end = starts[i] - gap
     return starts
 

@@ -49,8 +49,11 @@ class View(ABC):
     @classmethod
     def option_names(cls) -> list[str]:
         """Names of the options of `of`; those of the constructor where `of` hands all on."""
-        own, new = (signature(make).parameters.values() for make in (cls.of, cls.__init__))
-        named = [*(new if any(each.kind is each.VAR_KEYWORD for each in own) else ()), *own]
+        parameters, new = (signature(make).parameters.values() for make in (cls.of, cls.__init__))
+        named = [
+            *(new if any(each.kind is each.VAR_KEYWORD for each in parameters) else ()),
+            *parameters,
+        ]
         return [each.name for each in named if each.kind is each.KEYWORD_ONLY]
 
     @classmethod
@@ -96,11 +99,11 @@ class View(ABC):
         alone and for trees with branches that the trunk does not see (K-BERT), cut or whole. A view
         of which it does not hold says so here.
         """
-        places = np.full(graph.n_nodes, -1, np.int64)
+        positions = np.full(graph.n_nodes, -1, np.int64)
         trunk = np.flatnonzero(batch.visibility.mask[0, 0].numpy())
         words = np.flatnonzero(graph.kinds == NodeKind.WORD)[: len(trunk)]
-        places[words] = trunk[: len(words)]
-        return places
+        positions[words] = trunk[: len(words)]
+        return positions
 
     def fact_nodes(
         self, graph: WordKnowledgeGraph, batch: KnowledgeBatch, relation: int
@@ -109,19 +112,19 @@ class View(ABC):
 
         By default what it alone brings, where the view places it; none where facts are no nodes.
         """
-        places = self.places(graph, batch)[nodes_of_fact(graph, relation)]
-        found: NDArray[np.int64] = places[places >= 0]
-        return found
+        positions = self.places(graph, batch)[nodes_of_fact(graph, relation)]
+        fact_positions: NDArray[np.int64] = positions[positions >= 0]
+        return fact_positions
 
-    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether `batch`, this view of `graph`, holds anything of the knowledge graph.
 
         By default a node that is no word, or an entity beside words or among candidates.
         """
         if bool((batch.node_kinds != NodeKind.WORD).any()):
             return True
-        beside = (batch.entity_ids, batch.candidate_ids)
-        return any(ids is not None and bool((ids >= N_SPECIAL_ROWS).any()) for ids in beside)
+        id_rows = (batch.entity_ids, batch.candidate_ids)
+        return any(ids is not None and bool((ids >= N_SPECIAL_ROWS).any()) for ids in id_rows)
 
     @property
     def fingerprint(self) -> str:
@@ -171,8 +174,8 @@ def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
 def weights_of(graph: WordKnowledgeGraph) -> NDArray[np.float32]:
     """The confidence of the link that brought each node, 1 for words, `[node]`."""
     confidence = np.array([*(link.confidence for link in graph.links), 1.0], np.float32)
-    found: NDArray[np.float32] = confidence[graph.origins[:, 0]]  # -1, no link, is the last
-    return found
+    weights: NDArray[np.float32] = confidence[graph.origins[:, 0]]  # -1, no link, is the last
+    return weights
 
 
 def row(values: NDArray[np.integer]) -> Tensor:

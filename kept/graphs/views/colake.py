@@ -74,9 +74,9 @@ class CoLAKEView(WeighingView):
 def _link_weights(graph: WordKnowledgeGraph) -> NDArray[np.float32]:
     """Confidence of the link behind each node; 1 where nothing else represents the words."""
     weights = weights_of(graph)
-    beside = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
+    entity_nodes = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY, 1]
     alone = is_anchor(graph)
-    alone[beside] = False
+    alone[entity_nodes] = False
     weights[alone] = 1.0
     return weights
 
@@ -93,13 +93,13 @@ def adjacency(graph: WordKnowledgeGraph) -> NDArray[np.bool_]:
     Words and anchors form one complete block; a relation and each of its two entities see one
     another; every node sees itself. A head and its tail do not see one another directly.
     """
-    seen = np.eye(graph.n_nodes, dtype=np.bool_)
+    reachable = np.eye(graph.n_nodes, dtype=np.bool_)
     block = np.flatnonzero((graph.kinds == NodeKind.WORD) | is_anchor(graph))
-    seen[np.ix_(block, block)] = True
+    reachable[np.ix_(block, block)] = True
     facts = graph.edges[graph.edge_kinds >= EdgeKind.ENTITY_RELATION]
-    seen[facts[:, 0], facts[:, 1]] = True
-    seen[facts[:, 1], facts[:, 0]] = True
-    return seen
+    reachable[facts[:, 0], facts[:, 1]] = True
+    reachable[facts[:, 1], facts[:, 0]] = True
+    return reachable
 
 
 def colake_view(graph: WordKnowledgeGraph) -> KnowledgeBatch:
@@ -178,26 +178,26 @@ def _adjacencies(
 ) -> NDArray[np.bool_]:
     """`adjacency` of every graph, `[graph width width]`; padding sees itself."""
     block = rows.padded(anchor | (kinds == NodeKind.WORD), False).numpy()
-    seen: NDArray[np.bool_] = block[:, :, None] & block[:, None, :]
+    reachable: NDArray[np.bool_] = block[:, :, None] & block[:, None, :]
     n, width = block.shape
-    flat = seen.reshape(n, width * width)
+    flat = reachable.reshape(n, width * width)
     flat[:, :: width + 1] = True
     edges = [graph.edges[graph.edge_kinds >= EdgeKind.ENTITY_RELATION] for graph in rows.graphs]
     sources, targets = np.concatenate(edges).T.astype(np.int64)
     rests = np.repeat(np.arange(n), [len(each) for each in edges]) * (width * width)
-    whole = seen.reshape(-1)
+    whole = reachable.reshape(-1)
     whole[rests + sources * width + targets] = True
     whole[rests + targets * width + sources] = True
-    return seen
+    return reachable
 
 
 def within(adjacency: NDArray[np.bool_], reach: int) -> Tensor:
     """Who is at most `reach` edges from whom, `[graph width width]`; each node is 0 from itself."""
     one = torch.from_numpy(adjacency)
-    seen = one
+    reachable = one
     for _ in range(reach - 1):
-        seen = seen.float() @ one.float() > 0
-    return seen
+        reachable = reachable.float() @ one.float() > 0
+    return reachable
 
 
 def _anchor_spans(rows: Rows, anchor: NDArray[np.bool_]) -> Tensor:

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch, Visibility
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
-from kept.graphs.cuts import WHOLE
+from kept.graphs.cuts import UNCUT
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views.base import View, weights_of, words_of
 from kept.graphs.views.colake import is_anchor
@@ -62,7 +62,7 @@ class EBERTView(View):
         separator: tuple[int, ...],
         *,
         form: str = CONCAT,
-        known: NDArray[np.bool_] | None = None,
+        is_known: NDArray[np.bool_] | None = None,
         weigh_links: bool = False,
         max_length: int | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class EBERTView(View):
         self.max_length = max_length
         if form not in (CONCAT, REPLACE):
             raise ConfigError(f"form is {form!r}; use {CONCAT!r} or {REPLACE!r}")
-        self.separator, self.form, self.known = separator, form, known
+        self.separator, self.form, self.known = separator, form, is_known
         self.weigh_links = weigh_links
 
     @classmethod
@@ -91,13 +91,13 @@ class EBERTView(View):
             for text in ("x", f"x {SEPARATOR}")
         )
         separator = tuple(int(piece) for piece in whole[len(before) :])  # as within a sentence
-        known = None
+        is_known = None
         if vectors_from is not None:
-            known = Wikipedia2VecFile(Path(vectors_from))(graph).known.numpy()
+            is_known = Wikipedia2VecFile(Path(vectors_from))(graph).known.numpy()
         if max_length is None and int(tokenizer.model_max_length) < UNLIMITED:
             max_length = int(tokenizer.model_max_length)
         return cls(
-            separator, form=form, known=known, weigh_links=weigh_links, max_length=max_length
+            separator, form=form, is_known=is_known, weigh_links=weigh_links, max_length=max_length
         )
 
     @classmethod
@@ -116,7 +116,7 @@ class EBERTView(View):
         """
         if options.get("max_length") is None:
             return {}
-        return {"max_words": WHOLE, "max_nodes": 2 * WHOLE}
+        return {"max_words": UNCUT, "max_nodes": 2 * UNCUT}
 
     def most_words(self, config: BuilderConfig) -> int:
         """At most `max_length`; with "concat" what is inserted takes of it."""
@@ -124,8 +124,8 @@ class EBERTView(View):
 
     @property
     def fingerprint(self) -> str:
-        known = b"" if self.known is None else np.packbits(self.known).tobytes()
-        digest = hashlib.sha256(known).hexdigest()
+        packed_known = b"" if self.known is None else np.packbits(self.known).tobytes()
+        digest = hashlib.sha256(packed_known).hexdigest()
         options = f"{self.separator} {self.form} {self.weigh_links} {self.max_length}"
         return f"{type(self).__name__} {options} {digest}"
 
@@ -150,15 +150,15 @@ class EBERTView(View):
         """
         anchors, insertions = self._insertions(graph)
         inserted = insert(words_of(graph), insertions)
-        places = np.full(graph.n_nodes, -1, np.int64)
-        places[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
-        places[anchors] = inserted.of_insertions
+        positions = np.full(graph.n_nodes, -1, np.int64)
+        positions[np.flatnonzero(graph.kinds == NodeKind.WORD)] = inserted.of_words
+        positions[anchors] = inserted.of_insertions
         if self.max_length is not None and (n_nodes := len(inserted.owners)) > self.max_length:
             kept = _nodes_kept(inserted.batch.segment_ids[0].numpy(), self.max_length)
             moved = np.full(n_nodes, -1, np.int64)
             moved[kept] = np.arange(len(kept))
-            places = np.where(places >= 0, moved[places], -1)
-        return places
+            positions = np.where(positions >= 0, moved[positions], -1)
+        return positions
 
     def _insertions(self, graph: WordKnowledgeGraph) -> tuple[NDArray[np.int64], list[Insertion]]:
         """The anchors that are shown, in text order, and what is shown of each."""

@@ -71,20 +71,20 @@ def insert(
     starts = _ints(each.start for each in insertions)[brought]
     mentions = _ints(each.mention for each in insertions)[brought]
     read = _ranks(np.concatenate([staying + 0.5, starts]))
-    places = np.arange(len(read)) if words_first else read
+    slots = np.arange(len(read)) if words_first else read
     firsts = np.cumsum(lengths) - lengths
     positions = read
     if soft_positions:
         positions = np.concatenate([staying, starts + np.arange(len(brought)) - firsts[brought]])
-    of_insertions = places[len(staying) + firsts]
+    of_insertions = slots[len(staying) + firsts]
     of_words = np.empty(len(stays), np.int64)
-    of_words[staying] = places[: len(staying)]
+    of_words[staying] = slots[: len(staying)]
     for each, node in zip(insertions, of_insertions, strict=True):
         of_words[each.start : each.stop] = node
 
     def laid_out(of_word: NDArray[Any], of_brought: Any) -> NDArray[Any]:
         column = np.concatenate([of_word[staying], np.asarray(of_brought, of_word.dtype)])
-        return column[np.argsort(places)]
+        return column[np.argsort(slots)]
 
     ids, kinds, segments = (
         column[0].numpy() for column in (words.node_ids, words.node_kinds, words.segment_ids)
@@ -93,10 +93,10 @@ def insert(
     batch = KnowledgeBatch(
         node_ids=row(laid_out(ids, [i for each in insertions for i in each.ids])),
         node_kinds=row(laid_out(kinds, [k for each in insertions for k in each.kinds])),
-        node_mask=torch.ones(1, len(places), dtype=torch.bool),
-        positions=row(positions[np.argsort(places)]),
+        node_mask=torch.ones(1, len(slots), dtype=torch.bool),
+        positions=row(positions[np.argsort(slots)]),
         segment_ids=row(laid_out(segments, segments[mentions])),
-        visibility=Visibility.everyone(1, len(places)),
+        visibility=Visibility.everyone(1, len(slots)),
         node_weights=torch.from_numpy(laid_out(np.ones(len(ids), np.float32), weights))[None],
     )
     return Inserted(batch, of_words, of_insertions, laid_out(np.full(len(ids), -1), brought))

@@ -204,20 +204,20 @@ class KBERTView(View):
         kept = self.branches(graph)
         others = self._branches(without_fact(graph, relation), entities)
         stays = {(branch.anchor, branch.pieces) for branch in others}
-        gone = [(branch.anchor, branch.pieces) not in stays for branch in kept]
-        owned = np.repeat(gone, [len(branch.pieces) for branch in kept])
+        is_cut = [(branch.anchor, branch.pieces) not in stays for branch in kept]
+        owned = np.repeat(is_cut, [len(branch.pieces) for branch in kept])
         n_words = int((graph.kinds == NodeKind.WORD).sum())
         nodes: NDArray[np.int64] = n_words + np.flatnonzero(owned)
         return nodes
 
-    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether a branch names something in words; an identifier such as Q142 says nothing."""
         if not bool((batch.node_kinds == NodeKind.ENTITY).any()):
             return False
         _, entities = _mentions(graph)
         facts = _facts(graph, entities)
-        shown = {(e, fact) for e in facts for fact in facts[e][: self.max_branches]}
-        others = {tail if head == entity else head for entity, (head, _, tail) in shown}
+        fact_pairs = {(e, fact) for e in facts for fact in facts[e][: self.max_branches]}
+        others = {tail if head == entity else head for entity, (head, _, tail) in fact_pairs}
         return any(is_named(self._graph, other) for other in others)
 
     def pieces(self, kind: NodeKind, node: int) -> Pieces:
@@ -329,9 +329,9 @@ def visible(branch: NDArray[np.int64], mention: NDArray[np.int64]) -> NDArray[np
     """
     trunk = branch == -1
     same_mention = (mention[:, None] == mention) & (mention >= 0)
-    seen: NDArray[np.bool_] = branch[:, None] == branch
-    seen |= same_mention & (trunk[:, None] | trunk)
-    return seen
+    visible_pairs: NDArray[np.bool_] = branch[:, None] == branch
+    visible_pairs |= same_mention & (trunk[:, None] | trunk)
+    return visible_pairs
 
 
 def label_words(

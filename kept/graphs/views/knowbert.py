@@ -31,7 +31,7 @@ from kg_loaders.formats.wordnet_lexicon import Lexicon
 
 
 @dataclasses.dataclass(frozen=True)
-class Further:
+class FurtherGraph:
     """One more graph, what finds its mentions, and whether the linker's choices are labels.
 
     One that was read travels to other processes as what was read: linkers are large.
@@ -44,11 +44,11 @@ class Further:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.source is not None:
-            return Further.read, (dict(self.source),)
-        return Further, (self.graph, self.linker, self.labelled)
+            return FurtherGraph.read, (dict(self.source),)
+        return FurtherGraph, (self.graph, self.linker, self.labelled)
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Further:
+    def read(cls, values: Mapping[str, Any]) -> FurtherGraph:
         """From `{kg: folder, linker: dictionary | wordnet, lexicon: folder, labelled: bool}`.
 
         `case` is how case counts for the linker `dictionary`.
@@ -71,7 +71,7 @@ class Further:
         return cls(graph, linker, bool(values.get("labelled", False)), dict(values))
 
 
-class Found(NamedTuple):
+class FoundMentions(NamedTuple):
     """The mentions of one graph in one text: whose link, word nodes, rows, priors, label."""
 
     links: list[Link]
@@ -96,7 +96,7 @@ class KnowBERTView(View):
         self,
         graph: KnowledgeGraph,
         *,
-        further: Sequence[Further] = (),
+        further: Sequence[FurtherGraph] = (),
         max_candidates: int = 30,
         weigh_links: bool = False,
     ) -> None:
@@ -115,8 +115,8 @@ class KnowBERTView(View):
         max_candidates: int = 30,
         weigh_links: bool = False,
     ) -> Self:
-        """`further`: the fields of `Further.read` for each graph after the first."""
-        read = [Further.read(values) for values in further]
+        """`further`: the fields of `FurtherGraph.read` for each graph after the first."""
+        read = [FurtherGraph.read(values) for values in further]
         return cls(graph, further=read, max_candidates=max_candidates, weigh_links=weigh_links)
 
     @property
@@ -144,7 +144,7 @@ class KnowBERTView(View):
             candidate_priors=torch.from_numpy(priors)[None],
         )
 
-    def find(self, graph: WordKnowledgeGraph) -> list[Found]:
+    def find(self, graph: WordKnowledgeGraph) -> list[FoundMentions]:
         """The mentions of each graph, in the order of the batch."""
         mentions = [self._find(graph, graph.links, self.graph, labelled=True)]
         for further in self.further:
@@ -161,29 +161,29 @@ class KnowBERTView(View):
         graph: KnowledgeGraph,
         *,
         labelled: bool,
-    ) -> Found:
-        found = Found([], [], [], [], [])
+    ) -> FoundMentions:
+        result = FoundMentions([], [], [], [], [])
         for link, span in spans_of(text, links):
             rows, priors = self._candidates(link, graph)
             if not rows:
                 continue
-            found.links.append(link)
-            found.spans.append(span)
-            found.rows.append(rows)
-            found.priors.append(priors)
-            found.labels.append(_row_of(link.entity, graph) if labelled else IGNORE)
-        return found
+            result.links.append(link)
+            result.spans.append(span)
+            result.rows.append(rows)
+            result.priors.append(priors)
+            result.labels.append(_row_of(link.entity, graph) if labelled else IGNORE)
+        return result
 
     def _candidates(self, link: Link, graph: KnowledgeGraph) -> tuple[list[int], list[float]]:
         candidates = link.candidates
         if not candidates and link.entity is not None:
             candidates = (Candidate(link.entity, 1.0, 1.0),)
-        known = [(_row_of(c.entity, graph), c.prior) for c in candidates]
-        known = [pair for pair in known if pair[0] != UNKNOWN_ROW][: self.max_candidates]
-        total = sum(prior for _, prior in known)
+        pairs = [(_row_of(c.entity, graph), c.prior) for c in candidates]
+        pairs = [pair for pair in pairs if pair[0] != UNKNOWN_ROW][: self.max_candidates]
+        total = sum(prior for _, prior in pairs)
         weight = link.confidence if self.weigh_links else 1.0
-        return [entity for entity, _ in known], [
-            weight * (prior / total if total else 1 / len(known)) for _, prior in known
+        return [entity for entity, _ in pairs], [
+            weight * (prior / total if total else 1 / len(pairs)) for _, prior in pairs
         ]
 
 

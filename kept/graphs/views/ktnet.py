@@ -59,7 +59,7 @@ class KTNETView(View):
         ids = annotation_ids(graph, list(self._annotations(graph)))
         return words_of(graph).replace(extra_ids={CONCEPTS: ids})
 
-    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether any word has a concept."""
         return bool(((batch.extra_ids or {})[CONCEPTS] != NONE).any())
 

@@ -69,7 +69,7 @@ class SensesView(View):
         ids = annotation_ids(graph, list(self._annotations(graph)))
         return words_of(graph).replace(extra_ids={SENSES: ids})
 
-    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether any word may have a sense."""
         return bool(((batch.extra_ids or {})[SENSES] != NONE).any())
 

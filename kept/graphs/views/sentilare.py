@@ -74,7 +74,7 @@ class SentiLAREView(View):
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         return labelled(graph, list(self.labels(graph)))
 
-    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether any word has a part of speech or a polarity."""
         return bool(((batch.extra_ids or {})[PART] != NONE).any())
 
@@ -102,7 +102,9 @@ def labelled(graph: WordKnowledgeGraph, labels: list[Label]) -> KnowledgeBatch:
         PART: annotation_ids(graph, [Annotation(a, b, (part,)) for a, b, part, _ in labels]),
         POLARITY: annotation_ids(graph, [Annotation(a, b, (sign,)) for a, b, _, sign in labels]),
     }
-    return words_of(graph).replace(extra_ids={name: found[..., :1] for name, found in ids.items()})
+    return words_of(graph).replace(
+        extra_ids={name: node_ids[..., :1] for name, node_ids in ids.items()}
+    )
 
 
 def digest(path: str | Path) -> str:

@@ -45,12 +45,18 @@ class Subgraphs:
         self.n_entities, self.n_each, self.centre = n_entities, n_each, 2 * n_each
         rows = np.asarray(triples, np.int64).reshape(-1, 3)
         self._sides = [_Grouped(rows, by=2, n=n_entities), _Grouped(rows, by=0, n=n_entities)]
-        places = torch.arange(n_each) * 2
-        into = torch.stack([places, places + 1, torch.full_like(places, self.centre)], 1)
+        head_columns = torch.arange(n_each) * 2
+        into = torch.stack(
+            [head_columns, head_columns + 1, torch.full_like(head_columns, self.centre)], 1
+        )
         out = torch.stack(
-            [torch.full_like(places, self.centre), self.centre + 1 + places,
-             self.centre + 2 + places], 1,
-        )  # fmt: skip
+            [
+                torch.full_like(head_columns, self.centre),
+                self.centre + 1 + head_columns,
+                self.centre + 2 + head_columns,
+            ],
+            1,
+        )
         self.slots = torch.cat([into, out])
         self.n_nodes = 2 * self.centre + 1
         self.neighbours = torch.eye(self.n_nodes, dtype=torch.bool)
@@ -62,17 +68,17 @@ class Subgraphs:
         self, entities: Int[Tensor, " batch"], draws: torch.Generator
     ) -> Int[Tensor, "batch node"]:
         """The sequences of these entities; some triples are drawn where there is no room."""
-        found = torch.full((len(entities), self.n_nodes), NONE)
-        found[:, self.centre] = entities
+        neighbours = torch.full((len(entities), self.n_nodes), NONE)
+        neighbours[:, self.centre] = entities
         starts = (0, self.centre + 1)
         for side, start, other in zip(self._sides, starts, (0, 2), strict=True):
-            rows = side.drawn(entities, self.n_each, draws)
+            rows = side.sample(entities, self.n_each, draws)
             there = rows[..., 0] != NONE
             relation = torch.where(there, rows[..., 1] + self.n_entities, NONE)
             pair = [rows[..., other], relation] if other == 0 else [relation, rows[..., other]]
             stop = start + 2 * self.n_each
-            found[:, start:stop] = torch.stack(pair, 2).flatten(1)
-        return found
+            neighbours[:, start:stop] = torch.stack(pair, 2).flatten(1)
+        return neighbours
 
 
 class _Grouped:
@@ -83,23 +89,28 @@ class _Grouped:
         self.rows = torch.from_numpy(rows[order])
         self.offsets = torch.from_numpy(np.searchsorted(rows[order, by], np.arange(n + 1)))
 
-    def drawn(self, ids: Tensor, n: int, draws: torch.Generator) -> Tensor:
+    def sample(self, ids: Tensor, n: int, draws: torch.Generator) -> Tensor:
         """Up to `n` different triples of each id, in a drawn order, then -1: `[batch n 3]`."""
         begin, size = self.offsets[ids], self.offsets[ids + 1] - self.offsets[ids]
-        found = torch.full((len(ids), n, 3), NONE)
+        negatives = torch.full((len(ids), n, 3), NONE)
         for i, (first, count) in enumerate(zip(begin.tolist(), size.tolist(), strict=True)):
             order = torch.randperm(count, generator=draws)[:n] if count > n else torch.arange(count)
-            found[i, : len(order)] = self.rows[first + order]
-        return found
+            negatives[i, : len(order)] = self.rows[first + order]
+        return negatives
 
 
 class KGTransformer(nn.Module):
     """Vectors of entities and relations, and layers of attention over a subgraph's nodes."""
 
     def __init__(
-        self, entities: Tensor, relations: Tensor, *, n_layers: int, n_heads: int,
+        self,
+        entities: Tensor,
+        relations: Tensor,
+        *,
+        n_layers: int,
+        n_heads: int,
         generator: torch.Generator,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         width = entities.shape[1]
         if width % n_heads:
@@ -183,32 +194,47 @@ def train_bertmk(
     """
     n_entities, n_relations = splits.graph.n_entities, splits.graph.n_relations
     scorer = make_scorer(
-        "transe", n_entities=n_entities, n_relations=n_relations, width=recipe.width,
+        "transe",
+        n_entities=n_entities,
+        n_relations=n_relations,
+        width=recipe.width,
         generator=generator,
-    )  # fmt: skip
+    )
     train(scorer, splits.train, config=recipe.transe, generator=generator)
     model = KGTransformer(
-        scorer.entities.detach(), scorer.relations.detach(), n_layers=recipe.n_layers,
-        n_heads=recipe.n_heads, generator=generator,
-    )  # fmt: skip
+        scorer.entities.detach(),
+        scorer.relations.detach(),
+        n_layers=recipe.n_layers,
+        n_heads=recipe.n_heads,
+        generator=generator,
+    )
     subgraphs = Subgraphs(splits.train, n_entities=n_entities, n_each=recipe.n_each)
-    seen = torch.from_numpy(np.unique(splits.train[:, [0, 2]]).astype(np.int64))
+    trained_entities = torch.from_numpy(np.unique(splits.train[:, [0, 2]]).astype(np.int64))
 
     def now() -> Scorer:
         return contextual(model, subgraphs, n_relations, recipe.width)
 
     history = run_epochs(
-        model, len(seen), lambda rows: _loss(model, seen[rows], subgraphs, recipe, generator),
-        config=recipe.config, generator=generator, snapshots=snapshots, on_epoch=on_epoch,
-        validate=lambda: validate(now()), error=TrainingError,
-    )  # fmt: skip
+        model,
+        len(trained_entities),
+        lambda rows: _loss(model, trained_entities[rows], subgraphs, recipe, generator),
+        config=recipe.config,
+        generator=generator,
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+        validate=lambda: validate(now()),
+        error=TrainingError,
+    )
     return now(), history
 
 
 def _loss(
-    model: KGTransformer, entities: Tensor, subgraphs: Subgraphs, recipe: BERTMKRecipe,
+    model: KGTransformer,
+    entities: Tensor,
+    subgraphs: Subgraphs,
+    recipe: BERTMKRecipe,
     generator: torch.Generator,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Mean over the triples of the subgraphs around `entities [batch]`."""
     nodes = subgraphs.nodes(entities, generator)
     shape = (len(entities), len(subgraphs.slots))
@@ -235,8 +261,8 @@ def contextual(
         nodes = subgraphs.nodes(ids, draws)
         states = model(nodes, subgraphs.neighbours)
         parts.append(states[:, subgraphs.centre])
-        found = nodes[nodes >= n] - n
-        sums.index_add_(0, found, F.pad(states[nodes >= n], (0, 1), value=1.0))
+        relation_rows = nodes[nodes >= n] - n
+        sums.index_add_(0, relation_rows, F.pad(states[nodes >= n], (0, 1), value=1.0))
     means = sums[:, :-1] / sums[:, -1:].clamp_min(1)
     scorer = make_scorer(
         "transe", n_entities=n, n_relations=n_relations, width=width, generator=torch.Generator()

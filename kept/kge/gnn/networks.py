@@ -162,9 +162,12 @@ class CompGCNLayer(MessagePassing):  # type: ignore[misc]
         size = (graph.n_entities, graph.n_entities)
         total = self.compose(states, self.loop) @ self.maps[2]
         for ends, types, shares, weight in zip(
-            graph.ends.chunk(2, 1), graph.types.chunk(2), graph.direction_shares.chunk(2),
-            self.maps[:2], strict=True,
-        ):  # fmt: skip
+            graph.ends.chunk(2, 1),
+            graph.types.chunk(2),
+            graph.direction_shares.chunk(2),
+            self.maps[:2],
+            strict=True,
+        ):
             sums = self.propagate(
                 ends, x=states, named=relations[types], shares=shares.to(states.dtype), size=size
             )

@@ -24,13 +24,23 @@ from kept.kge.training_config import NetworkRecipe
 
 
 def make_layers(
-    name: str, *, width: int, n_types: int, n_layers: int, n_bases: int, composition: str,
-    dropout: float, generator: torch.Generator,
-) -> NoGraph | RGCN | CompGCN:  # fmt: skip
+    name: str,
+    *,
+    width: int,
+    n_types: int,
+    n_layers: int,
+    n_bases: int,
+    composition: str,
+    dropout: float,
+    generator: torch.Generator,
+) -> NoGraph | RGCN | CompGCN:
     """The message passing of `name`: none, rgcn (reads `n_bases`) or compgcn (`composition`)."""
     common: dict[str, Any] = {
-        "width": width, "n_layers": n_layers, "dropout": dropout, "generator": generator
-    }  # fmt: skip
+        "width": width,
+        "n_layers": n_layers,
+        "dropout": dropout,
+        "generator": generator,
+    }
     if name == "rgcn":
         return RGCN(n_types=n_types, n_bases=n_bases, **common)
     return CompGCN(composition=composition, **common) if name == "compgcn" else NoGraph()
@@ -55,35 +65,53 @@ def train_network(
         raise ConfigError(f"{n_train} training triples: a network needs one to ask, one to read")
     config = replace(recipe.config, batch_size=min(recipe.config.batch_size, n_train // 2))
     n_entities, n_relations = splits.graph.n_entities, splits.graph.n_relations
-    model = _made(recipe, n_entities=n_entities, n_relations=n_relations, generator=generator)
+    model = _make_model(recipe, n_entities=n_entities, n_relations=n_relations, generator=generator)
     graph = MessageGraph.of(splits.train, n_entities=n_entities, n_relations=n_relations)
     history = train_graph_model(
-        model, splits.train, n_entities=n_entities, text=None, config=config,
-        generator=generator, validate=lambda model: validate(model.scorer(graph)),
-        snapshots=snapshots, on_epoch=on_epoch,
-    )  # fmt: skip
+        model,
+        splits.train,
+        n_entities=n_entities,
+        text=None,
+        config=config,
+        generator=generator,
+        validate=lambda model: validate(model.scorer(graph)),
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+    )
     states = model.scorer(graph)
     scorer = make_scorer(
-        recipe.decoder, n_entities=n_entities, n_relations=n_relations, width=recipe.width,
+        recipe.decoder,
+        n_entities=n_entities,
+        n_relations=n_relations,
+        width=recipe.width,
         generator=generator,
-    )  # fmt: skip
+    )
     with torch.no_grad():
         scorer.entities.copy_(states.entities)
         scorer.relations.copy_(states.relations)
     return scorer, history
 
 
-def _made(
+def _make_model(
     recipe: NetworkRecipe, *, n_entities: int, n_relations: int, generator: torch.Generator
 ) -> GraphModel:
     width = recipe.width
     features = EntityTable(n_entities=n_entities, width=width, generator=generator)
     layers = make_layers(
-        recipe.layers, width=width, n_types=2 * n_relations, n_layers=recipe.n_layers,
-        n_bases=recipe.n_bases, composition=recipe.composition, dropout=recipe.dropout,
+        recipe.layers,
+        width=width,
+        n_types=2 * n_relations,
+        n_layers=recipe.n_layers,
+        n_bases=recipe.n_bases,
+        composition=recipe.composition,
+        dropout=recipe.dropout,
         generator=generator,
-    )  # fmt: skip
+    )
     return GraphModel(
-        features=features, layers=layers, decoder=recipe.decoder, n_relations=n_relations,
-        width=width, generator=generator,
-    )  # fmt: skip
+        features=features,
+        layers=layers,
+        decoder=recipe.decoder,
+        n_relations=n_relations,
+        width=width,
+        generator=generator,
+    )

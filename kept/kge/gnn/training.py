@@ -55,8 +55,14 @@ def train_graph_model(
         return batch_loss(scorer, data[rows], sampler, config, generator)
 
     return run_epochs(
-        model, len(data), loss_of, config=config, generator=generator, state=state,
+        model,
+        len(data),
+        loss_of,
+        config=config,
+        generator=generator,
+        state=state,
         snapshots=snapshots,
-        validate=None if validate is None else lambda: validate(model), on_epoch=on_epoch,
+        validate=None if validate is None else lambda: validate(model),
+        on_epoch=on_epoch,
         error=TrainingError,
-    )  # fmt: skip
+    )

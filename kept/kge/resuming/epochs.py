@@ -102,8 +102,12 @@ def run_epochs(
 
     def current() -> dict[str, Any]:
         progress.seconds = before + time.perf_counter() - started
-        return {"weights": _weights(module), "optimiser": optimiser.state_dict(),
-                "generator": generator.get_state(), "progress": {**vars(progress)}}  # fmt: skip
+        return {
+            "weights": _weights(module),
+            "optimiser": optimiser.state_dict(),
+            "generator": generator.get_state(),
+            "progress": {**vars(progress)},
+        }
 
     while progress.epoch < config.n_epochs and not progress.stopped:
         module.train()

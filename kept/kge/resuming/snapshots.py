@@ -67,14 +67,15 @@ class Snapshots:
             return None
         sealed = open_sealed(self.place, STATE)
         sealed.require_files([TENSORS])
-        if found := self._differences(sealed):
+        if differences := self._differences(sealed):
             raise CheckpointError(
-                f"{self.folder} is of another training, begun and not ended ({'; '.join(found)}); "
-                "give its options and go on with it, or give it up with --force"
+                f"{self.folder} is of another training, begun and not ended "
+                f"({'; '.join(differences)}); give its options and go on with it, "
+                "or give it up with --force"
             )
         with readable(self.place / TENSORS):
             tensors = load((self.place / TENSORS).read_bytes())
-        state: dict[str, Any] = _joined(sealed.values["state"], tensors)
+        state: dict[str, Any] = _insert_tensors(sealed.values["state"], tensors)
         return state
 
     def _differences(self, sealed: Sealed) -> list[str]:
@@ -97,7 +98,7 @@ class Snapshots:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, Tensor] = {}
-        values = _parted(state, "", tensors)
+        values = _split_tensors(state, "", tensors)
         with whole_folder(
             self.place, kind="state of a training", is_kind=_is_state, force=True
         ) as (part):
@@ -111,7 +112,7 @@ class Snapshots:
             remove_at_once(self.folder)
 
 
-def remove_half_done(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove what a training left in `folder`; a folder of anything else is refused."""
     if not folder.is_dir():
         return
@@ -124,22 +125,26 @@ def _is_state(folder: Path) -> bool:
     return is_of(folder, STATE)
 
 
-def _parted(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+def _split_tensors(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     """JSON for a state: tensors go to `tensors` under the name of their place."""
     if isinstance(value, Tensor):
         tensors[name] = value.detach().cpu().clone().contiguous()
         return {"tensor": name}
     if isinstance(value, Mapping):
-        pairs = [[key, _parted(inner, f"{name}/{key}", tensors)] for key, inner in value.items()]
+        pairs = [
+            [key, _split_tensors(inner, f"{name}/{key}", tensors)] for key, inner in value.items()
+        ]
         return {"pairs": pairs}  # keys may be numbers
     if isinstance(value, (list, tuple)):
-        return [_parted(inner, f"{name}/{i}", tensors) for i, inner in enumerate(value)]
+        return [_split_tensors(inner, f"{name}/{i}", tensors) for i, inner in enumerate(value)]
     return value
 
 
-def _joined(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+def _insert_tensors(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     if isinstance(value, Mapping):
         if "tensor" in value:
             return tensors[value["tensor"]]
-        return {key: _joined(inner, tensors) for key, inner in value["pairs"]}
-    return [_joined(inner, tensors) for inner in value] if isinstance(value, list) else value
+        return {key: _insert_tensors(inner, tensors) for key, inner in value["pairs"]}
+    return (
+        [_insert_tensors(inner, tensors) for inner in value] if isinstance(value, list) else value
+    )

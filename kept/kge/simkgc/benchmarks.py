@@ -57,9 +57,10 @@ def read_benchmark(task: str, files: Mapping[str, Lines]) -> Benchmark:
     )
     return Benchmark(
         {end: names.get(end, "") for end in present},
-        {end: shortened(descriptions.get(end, ""), N_WORDS[task]) for end in present},
-        relations, splits,
-    )  # fmt: skip
+        {end: first_words(descriptions.get(end, ""), N_WORDS[task]) for end in present},
+        relations,
+        splits,
+    )
 
 
 def freebase_relation(name: str) -> str:
@@ -77,7 +78,7 @@ def freebase_relation(name: str) -> str:
     return " ".join(distinct)
 
 
-def shortened(text: str, n_words: int | None) -> str:
+def first_words(text: str, n_words: int | None) -> str:
     """The first `n_words` of the text, single blanks between them; None: the text as it is.
 
     >>> shortened("a  b c", 2)
@@ -116,7 +117,7 @@ def _of_freebase(files: Mapping[str, Lines]) -> tuple[dict[str, str], ...]:
 
 def _of_wikidata(files: Mapping[str, Lines]) -> tuple[dict[str, str], ...]:
     texts = [
-        {key: shortened(text, N_NAME_WORDS) for key, text in _pairs(files[name])}
+        {key: first_words(text, N_NAME_WORDS) for key, text in _pairs(files[name])}
         for name in ("wikidata5m_entity.txt", "wikidata5m_relation.txt")
     ]
     return texts[0], dict(_pairs(files["wikidata5m_text.txt"])), texts[1]

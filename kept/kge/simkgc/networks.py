@@ -123,10 +123,10 @@ def contrast(
     inner = ((cosines - margin * on_diagonal) * scale).masked_fill(~mask, MASKED)
     columns = [inner] if pre_batch is None else [inner, pre_batch]
     if heads is not None:
-        own = (questions * heads).sum(1) * scale
+        own_scores = (questions * heads).sum(1) * scale
         if head_mask is not None:
-            own = own.masked_fill(~head_mask, MASKED)
-        columns.append(own[:, None])
+            own_scores = own_scores.masked_fill(~head_mask, MASKED)
+        columns.append(own_scores[:, None])
     return Contrast(torch.cat(columns, 1), inner.T)
 
 

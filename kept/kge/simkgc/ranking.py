@@ -17,9 +17,9 @@ from transformers import PreTrainedTokenizerBase
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import Direction
 from kept.kge.simkgc.networks import BiEncoder
-from kept.kge.simkgc.texts import Links, Texts, tokenised
+from kept.kge.simkgc.texts import Links, Texts, tokenise
 
-TEXTS_AT_ONCE = 256
+BATCH_SIZE = 256
 
 
 class SimKGCScorer:
@@ -47,8 +47,8 @@ class SimKGCScorer:
     def encode(
         self, first: Sequence[str], seconds: Sequence[str] | None = None
     ) -> Float[Tensor, "text width"]:
-        """`encoded` with the scorer's own model."""
-        return encoded(self.model, self.tokenizer, first, seconds, n_tokens=self.n_tokens)
+        """`encode_texts` with the scorer's own model."""
+        return encode_texts(self.model, self.tokenizer, first, seconds, n_tokens=self.n_tokens)
 
     def questions(self, direction: Direction, triples: Tensor) -> Float[Tensor, "batch width"]:
         """Vectors of the questions; EvaluationError: relations, which SimKGC cannot rank."""
@@ -59,12 +59,12 @@ class SimKGCScorer:
         if direction == "head":
             heads, relations = tails, [relation + n for relation in relations]
         pairs = list(zip(heads, relations, strict=True))
-        places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+        rows_by_pair = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
         vectors = self.encode(
-            [self.texts.entity(entity) for entity, _ in places],
-            [self.texts.relation(relation) for _, relation in places],
+            [self.texts.entity(entity) for entity, _ in rows_by_pair],
+            [self.texts.relation(relation) for _, relation in rows_by_pair],
         )
-        return vectors[torch.tensor([places[pair] for pair in pairs])]
+        return vectors[torch.tensor([rows_by_pair[pair] for pair in pairs])]
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Float[Tensor, "batch candidate"]:
         """Cosines, raised by neighbourhood."""
@@ -79,7 +79,7 @@ class SimKGCScorer:
 
 
 @torch.no_grad()
-def encoded(
+def encode_texts(
     model: BiEncoder,
     tokenizer: PreTrainedTokenizerBase,
     first: Sequence[str],
@@ -95,10 +95,10 @@ def encoded(
     encode = model.encode_entities if seconds is None else model.encode_questions
     order = sorted(range(len(first)), key=lambda i: (len(first[i]), i))
     parts = []
-    for start in range(0, len(order), TEXTS_AT_ONCE):
-        chosen = order[start : start + TEXTS_AT_ONCE]
-        beside = None if seconds is None else [seconds[i] for i in chosen]
-        texts = [first[i] for i in chosen]
-        parts.append(encode(tokenised(tokenizer, texts, beside, n_tokens=n_tokens)))
+    for start in range(0, len(order), BATCH_SIZE):
+        rows = order[start : start + BATCH_SIZE]
+        chunk_seconds = None if seconds is None else [seconds[i] for i in rows]
+        texts = [first[i] for i in rows]
+        parts.append(encode(tokenise(tokenizer, texts, chunk_seconds, n_tokens=n_tokens)))
     vectors = torch.cat(parts)
     return vectors[torch.tensor(order).argsort()]

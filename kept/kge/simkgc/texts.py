@@ -28,7 +28,7 @@ N_SHORT = 20
 """Words below which a description is followed by names of neighbours."""
 
 
-def named(name: str, description: str) -> str:
+def name_and_description(name: str, description: str) -> str:
     """ "name: description", the name not twice where the description starts with it.
 
     As released, no border of a word ends the name.
@@ -76,8 +76,8 @@ class Links:
             others = np.unique(np.concatenate([self.of(one) for one in edge.tolist()]))
             edge = others[~reached[others]]
             reached[edge] = True
-        found = np.flatnonzero(reached)
-        return found if len(found) <= limit else found[:0]
+        neighbours = np.flatnonzero(reached)
+        return neighbours if len(neighbours) <= limit else neighbours[:0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Texts:
             others = self.links.of(entity)[:N_NEIGHBOURS].tolist()
             names = [self.names[other] for other in others if other != without]
             description += " " + " ".join(names)
-        return named(self.names[entity], description)
+        return name_and_description(self.names[entity], description)
 
     def plain(self, entity: int) -> str:
         """ "name: description", or the name alone; nothing is left out and no neighbour named."""
@@ -142,7 +142,7 @@ class Tokens:
         return len(self.ids)
 
 
-def tokenised(
+def tokenise(
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     seconds: Sequence[str] | None = None,
@@ -154,9 +154,14 @@ def tokenised(
     At most `n_tokens` each: of a pair the longer text is cut.
     """
     encoded = tokenizer(
-        list(texts), None if seconds is None else list(seconds), truncation=True, padding=True,
-        max_length=n_tokens, return_token_type_ids=True, return_tensors="pt",
-    )  # fmt: skip
+        list(texts),
+        None if seconds is None else list(seconds),
+        truncation=True,
+        padding=True,
+        max_length=n_tokens,
+        return_token_type_ids=True,
+        return_tensors="pt",
+    )
     ids, mask = encoded["input_ids"], encoded["attention_mask"].bool()
     assert isinstance(ids, torch.Tensor)
     return Tokens(ids, encoded["token_type_ids"], mask)

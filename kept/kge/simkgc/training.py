@@ -24,7 +24,7 @@ from kept.errors import ConfigError, TrainingError
 from kept.kge.resuming.epochs import Progress
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.networks import BiEncoder, Contrast, PreBatch, contrast
-from kept.kge.simkgc.texts import Texts, Tokens, tokenised
+from kept.kge.simkgc.texts import Texts, Tokens, tokenise
 
 Rows = NDArray[np.int64]
 EPSILON = 1e-6
@@ -133,7 +133,7 @@ class Step:
         names = [self.texts.relation(r) for r in relations.tolist()]
         questions = self.model.encode_questions(self._tokens(first, names))
         entities = self._entities([*last, *first] if self.config.self_negative else last)
-        answers, own = entities[: len(batch)], entities[len(batch) :]
+        answers, head_vectors = entities[: len(batch)], entities[len(batch) :]
         queue = self.queue if is_training else None
         earlier = None
         if queue is not None:
@@ -144,20 +144,25 @@ class Step:
             queue.store(answers, torch.from_numpy(tails.copy()))
         is_self = self.config.self_negative and is_training
         return contrast(
-            questions, answers, self.model.log_scale, self.known.mask(batch),
-            margin=self.config.margin if is_training else 0.0, pre_batch=earlier,
-            heads=own if is_self else None, head_mask=self.known.head_mask(batch),
-        )  # fmt: skip
+            questions,
+            answers,
+            self.model.log_scale,
+            self.known.mask(batch),
+            margin=self.config.margin if is_training else 0.0,
+            pre_batch=earlier,
+            heads=head_vectors if is_self else None,
+            head_mask=self.known.head_mask(batch),
+        )
 
     def _entities(self, texts: Sequence[str]) -> Float[Tensor, "text width"]:
         """Each distinct text is encoded once, so that its dropout is one too."""
         distinct = dict.fromkeys(texts)
-        places = {text: i for i, text in enumerate(distinct)}
+        rows_by_text = {text: i for i, text in enumerate(distinct)}
         vectors = self.model.encode_entities(self._tokens([*distinct]))
-        return vectors[torch.tensor([places[text] for text in texts])]
+        return vectors[torch.tensor([rows_by_text[text] for text in texts])]
 
     def _tokens(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> Tokens:
-        return tokenised(self.tokenizer, texts, seconds, n_tokens=self.config.n_tokens)
+        return tokenise(self.tokenizer, texts, seconds, n_tokens=self.config.n_tokens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,11 +259,14 @@ def train_simkgc(
     if progress.best is not None:
         model.load_state_dict(progress.best)
     model.eval()
-    chosen = progress.best_epoch or progress.epoch
+    epoch = progress.best_epoch or progress.epoch
     return SimKGCHistory(
-        tuple(progress.losses), tuple(progress.validations), chosen, epochs.n_done,
+        tuple(progress.losses),
+        tuple(progress.validations),
+        epoch,
+        epochs.n_done,
         progress.seconds,
-    )  # fmt: skip
+    )
 
 
 class _Epochs:
@@ -286,11 +294,17 @@ class _Epochs:
         model.train()
         n = min(self.per_epoch, self.n_steps - self.n_done + progress.n_batches)
         order = self._order()[: n * config.batch_size].view(n, -1)
-        for places in order[progress.n_batches :]:
-            forwards, backwards = self.step.contrast(self.rows[places.numpy()]).losses()
+        for batch_rows in order[progress.n_batches :]:
+            forwards, backwards = self.step.contrast(self.rows[batch_rows.numpy()]).losses()
             loss, self.n_done = forwards + backwards, self.n_done + 1
-            move(model, self.optimiser, loss, number=self.n_done, rate=self.rates[self.n_done - 1],
-                 norm=config.gradient_norm)  # fmt: skip
+            move(
+                model,
+                self.optimiser,
+                loss,
+                number=self.n_done,
+                rate=self.rates[self.n_done - 1],
+                norm=config.gradient_norm,
+            )
             progress.total += float(loss.detach())
             progress.n_batches += 1
             if snapshots is not None and snapshots.is_due and math.isfinite(progress.total):
@@ -316,11 +330,14 @@ class _Epochs:
         """All that a step changes."""
         queue = self.step.queue
         return {
-            "weights": self.step.model.state_dict(), "optimiser": self.optimiser.state_dict(),
-            "generator": self.generator.get_state(), "dropout": torch.get_rng_state(),
-            "n_done": self.n_done, "progress": {**vars(self.progress)},
+            "weights": self.step.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(),
+            "dropout": torch.get_rng_state(),
+            "n_done": self.n_done,
+            "progress": {**vars(self.progress)},
             "queue": None if queue is None else vars(queue),
-        }  # fmt: skip
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a `state`."""

@@ -87,17 +87,19 @@ def relation_graph(edges: Edges) -> Edges:
     parts = [_pairs(has[name[0]], has[name[2]]) for name in MEETINGS]
     kinds = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
     return Edges(
-        torch.from_numpy(np.concatenate(parts, 1)), torch.from_numpy(kinds), edges.n_types,
+        torch.from_numpy(np.concatenate(parts, 1)),
+        torch.from_numpy(kinds),
+        edges.n_types,
         len(MEETINGS),
-    )  # fmt: skip
+    )
 
 
 def _pairs(first: Any, second: Any) -> NDArray[np.int64]:
     """Pairs of columns with an entry in one row, `[2 pair]`, in order."""
-    found = (first.T @ second).tocsr()
-    found.sort_indices()
-    rows = np.repeat(np.arange(found.shape[0]), np.diff(found.indptr))
-    return np.stack([rows, found.indices]).astype(np.int64)
+    product = (first.T @ second).tocsr()
+    product.sort_indices()
+    rows = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+    return np.stack([rows, product.indices]).astype(np.int64)
 
 
 def without_easy(
@@ -113,8 +115,8 @@ def without_easy(
     first, second = torch.cat([head, tail]), torch.cat([tail, head])
     types = torch.cat([relation, relation + n_relations])
     if one_hop:
-        asked, present = first * edges.n_nodes + second, edges.ends[0] * edges.n_nodes
-        return ~torch.isin(present + edges.ends[1], asked)
+        queries, present = first * edges.n_nodes + second, edges.ends[0] * edges.n_nodes
+        return ~torch.isin(present + edges.ends[1], queries)
     keys = [
         (one * edges.n_nodes + two) * edges.n_types + kind
         for one, two, kind in ((first, second, types), (*edges.ends, edges.types))

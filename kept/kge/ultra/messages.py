@@ -59,10 +59,14 @@ class Groups:
         nodes, kinds = groups // n_types, groups % n_types
         by_type = kinds.argsort(stable=True)
         return cls(
-            others[order], counts.cumsum(0) - counts, nodes, kinds,
-            torch.searchsorted(nodes, torch.arange(n_nodes)), by_type,
+            others[order],
+            counts.cumsum(0) - counts,
+            nodes,
+            kinds,
+            torch.searchsorted(nodes, torch.arange(n_nodes)),
+            by_type,
             torch.searchsorted(kinds[by_type], torch.arange(n_types)),
-        )  # fmt: skip
+        )
 
 
 def summed_products(
@@ -75,8 +79,8 @@ def summed_products(
 
     `received` groups the edges by the end that receives, `sent` the same edges by the other end.
     """
-    found: Tensor = _SummedProducts.apply(states, vectors, received, sent)  # type: ignore[no-untyped-call]
-    return found
+    sums: Tensor = _SummedProducts.apply(states, vectors, received, sent)  # type: ignore[no-untyped-call]
+    return sums
 
 
 class _SummedProducts(Function):
@@ -86,10 +90,12 @@ class _SummedProducts(Function):
     ) -> Tensor:
         context.save_for_backward(states, vectors)
         context.sent = sent
-        return torch.stack([
-            _by_node(_grouped(one, received), kinds, received)
-            for one, kinds in zip(states, vectors, strict=True)
-        ])  # fmt: skip
+        return torch.stack(
+            [
+                _by_node(_grouped(one, received), kinds, received)
+                for one, kinds in zip(states, vectors, strict=True)
+            ]
+        )
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -106,13 +112,13 @@ class _SummedProducts(Function):
 
 def _grouped(states: Tensor, groups: Groups) -> Tensor:
     """The sum of the other ends' states of each group `[group width]`."""
-    found: Tensor = embedding_bag(groups.others, states, groups.starts, mode="sum")
-    return found
+    sums: Tensor = embedding_bag(groups.others, states, groups.starts, mode="sum")
+    return sums
 
 
 def _by_node(grouped: Tensor, vectors: Tensor, groups: Groups) -> Tensor:
     """The sum over each node's groups of their values times their types' vectors `[node width]`."""
     products = vectors.index_select(0, groups.types).mul_(grouped)
     rows = torch.arange(len(products))
-    found: Tensor = embedding_bag(rows, products, groups.of_node, mode="sum")
-    return found
+    sums: Tensor = embedding_bag(rows, products, groups.of_node, mode="sum")
+    return sums

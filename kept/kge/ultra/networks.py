@@ -86,7 +86,7 @@ class ConditionalLayer(nn.Module):
     def relation_vectors(
         self,
         query: Float[Tensor, "batch width"],
-        given: Float[Tensor, "batch type width"] | None = None,
+        relation_vectors: Float[Tensor, "batch type width"] | None = None,
     ) -> Float[Tensor, "batch type width"]:
         """The vectors of edge types that this layer's messages carry."""
         if self.options.relations == "independent":
@@ -94,8 +94,8 @@ class ConditionalLayer(nn.Module):
         if self.options.relations == "dependent":
             flat: Tensor = self.relation_linear(query)
             return flat.view(len(query), self.n_types, -1)
-        assert given is not None, "projected relations need vectors to project"
-        projected: Tensor = self.relation_projection(given)
+        assert relation_vectors is not None, "projected relations need vectors to project"
+        projected: Tensor = self.relation_projection(relation_vectors)
         return projected
 
     def aggregate(
@@ -112,21 +112,21 @@ class ConditionalLayer(nn.Module):
             return boundary + summed_products(states, vectors, received, sent)
         neighbours, kinds = states[:, edges.ends[source]], vectors[:, edges.types]
         weights = None if edges.weights is None else edges.weights[:, None]
-        messages = _weighed(self._message(neighbours, kinds), weights)
-        place = edges.ends[to]
+        messages = _weight_messages(self._message(neighbours, kinds), weights)
+        nodes = edges.ends[to]
         if self.options.aggregation == "sum":
-            return boundary.index_add(1, place, messages)
+            return boundary.index_add(1, nodes, messages)
         degrees = (edges.degrees() + 1)[:, None].to(states.dtype)
         if self.options.aggregation == "max":
-            return _extreme(boundary, place, messages, "amax")
-        mean = boundary.index_add(1, place, messages) / degrees
+            return _extreme(boundary, nodes, messages, "amax")
+        mean = boundary.index_add(1, nodes, messages) / degrees
         if self.options.aggregation == "mean":
             return mean
-        squares = _weighed(self._squared(neighbours, kinds), weights)
-        variance = (boundary**2).index_add(1, place, squares) / degrees - mean**2
+        squares = _weight_messages(self._squared(neighbours, kinds), weights)
+        variance = (boundary**2).index_add(1, nodes, squares) / degrees - mean**2
         deviation = variance.clamp_min(_SMALLEST_VARIANCE).sqrt()
-        largest = _extreme(boundary, place, messages, "amax")
-        smallest = _extreme(boundary, place, messages, "amin")
+        largest = _extreme(boundary, nodes, messages, "amax")
+        smallest = _extreme(boundary, nodes, messages, "amin")
         features = torch.stack([mean, largest, smallest, deviation], -1).flatten(-2)
         scale = degrees.log() / degrees.log().mean()
         scales = torch.cat([torch.ones_like(scale), scale, 1 / scale.clamp_min(_SMALLEST_SCALE)], 1)
@@ -163,12 +163,12 @@ class ConditionalLayer(nn.Module):
         return hidden.relu() if self.options.activation else hidden
 
 
-def _weighed(messages: Tensor, weights: Tensor | None) -> Tensor:
+def _weight_messages(messages: Tensor, weights: Tensor | None) -> Tensor:
     return messages if weights is None else messages * weights
 
 
-def _extreme(boundary: Tensor, place: Tensor, messages: Tensor, kind: str) -> Tensor:
-    index = place[None, :, None].expand(messages.shape)
+def _extreme(boundary: Tensor, nodes: Tensor, messages: Tensor, kind: str) -> Tensor:
+    index = nodes[None, :, None].expand(messages.shape)
     return boundary.scatter_reduce(1, index, messages, reduce=kind, include_self=True)
 
 
@@ -206,13 +206,13 @@ class ConditionalNetwork(nn.Module):
         boundary: Float[Tensor, "batch node width"],
         query: Float[Tensor, "batch width"],
         edges: Edges,
-        given: Float[Tensor, "batch type width"] | None = None,
+        relation_vectors: Float[Tensor, "batch type width"] | None = None,
     ) -> list[Float[Tensor, "batch node width"]]:
         """The states after every layer."""
         states, every = boundary, []
         for layer in self.layers:
             assert isinstance(layer, ConditionalLayer)
-            new = layer(states, layer.relation_vectors(query, given), boundary, edges)
+            new = layer(states, layer.relation_vectors(query, relation_vectors), boundary, edges)
             states = new + states if self.options.residual else new
             every.append(states)
         return every
@@ -221,9 +221,9 @@ class ConditionalNetwork(nn.Module):
         self, every: list[Tensor], query: Float[Tensor, "batch width"]
     ) -> Float[Tensor, "batch node _"]:
         """The last states, or all of them, with the query beside each node."""
-        chosen = every if self.options.concatenate else every[-1:]
-        beside = query[:, None].expand(-1, chosen[0].shape[1], -1)
-        return torch.cat([*chosen, beside], -1)
+        layers = every if self.options.concatenate else every[-1:]
+        query_states = query[:, None].expand(-1, layers[0].shape[1], -1)
+        return torch.cat([*layers, query_states], -1)
 
 
 class RelationNetwork(ConditionalNetwork):
@@ -234,9 +234,10 @@ class RelationNetwork(ConditionalNetwork):
         width = options.layer.width
         if options.concatenate:
             self.mlp = nn.Sequential(
-                nn.Linear(options.read_width, options.read_width), nn.ReLU(),
+                nn.Linear(options.read_width, options.read_width),
+                nn.ReLU(),
                 nn.Linear(options.read_width, width),
-            )  # fmt: skip
+            )
 
     def forward(
         self, edges: Edges, relations: Int[Tensor, " batch"]
@@ -288,8 +289,8 @@ class Ultra(nn.Module):
         self, relations: NetworkOptions | None = None, entities: NetworkOptions | None = None
     ) -> None:
         super().__init__()
-        own = LayerOptions(relations="independent")
-        self.relation_model = RelationNetwork(relations or NetworkOptions(layer=own))
+        layer_options = LayerOptions(relations="independent")
+        self.relation_model = RelationNetwork(relations or NetworkOptions(layer=layer_options))
         projected = LayerOptions(relations="projected")
         self.entity_model = EntityNetwork(entities or NetworkOptions(layer=projected))
 
@@ -306,8 +307,8 @@ class Ultra(nn.Module):
 
         `between` is `relation_graph(edges)`.
         """
-        asked, inverse = relations.unique(return_inverse=True)  # each relation once
-        vectors = self.relation_model(between, asked)[inverse]
+        distinct, inverse = relations.unique(return_inverse=True)  # each relation once
+        vectors = self.relation_model(between, distinct)[inverse]
         types = relations + is_head * (edges.n_types // 2)
         query = vectors[torch.arange(len(types)), types]
         scores: Tensor = self.entity_model(edges, anchors, query, vectors, candidates)

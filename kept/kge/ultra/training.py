@@ -27,7 +27,7 @@ from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
 from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import Ultra
 
-SCORED_AT_ONCE = 1 << 24
+BATCH_SIZE = 1 << 24
 """Numbers of one layer's messages: questions are scored in batches that stay below."""
 
 
@@ -43,8 +43,8 @@ def strict_negatives(
     if not bool(counts.all()):
         raise ConfigError("a training triple has no negative: every entity answers it")
     order = candidates.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
-    chosen: Tensor = order.gather(1, (draws * counts[:, None]).long())
-    return chosen
+    negatives: Tensor = order.gather(1, (draws * counts[:, None]).long())
+    return negatives
 
 
 def ultra_loss(
@@ -67,7 +67,7 @@ def train_ultra(
     n_relations: int,
     config: TrainingConfig,
     generator: torch.Generator,
-    asked: Any = None,
+    queries: Any = None,
     validate: Callable[[Ultra | NBFNet], float] | None = None,
     state: dict[str, Any] | None = None,
     snapshots: Snapshots | None = None,
@@ -76,7 +76,7 @@ def train_ultra(
     """Train in place on `triples` `[triple 3]`; on a CPU equal seeds give equal bits.
 
     Negatives are sampled with replacement among the entities that complete no training triple. The
-    graph of relations is that of all training triples. An epoch asks all of them, or `asked`
+    graph of relations is that of all training triples. An epoch asks all of them, or `queries`
     `[triple 3]` alone. `state` of an earlier history resumes it, `snapshots` a run that was
     cut.
     Raises `ConfigError` for fewer than two triples, `TrainingError` for a loss that is not finite.
@@ -86,41 +86,53 @@ def train_ultra(
         raise ConfigError(f"{len(data)} training triples: ULTRA needs one to ask, one to read")
     sizes = {"n_entities": n_entities, "n_relations": n_relations}
     edges = Edges.of(data.numpy(), **sizes)
-    data_asked = data if asked is None else torch.as_tensor(asked, dtype=torch.int64)
-    between, known = relation_graph(edges), Filter({"train": data.numpy()}, **sizes)
+    data_asked = data if queries is None else torch.as_tensor(queries, dtype=torch.int64)
+    between, filter = relation_graph(edges), Filter({"train": data.numpy()}, **sizes)
 
     def loss_of(rows: Tensor) -> Tensor:
         batch = data_asked[rows]
         is_head = torch.arange(len(batch)) >= len(batch) // 2
         draws = torch.rand(len(batch), config.n_negatives, generator=generator)
-        candidates = torch.cat([
-            free_entities(known, "tail", batch[~is_head]),
-            free_entities(known, "head", batch[is_head]),
-        ])  # fmt: skip
+        candidates = torch.cat(
+            [
+                unconnected_entities(filter, "tail", batch[~is_head]),
+                unconnected_entities(filter, "head", batch[is_head]),
+            ]
+        )
         negatives = strict_negatives(candidates, draws)
         anchors, answers = _ends(batch, is_head)
-        named = _named(batch, is_head, negatives)
+        named = _corrupted_triples(batch, is_head, negatives)
         scores = model(
-            edges.only(without_easy(edges, torch.cat([batch, named]))), between, anchors,
-            batch[:, 1], is_head, torch.cat([answers[:, None], negatives], 1),
-        )  # fmt: skip
+            edges.only(without_easy(edges, torch.cat([batch, named]))),
+            between,
+            anchors,
+            batch[:, 1],
+            is_head,
+            torch.cat([answers[:, None], negatives], 1),
+        )
         loss: Tensor = ultra_loss(scores, config.adversarial_temperature).mean()
         return loss
 
     return run_epochs(
-        model, len(data_asked), loss_of, config=config, generator=generator, state=state,
+        model,
+        len(data_asked),
+        loss_of,
+        config=config,
+        generator=generator,
+        state=state,
         snapshots=snapshots,
-        validate=None if validate is None else lambda: validate(model), on_epoch=on_epoch,
+        validate=None if validate is None else lambda: validate(model),
+        on_epoch=on_epoch,
         error=TrainingError,
-    )  # fmt: skip
+    )
 
 
-def free_entities(
-    known: Filter, direction: Direction, batch: Int[Tensor, "batch 3"]
+def unconnected_entities(
+    filter: Filter, direction: Direction, batch: Int[Tensor, "batch 3"]
 ) -> Bool[Tensor, "batch node"]:
     """Which entities complete no known triple in the slot of `direction`."""
-    free = np.ones((len(batch), known.n_entities), np.bool_)
-    rows, answers = known.known(direction, batch.numpy())
+    free = np.ones((len(batch), filter.n_entities), np.bool_)
+    rows, answers = filter.known(direction, batch.numpy())
     free[rows, answers] = False
     return torch.from_numpy(free)
 
@@ -133,7 +145,7 @@ def _ends(
     return torch.where(is_head, tail, head), torch.where(is_head, head, tail)
 
 
-def _named(
+def _corrupted_triples(
     batch: Tensor, is_head: Tensor, negatives: Int[Tensor, "batch negative"]
 ) -> Int[Tensor, "triple 3"]:
     """The triples that the negatives make."""
@@ -161,9 +173,11 @@ class UltraScorer:
         anchors, _ = _ends(triples, is_head)
         self.model.eval()
         width = self.model.entity_model.options.layer.width
-        size = max(1, SCORED_AT_ONCE // (width * max(1, self.edges.ends.shape[1])))
+        size = max(1, BATCH_SIZE // (width * max(1, self.edges.ends.shape[1])))
         parts = [torch.arange(len(triples))[i : i + size] for i in range(0, len(triples), size)]
-        return torch.cat([
-            self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
-            for part in parts
-        ])  # fmt: skip
+        return torch.cat(
+            [
+                self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
+                for part in parts
+            ]
+        )

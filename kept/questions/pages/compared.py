@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kept.comparison.compare import Ran, named
+from kept.comparison.compare import RunOutcome, reasons_by_run
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import RunRecord
 from kept.comparison.pages.summary import summarise
@@ -39,7 +39,7 @@ class QuestionTables:
     n_new: int
 
 
-def tables(runs: QuestionRuns, ran: Ran) -> QuestionTables:
+def tables(runs: QuestionRuns, ran: RunOutcome) -> QuestionTables:
     """The tables of finished runs; raises EvaluationError where runs answered different items."""
     measures = _corrected({m: _compared(runs, ran, m, ASKED) for m in VERDICTS})
     true = {key: record for key, record in ran.done.items() if key.knowledge == "true"}
@@ -65,12 +65,12 @@ def tables(runs: QuestionRuns, ran: Ran) -> QuestionTables:
     )
 
 
-def _compared(runs: QuestionRuns, ran: Ran, metric: str, asked: str) -> Compared:
+def _compared(runs: QuestionRuns, ran: RunOutcome, metric: str, asked: str) -> Compared:
     """The comparison by a measure on a set."""
     plan = runs.plan.model_copy(update={"metric": metric, "asked": asked})
     done: dict[RunKey, RunRecord] = ran.done
     own = dataclasses.replace(runs, questions=plan)
-    return summarise(own, done, ran.missing, named(ran.left_out))
+    return summarise(own, done, ran.missing, reasons_by_run(ran.left_out))
 
 
 def _corrected(measures: Mapping[str, Compared]) -> dict[str, Compared]:

@@ -12,21 +12,21 @@ COMMANDS = ("pretrain", "finetune", "compare", "kgc eval")
 """The commands that several processes run together; of a group, the group says of each."""
 
 
-class Place(NamedTuple):
+class RankAndSize(NamedTuple):
     """Process `rank` of `n`."""
 
     rank: int
     n: int
 
 
-def place() -> Place:
+def rank_and_size() -> RankAndSize:
     """This process's place; (0, 1) without a launcher."""
-    return Place(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+    return RankAndSize(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
 
 
 def require_several(shard: Sequence[str]) -> None:
     """Raise `ConfigError` where parts are to be shared out and there is one process alone."""
-    if shard and place().n == 1:
+    if shard and rank_and_size().n == 1:
         raise ConfigError(
             f"shard {', '.join(shard)}: there is one process, and nothing to share out; start "
             "several (torchrun --nproc-per-node 2 -m kept pretrain …), or leave --shard out"
@@ -36,8 +36,8 @@ def require_several(shard: Sequence[str]) -> None:
 def require_alone(command: str | None) -> None:
     """Raise `ConfigError` where a launcher has started several of a command that is one process."""
     groups = {name.split()[0] for name in COMMANDS if " " in name}
-    if place().n > 1 and command not in {*COMMANDS, *groups}:
+    if rank_and_size().n > 1 and command not in {*COMMANDS, *groups}:
         raise ConfigError(
-            f"kept {command} is one process, and a launcher has started {place().n}: give it "
-            f"without the launcher; several run {', '.join(COMMANDS)} together"
+            f"kept {command} is one process, and a launcher has started {rank_and_size().n}: give "
+            f"it without the launcher; several run {', '.join(COMMANDS)} together"
         )

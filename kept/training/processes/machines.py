@@ -7,7 +7,7 @@ import socket
 from ipaddress import ip_address
 
 from kept.errors import ConfigError
-from kept.training.processes.launch import place
+from kept.training.processes.launch import rank_and_size
 
 
 def require_reachable() -> None:
@@ -17,8 +17,8 @@ def require_reachable() -> None:
     gloo takes the first address of the machine's own name, for which Debian and Ubuntu write
     127.0.1.1; `GLOO_SOCKET_IFNAME` names a network interface in its place.
     """
-    on_this = int(os.environ.get("LOCAL_WORLD_SIZE", place().n))
-    if on_this == place().n or os.environ.get("GLOO_SOCKET_IFNAME"):
+    on_this = int(os.environ.get("LOCAL_WORLD_SIZE", rank_and_size().n))
+    if on_this == rank_and_size().n or os.environ.get("GLOO_SOCKET_IFNAME"):
         return
     name = socket.gethostname()
     try:

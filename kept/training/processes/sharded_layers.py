@@ -44,25 +44,25 @@ def share_layers(
     fully_shard(model, mesh=mesh, ignored_params=ignored)
 
 
-def part_again(model: nn.Module) -> None:
+def reshard(model: nn.Module) -> None:
     """Let go of weights that a forward pass without a backward pass has left whole."""
     if isinstance(model, FSDPModule):
         model.reshard()
 
 
-def whole_of(value: Tensor) -> Tensor:
+def gather_table(value: Tensor) -> Tensor:
     """A weight, moment or norm of all processes, which all call this; others as they are."""
     whole: Tensor = value.full_tensor() if isinstance(value, DTensor) else value
     return whole
 
 
-def own_of(whole: Tensor, held: Tensor) -> Tensor:
-    """Of a tensor that is whole, the part that this process has of `held`, which is of its shape;
+def local_rows(whole: Tensor, tensor: Tensor) -> Tensor:
+    """Of a tensor that is whole, the part that this process has of `tensor`, which is of its shape;
     others as they are."""
-    if not isinstance(held, DTensor) or whole.shape != held.shape:
+    if not isinstance(tensor, DTensor) or whole.shape != tensor.shape:
         return whole
-    there = whole.to(held.device)
-    return distribute_tensor(there, held.device_mesh, held.placements, src_data_rank=None)
+    there = whole.to(tensor.device)
+    return distribute_tensor(there, tensor.device_mesh, tensor.placements, src_data_rank=None)
 
 
 def _layers(model: nn.Module) -> Iterator[nn.Module]:

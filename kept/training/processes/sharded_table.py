@@ -34,9 +34,10 @@ class ShardedTable(nn.Embedding):
 
     Every process calls `forward` and `backward` as often as the others. Gradients are those of the
     mean over processes, as `DistributedDataParallel` averages them; moments of a row optimiser lie
-    with their rows. `weight` is this process's part, in a state dict too; `whole_of` and `own_of`
-    join and part values by row, so that a table saved whole can be opened by any number of
-    processes. Alone it is an embedding. With `on_host` it stays in host memory, as `HostTable`.
+    with their rows. `weight` is this process's part, in a state dict too; `gather_table` and
+    `local_rows` join and part values by row, so that a table saved whole can be opened by any
+    number of processes. Alone it is an embedding. With `on_host` it stays in host memory, as
+    `HostTable`.
 
     >>> table = ShardedTable(5, 2, Processes())
     >>> table(torch.tensor([[4, 4, 1]])).shape, table.whole_of(table.weight.data).shape
@@ -63,8 +64,8 @@ class ShardedTable(nn.Embedding):
         with torch.device("meta"):  # its own first rows are not wanted
             shared = cls(table.num_embeddings, table.embedding_dim, together, on_host=on_host)
         weight = table.weight.detach()
-        own = weight if is_part else shared.own_of(weight).clone()
-        shared.weight = nn.Parameter(own, requires_grad=table.weight.requires_grad)
+        full = weight if is_part else shared.local_rows(weight).clone()
+        shared.weight = nn.Parameter(full, requires_grad=table.weight.requires_grad)
         return shared
 
     def forward(self, input: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
@@ -73,31 +74,31 @@ class ShardedTable(nn.Embedding):
         `IndexError` outside the table.
         """
         n, n_rows = self.together.n, self.num_embeddings
-        rows, places = torch.unique(input, return_inverse=True)
+        rows, inverse = torch.unique(input, return_inverse=True)
         if len(rows) and not (int(rows[0]) >= 0 and int(rows[-1]) < n_rows):
             raise IndexError(f"rows {int(rows[0])} to {int(rows[-1])} of a table of {n_rows}")
         order = torch.argsort(rows % n, stable=True)
-        asked = rows[order].to(self.weight.device)
-        n_asked = torch.bincount(asked % n, minlength=n)
-        wanted, n_wanted = self._told(asked, n_asked)
-        read = F.embedding(wanted // n, self.weight, sparse=True)
+        unique_rows = rows[order].to(self.weight.device)
+        n_requested = torch.bincount(unique_rows % n, minlength=n)
+        requested, n_incoming = self._exchange_requests(unique_rows, n_requested)
+        read = F.embedding(requested // n, self.weight, sparse=True)
         values = read
         if n > 1:
-            values = _Crossed.apply(read, n_wanted, n_asked.tolist(), n)  # type: ignore[no-untyped-call]
+            values = _Crossed.apply(read, n_incoming, n_requested.tolist(), n)  # type: ignore[no-untyped-call]
         values = values.to(input.device)
-        found: Tensor = torch.empty_like(values).index_copy(0, order, values)[places]
-        return found
+        rows_found: Tensor = torch.empty_like(values).index_copy(0, order, values)[inverse]
+        return rows_found
 
-    def _told(self, asked: Tensor, n_asked: Tensor) -> tuple[Tensor, list[int]]:
+    def _exchange_requests(self, rows: Tensor, n_requested: Tensor) -> tuple[Tensor, list[int]]:
         """The rows that each process asks of this one, below one another, and how many each."""
         if self.together.n == 1:
-            return asked, n_asked.tolist()
-        n_wanted = torch.empty_like(n_asked)
-        _exchange(n_wanted, n_asked)
-        counts = n_wanted.tolist()
-        wanted = asked.new_empty(sum(counts))
-        _exchange(wanted, asked, counts, n_asked.tolist())
-        return wanted, counts
+            return rows, n_requested.tolist()
+        n_incoming = torch.empty_like(n_requested)
+        _exchange(n_incoming, n_requested)
+        counts = n_incoming.tolist()
+        requested = rows.new_empty(sum(counts))
+        _exchange(requested, rows, counts, n_requested.tolist())
+        return requested, counts
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ShardedTable:
         """As any module; `on_host` on the device where the table is."""
@@ -106,7 +107,7 @@ class ShardedTable(nn.Embedding):
         return self
 
     # ---- whole tables ----------------------------------------------------------------------
-    def own_of(self, whole: Tensor) -> Tensor:
+    def local_rows(self, whole: Tensor) -> Tensor:
         """This process's rows of values `[row ...]`: a view `[own ...]`.
 
         Raises `ConfigError` where they are of a table of another size.
@@ -115,26 +116,28 @@ class ShardedTable(nn.Embedding):
             raise ConfigError(f"{len(whole)} rows for a table of {self.num_embeddings}")
         return whole[self.together.rank :: self.together.n]
 
-    def whole_of(self, own: Tensor, space: Space = torch.empty) -> Tensor:
+    def gather_table(self, shard: Tensor, space: Space = torch.empty) -> Tensor:
         """Values `[own ...]` of all processes, which all call this, as `[row ...]` in host memory.
 
         The first process has them, in a tensor of `space(shape, dtype=...)`; others `[0 ...]`.
         """
-        own = own.detach().cpu()
+        shard = shard.detach().cpu()
         if self.together.n == 1:
-            return own.clone()
+            return shard.clone()
         rank, n = self.together.rank, self.together.n
-        whole = own[:0] if rank else space((self.num_embeddings, *own.shape[1:]), dtype=own.dtype)
+        whole = (
+            shard[:0] if rank else space((self.num_embeddings, *shard.shape[1:]), dtype=shard.dtype)
+        )
         most = -(-self.num_embeddings // n)
-        n_rows = max(AT_ONCE // max(own[:1].nbytes, own.element_size()), 1)
-        padded = own.new_zeros(min(n_rows, most), *own.shape[1:])
+        n_rows = max(AT_ONCE // max(shard[:1].nbytes, shard.element_size()), 1)
+        padded = shard.new_zeros(min(n_rows, most), *shard.shape[1:])
         parts = None if rank else [torch.empty_like(padded) for _ in range(n)]
         for start in range(0, most, n_rows):
-            mine = own[start : start + n_rows]
+            mine = shard[start : start + n_rows]
             padded[: len(mine)] = mine
             distributed.gather(padded, parts, dst=0, group=rows_over("cpu"))
-            for place, part in enumerate(parts or ()):
-                rows = whole[place::n][start : start + n_rows]
+            for from_rank, part in enumerate(parts or ()):
+                rows = whole[from_rank::n][start : start + n_rows]
                 rows.copy_(part[: len(rows)])
         return whole
 
@@ -194,16 +197,16 @@ class _Crossed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, read: Tensor, n_wanted: Sequence[int], n_asked: Sequence[int], n: int
+        ctx: Any, read: Tensor, n_incoming: Sequence[int], n_requested: Sequence[int], n: int
     ) -> Tensor:
-        ctx.n_wanted, ctx.n_asked, ctx.n = n_wanted, n_asked, n
-        values = read.new_empty(sum(n_asked), read.shape[1])
-        _exchange(values, read.contiguous(), [*n_asked], [*n_wanted])
+        ctx.n_incoming, ctx.n_requested, ctx.n = n_incoming, n_requested, n
+        values = read.new_empty(sum(n_requested), read.shape[1])
+        _exchange(values, read.contiguous(), [*n_requested], [*n_incoming])
         return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        back = gradient.new_empty(sum(ctx.n_wanted), gradient.shape[1])
-        _exchange(back, gradient.contiguous(), [*ctx.n_wanted], [*ctx.n_asked])
+        back = gradient.new_empty(sum(ctx.n_incoming), gradient.shape[1])
+        _exchange(back, gradient.contiguous(), [*ctx.n_incoming], [*ctx.n_requested])
         return back / ctx.n, None, None, None

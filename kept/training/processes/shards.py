@@ -15,11 +15,16 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.layers.part_table import rows_in_parts
-from kept.training.checkpoint import LEFTOVERS, Whole, states_of, tensors_of
+from kept.training.checkpoint import LEFTOVERS, GatheredState, states_of, tensors_of
 from kept.training.config import TrainConfig
 from kept.training.optimisers import sparse_parameters
-from kept.training.processes.launch import place, require_several
-from kept.training.processes.sharded_layers import own_of, part_again, share_layers, whole_of
+from kept.training.processes.launch import rank_and_size, require_several
+from kept.training.processes.sharded_layers import (
+    gather_table,
+    local_rows,
+    reshard,
+    share_layers,
+)
 from kept.training.processes.sharded_table import ShardedTable, share_tables
 from kept.training.processes.together import Losses, Processes
 from kg_loaders.disk.write_errors import write_errors
@@ -31,7 +36,7 @@ SMALL = 1 << 20
 def tables_in_parts(config: TrainConfig) -> AbstractContextManager[None]:
     """A context in which models are made with this process's rows alone of the tables that
     `config` shares out."""
-    return rows_in_parts(*place()) if "tables" in config.shard else nullcontext()
+    return rows_in_parts(*rank_and_size()) if "tables" in config.shard else nullcontext()
 
 
 class Shards:
@@ -85,7 +90,7 @@ class Shards:
     def evaluated(self) -> None:
         """Called after forward passes without a backward pass."""
         if self.layers:
-            part_again(self._model)
+            reshard(self._model)
 
     # ---- files -----------------------------------------------------------------------------
     def weights(self) -> dict[str, Tensor] | None:
@@ -95,35 +100,35 @@ class Shards:
         """
         if not (self.tables or self.layers):
             return None
-        held = tensors_of(self._model)
-        each = {id(value): value for value in held.values()}  # tied ones once
+        weights = tensors_of(self._model)
+        each = {id(value): value for value in weights.values()}  # tied ones once
         whole = {number: self._whole(value, value) for number, value in each.items()}
-        return {name: whole[id(value)] for name, value in held.items()}
+        return {name: whole[id(value)] for name, value in weights.items()}
 
-    def whole(self, optimisers: Mapping[str, Optimizer]) -> Whole | None:
+    def whole(self, optimisers: Mapping[str, Optimizer]) -> GatheredState | None:
         """`weights` and the states of `optimisers` in the same way."""
         weights = self.weights()
         if weights is None:
             return None
-        return Whole(weights, *states_of(self._model, optimisers, self._whole))
+        return GatheredState(weights, *states_of(self._model, optimisers, self._whole))
 
-    def own(self, held: Tensor, whole: Tensor) -> Tensor:
-        """Of a tensor of a file the part that this process has of the parameter `held`: of the
+    def own(self, tensor: Tensor, whole: Tensor) -> Tensor:
+        """Of a tensor of a file the part that this process has of the parameter `tensor`: of the
         parameter itself, or of its optimiser's state."""
-        table = self._table_of(held)
+        table = self._table_of(tensor)
         if table is None:
-            return own_of(whole, held) if self.layers else whole
-        return table.own_of(whole) if whole.dim() else whole
+            return local_rows(whole, tensor) if self.layers else whole
+        return table.local_rows(whole) if whole.dim() else whole
 
     def number(self, norm: Tensor) -> float:
         """A norm over all processes."""
-        return float(whole_of(norm) if self.layers else norm)
+        return float(gather_table(norm) if self.layers else norm)
 
     def _whole(self, parameter: Tensor, value: Tensor) -> Tensor:
         table = self._table_of(parameter)
         if table is not None:
-            return table.whole_of(value, self._space) if value.dim() else value
-        whole = whole_of(value)
+            return table.gather_table(value, self._space) if value.dim() else value
+        whole = gather_table(value)
         if not self._together.is_first:
             return torch.empty(0)
         is_shared = whole is not value

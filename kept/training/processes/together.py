@@ -2,8 +2,8 @@
 
 Every process reads the same batches and keeps its share (`Shares`); gradients are averaged by
 torch's `DistributedDataParallel`, those of sparse tables by gathering their rows; so all hold the
-same weights, and the first one writes. What is told is told over gloo, gradients on a GPU go over
-nccl.
+same weights, and the first one writes. Python objects are exchanged over gloo, gradients on a
+GPU over nccl.
 """
 
 from __future__ import annotations
@@ -23,15 +23,21 @@ from torch.nn.parallel import DistributedDataParallel
 from kept.batches.shares import TrainingBatch
 from kept.errors import ConfigError, TrainingError
 from kept.layers.means import counted_by
-from kept.training.processes.launch import place
+from kept.training.processes.launch import rank_and_size
 from kept.training.processes.machines import require_reachable
 from kg_loaders.disk.writing import claim
 from kg_loaders.errors import InUseError
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=2)
+PEER_TIMEOUT = timedelta(hours=2)
 """How long a process waits for another that is alive: the first one may write for long."""
-LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
+LOST_PEER_MESSAGES = (
+    "gloo",
+    "NCCL",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Processes:
         """Whether this is the one that writes and reports."""
         return self.rank == 0
 
-    # ---- what they tell each other ---------------------------------------------------------
+    # ---- exchange of values ---------------------------------------------------------
     def sums(self, values: Sequence[float]) -> list[float]:
         """Each of `values`, added up over the processes."""
         return self._reduced(values, distributed.ReduceOp.SUM)
@@ -59,9 +65,9 @@ class Processes:
         """The `value` of every process, which all call this, in order of their ranks."""
         if self.n == 1:
             return [value]
-        told: list[Any] = [None] * self.n
-        distributed.all_gather_object(told, value, group=_told_over())
-        return told
+        gathered: list[Any] = [None] * self.n
+        distributed.all_gather_object(gathered, value, group=_object_group())
+        return gathered
 
     def share(self, n_parts: int) -> range:
         """Which of `n_parts` in a row are this process's: consecutive ones.
@@ -78,28 +84,28 @@ class Processes:
         """
         if self.n == 1:
             return ask()
-        told: list[Any] = [None, None]
+        broadcast: list[Any] = [None, None]
         try:
             if self.is_first:
-                told[0] = ask()
+                broadcast[0] = ask()
         except Exception as error:
-            told[1] = str(error) or type(error).__name__
+            broadcast[1] = str(error) or type(error).__name__
             raise
         finally:
-            distributed.broadcast_object_list(told, src=0, group=_told_over())
-        if told[1] is not None:
-            raise TrainingError(f"process 0 ended: {told[1]}")
-        answer: T = told[0]
+            distributed.broadcast_object_list(broadcast, src=0, group=_object_group())
+        if broadcast[1] is not None:
+            raise TrainingError(f"process 0 ended: {broadcast[1]}")
+        answer: T = broadcast[0]
         return answer
 
     @contextmanager
     def claimed(self, path: Path) -> Iterator[Path]:
         """`claim(path)` in the first process, for all; each raises InUseError where it is held."""
-        with ExitStack() as held:
+        with ExitStack() as locks:
 
             def take() -> str | None:
                 try:
-                    held.enter_context(claim(path))
+                    locks.enter_context(claim(path))
                 except InUseError as error:
                     return str(error)
                 return None
@@ -173,25 +179,25 @@ class Processes:
         counts = [0] * self.n
         counts[self.rank] = len(rows)
         counts = [int(count) for count in self.sums(counts)]
-        group = _told_over() if rows.device.type == "cpu" else None
-        found = []
+        group = _object_group() if rows.device.type == "cpu" else None
+        blocks = []
         for mine in (rows, values):
             padded = mine.new_zeros(max(counts), *mine.shape[1:])
             padded[: len(mine)] = mine
             parts = [torch.empty_like(padded) for _ in counts]
             distributed.all_gather(parts, padded, group=group)
-            found.append(torch.cat([part[:n] for part, n in zip(parts, counts, strict=True)]))
-        return found[0], found[1]
+            blocks.append(torch.cat([part[:n] for part, n in zip(parts, counts, strict=True)]))
+        return blocks[0], blocks[1]
 
     def _reduced(self, values: Sequence[float], how: Any) -> list[float]:
         if self.n == 1:
             return list(values)
-        told = torch.tensor(values, dtype=torch.float64)
-        distributed.all_reduce(told, how, group=_told_over())
-        return list(told.tolist())
+        total = torch.tensor(values, dtype=torch.float64)
+        distributed.all_reduce(total, how, group=_object_group())
+        return list(total.tolist())
 
 
-ALONE = Processes()
+SINGLE_PROCESS = Processes()
 
 
 class Losses(nn.Module):
@@ -208,32 +214,33 @@ class Losses(nn.Module):
 
 def processes() -> Processes:
     """This process among those that a launcher has started; one alone without a launcher."""
-    return Processes(*place())
+    return Processes(*rank_and_size())
 
 
-def meet(device: str) -> Processes:
+def join_processes(device: str) -> Processes:
     """Wait until all processes of the run are there; raises `ConfigError` for a `device` on which
     only one can train."""
-    found = processes()
-    if found.n == 1:
-        return found
+    processes_here = processes()
+    if processes_here.n == 1:
+        return processes_here
     if device == "mps":
         raise ConfigError(
-            f"one process trains on mps, not {found.n}; take device cpu, or no launcher"
+            f"one process trains on mps, not {processes_here.n}; take device cpu, or no launcher"
         )
     if not distributed.is_initialized():
         require_reachable()
         on_gpu = device != "cpu" and torch.cuda.is_available()
         try:
-            distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+            distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=PEER_TIMEOUT)
         except RuntimeError as error:
             raise TrainingError(
-                f"the {found.n} processes of this run did not meet: {str(error).splitlines()[0]}"
+                f"the {processes_here.n} processes of this run did not meet: "
+                f"{str(error).splitlines()[0]}"
             ) from error
-    return found
+    return processes_here
 
 
-def leave() -> None:
+def leave_processes() -> None:
     """End what `meet` began."""
     if distributed.is_initialized():
         _gloo.cache_clear()
@@ -241,19 +248,19 @@ def leave() -> None:
         distributed.destroy_process_group()
 
 
-GO_ON = (
+RESUME_REMEDY = (
     "The same command goes on from the last checkpoint (kept pretrain and kept finetune: with "
     "--resume)"
 )
 
 
 @contextmanager
-def telling_of_losses(remedy: str = GO_ON) -> Iterator[None]:
-    """Say in plain words that another process has ended."""
+def report_dead_process(remedy: str = RESUME_REMEDY) -> Iterator[None]:
+    """Turn the error of a dead peer into a `TrainingError` that says that a process has ended."""
     try:
         yield
     except RuntimeError as error:
-        if processes().n == 1 or not any(word in str(error) for word in LOST):
+        if processes().n == 1 or not any(word in str(error) for word in LOST_PEER_MESSAGES):
             raise
         raise TrainingError(
             "another process of this run has ended or cannot be reached; its own message says why. "
@@ -261,18 +268,22 @@ def telling_of_losses(remedy: str = GO_ON) -> Iterator[None]:
         ) from error
 
 
-def _told_over() -> Any:
-    """The group for what is told: gloo, also where gradients go over nccl."""
+def _object_group() -> Any:
+    """The group for Python objects: gloo, also where gradients go over nccl."""
     return None if distributed.get_backend() == "gloo" else _gloo()
 
 
 @cache
 def rows_over(device: str) -> Any:
-    """The group over which rows of shared tables on such a device go, of their own: those of
-    gradients are under way meanwhile, in an order that need not be that of all processes."""
-    return distributed.new_group(backend="gloo" if device == "cpu" else "nccl", timeout=PATIENCE)
+    """The group over which rows of shared tables on such a device go.
+
+    It is not the group of the gradients, which are sent at the same time, and in an order that may
+    differ between processes."""
+    return distributed.new_group(
+        backend="gloo" if device == "cpu" else "nccl", timeout=PEER_TIMEOUT
+    )
 
 
 @cache
 def _gloo() -> Any:
-    return distributed.new_group(backend="gloo", timeout=PATIENCE)
+    return distributed.new_group(backend="gloo", timeout=PEER_TIMEOUT)

@@ -13,9 +13,9 @@ from kept.comparison.compare import finished
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
 from kept.comparison.pages.tables import conditions, score_cells
-from kept.comparison.requested import ASKED, RequestedRow, read_requested, remember
+from kept.comparison.requested import REQUESTED, RequestedRow, read_requested, store_requested
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey, planned
+from kept.comparison.stored import RunKey, planned_runs
 from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
 from kept.evaluation.statistics import holm
@@ -136,7 +136,7 @@ def test_p_is_corrected_over_the_whole_table(data: Path, tmp_path: Path) -> None
 def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
     runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
     helps = "knowledge helps; effects below 0.000 are not visible with"
-    for key, answer in zip(planned(["kbert"], ["off"], 2), "zaz" * 2, strict=True):
+    for key, answer in zip(planned_runs(["kbert"], ["off"], 2), "zaz" * 2, strict=True):
         write_run(runs, key, [answer] * N)
     assert say(finished(runs))[1] == f"{helps} 2 seeds"  # nobody asked for more
     told = compare_again(runs, ["off", "shuffled"], seeds=2)
@@ -150,24 +150,26 @@ def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
     compare_again(runs, ["off"], seeds=3)
     assert [name.partition(",")[0] for name in finished(runs).missing] == ["none", "kbert", "kbert"]
     assert finished(runs).conclusion("kbert").startswith("better than none so far")
-    for key, answer in zip(list(planned(["kbert"], ["off"], 3))[6:], "zaz", strict=True):
+    for key, answer in zip(list(planned_runs(["kbert"], ["off"], 3))[6:], "zaz", strict=True):
         write_run(runs, key, [answer] * N)
     assert finished(runs).conclusion("kbert") == f"{helps} 3 seeds"
 
 
 def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) -> None:
     runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
-    for key, answer in zip(planned(["kbert"], ["off"], 1), "zaz", strict=True):
+    for key, answer in zip(planned_runs(["kbert"], ["off"], 1), "zaz", strict=True):
         write_run(runs, key, [answer] * N)
     why = "it would be no control"
-    remember(tmp_path, "tiny", {"kbert": RequestedRow(("off", "shuffled"), 1, {"shuffled": why})})
-    remember(tmp_path, "tiny", {"ernie": RequestedRow((), 1), "gone": RequestedRow((), 3)})
-    remember(tmp_path, "other", {"kbert": RequestedRow(("off",), 9)})
+    store_requested(
+        tmp_path, "tiny", {"kbert": RequestedRow(("off", "shuffled"), 1, {"shuffled": why})}
+    )
+    store_requested(tmp_path, "tiny", {"ernie": RequestedRow((), 1), "gone": RequestedRow((), 3)})
+    store_requested(tmp_path, "other", {"kbert": RequestedRow(("off",), 9)})
     shown = finished(runs)
     assert shown.left_out == {"kbert, knowledge shuffled": why}
     assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
     assert shown.conclusion("kbert").startswith("no verdict from one seed")
-    (tmp_path / ASKED).write_text("[]")
+    (tmp_path / REQUESTED).write_text("[]")
     with pytest.raises(CheckpointError, match="does not say what was requested"):
         read_requested(tmp_path, "tiny")
 
@@ -175,7 +177,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
 def test_a_row_may_go_with_some_kinds_of_knowledge_alone(data: Path, tmp_path: Path) -> None:
     own = {"kbert": {}, "ernie": {"options": {"vectors": "here"}}}  # refused with knowledge off
     runs = ExperimentRuns(experiment_of("tiny", methods=own), data, tmp_path)
-    for key in planned(["kbert"], ["off"], 1):
+    for key in planned_runs(["kbert"], ["off"], 1):
         write_run(runs, key, ["a"] * N)
     write_run(runs, RunKey("ernie", "true", 0), ["a"] * N)
     assert [row.method for row in finished(runs).rows] == ["none", "kbert", "kbert", "ernie"]

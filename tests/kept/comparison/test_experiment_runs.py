@@ -20,7 +20,7 @@ from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.pages.tables import to_json, to_markdown
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RECORDS, RunKey, planned, read_records
+from kept.comparison.stored import RECORDS, RunKey, planned_runs, read_records
 from kept.errors import (
     CheckpointError,
     ConfigError,
@@ -37,7 +37,7 @@ OF_AN_ANSWER = ("set", "index", "id", "group", "gold", "predicted")
 
 
 def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
-    keys = [str(key) for key in planned(["none", "kbert"], ["off", "shuffled"], 2)]
+    keys = [str(key) for key in planned_runs(["none", "kbert"], ["off", "shuffled"], 2)]
     assert keys[:4] == [
         "none, knowledge off, seed 0", "kbert, knowledge true, seed 0",
         "kbert, knowledge off, seed 0", "kbert, knowledge shuffled, seed 0",
@@ -182,7 +182,7 @@ def test_what_another_process_is_at_is_asked_for_later(
 
 def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three runs are held until each was tried twice."""
-    keys = list(planned(["none", "kbert"], ["off"], 1))
+    keys = list(planned_runs(["none", "kbert"], ["off"], 1))
     said: list[str] = []
     tries = Counter[RunKey]()
 
@@ -202,7 +202,7 @@ def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyP
 
 
 def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
-    keys = list(planned(["none", "kbert"], ["off"], 1))
+    keys = list(planned_runs(["none", "kbert"], ["off"], 1))
     records = {keys[0]: "a record", keys[1]: None, keys[2]: None}
     tidied: list[RunKey] = []
     runs: Any = SimpleNamespace(

@@ -18,7 +18,7 @@ from kept.comparison.pages.report import _published, differences
 from kept.comparison.pages.summary import summarise
 from kept.comparison.pages.tables import conditions, to_json, to_markdown
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey, planned
+from kept.comparison.stored import RunKey, planned_runs
 from kept.comparison.strata import KNOWLEDGE, item_traits
 from kept.finetuning.scoring.answers import ANSWERS
 from kg_loaders import KnowledgeGraph
@@ -75,7 +75,7 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
     stage = {"text": "trex", "n_texts": 100_000, "training": {"steps": 1, "batch_size": 2}}
     plan = Experiment.read(None, experiment_of("tiny", **own).model_dump() | {"pretraining": stage})
     runs = ExperimentRuns(plan, data, tmp_path)
-    for key in planned(["kbert"], [], 1):
+    for key in planned_runs(["kbert"], [], 1):
         record = write_run(runs, key, ["a"] * N)
         runs.keep(dataclasses.replace(record, costs=COSTS | {"n_texts": 30}))
     compared = finished(runs)
@@ -101,7 +101,7 @@ def test_a_control_is_left_out_of_the_pairs_only_if_all_its_runs_are_copies(
 ) -> None:
     for n_copies, is_paired in ((1, True), (2, False)):
         runs = ExperimentRuns(experiment_of("e"), data, tmp_path / f"{n_copies}")
-        keys = planned(["none", "kbert"], ["shuffled"], 2)
+        keys = planned_runs(["none", "kbert"], ["shuffled"], 2)
         done = {key: write_run(runs, key, list("ab") * 20) for key in keys}
         for seed in range(n_copies):
             key = RunKey("kbert", "shuffled", seed)

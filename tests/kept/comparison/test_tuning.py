@@ -12,7 +12,7 @@ from kept.comparison import tuning
 from kept.comparison.experiment import Experiment, Tuning
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RunKey
-from kept.comparison.tuning import Choice, held_out, read_choices, tune, tuned
+from kept.comparison.tuning import Choice, read_choices, trial_experiment, tune, with_chosen_rates
 from kept.errors import CheckpointError
 from kept.finetuning.assembly import read_sets
 
@@ -29,7 +29,7 @@ def test_what_a_table_reports_is_not_read_by_a_trial(
 ) -> None:
     """Trials ask a share of the training file; no text of dev is trained on or asked."""
     own = ExperimentRuns(with_plan, experiment_root, tmp_path / "own")
-    trial = held_out(with_plan, {"learning_rate": 0.1}, 0.5)
+    trial = trial_experiment(with_plan, {"learning_rate": 0.1}, 0.5)
     runs = ExperimentRuns(trial, experiment_root, tmp_path / "trial")
     key = RunKey("ernie", "true", 0)
     reported = {e.linked.text for e in read_sets(own.of(key).config, own.data.graph)[0]["dev"]}
@@ -114,9 +114,11 @@ def test_addresses_stay_without_tuning_and_redrawing(
             assert (name(key) == name(key, redrawn=("controls",))) == (seed == 0)
     key = RunKey("ernie", "true", 0)
     chosen = {"ernie": Choice({"learning_rate": 0.01}, [])}
-    assert name(key) == name(key, methods=tuned(experiment, chosen).methods)  # the common rate
+    assert name(key) == name(
+        key, methods=with_chosen_rates(experiment, chosen).methods
+    )  # the common rate
     other = {"ernie": Choice({"learning_rate": 0.02}, [])}
-    assert name(key) != name(key, methods=tuned(experiment, other).methods)
+    assert name(key) != name(key, methods=with_chosen_rates(experiment, other).methods)
 
 
 def test_a_seed_has_a_first_stage_and_a_shuffle_of_its_own(

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from kept.completion.mixing import Asked, MixedScorer, Mixture, fit_mixture, fit_weights
+from kept.completion.mixing import MixedScorer, Mixture, ValidationQueries, fit_mixture, fit_weights
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import Direction, Filter
 
 N, M = 6, 30
 
 
-def questions(n: int = 120, seed: int = 0) -> Asked:
+def questions(n: int = 120, seed: int = 0) -> ValidationQueries:
     """The first scorer knows half of the answers, the second the other half, the third none."""
     draws = np.random.default_rng(seed)
     scores, gold = draws.normal(size=(n, 3, N)), draws.integers(N, size=n)
@@ -23,10 +23,10 @@ def questions(n: int = 120, seed: int = 0) -> Asked:
         scores[i, i % 2, gold[i]] += 1.5
         blocked = (gold[i] + 1) % N
         scores[i, :, blocked] = -np.inf
-    return Asked(scores, gold, np.arange(n) % 2, (np.arange(n) // 2) % 2)
+    return ValidationQueries(scores, gold, np.arange(n) % 2, (np.arange(n) // 2) % 2)
 
 
-def loss(asked: Asked, weights: list[float]) -> float:
+def loss(asked: ValidationQueries, weights: list[float]) -> float:
     """Cross entropy, a question and a candidate at a time."""
     total = 0.0
     for scores, gold in zip(asked.scores, asked.gold, strict=True):
@@ -76,7 +76,7 @@ def test_what_is_chosen_was_tried_on_other_questions() -> None:
     triples = np.array([(h, 0, (h + s) % M) for h in range(M) for s in (1, 2)])
     known = Filter({"valid": triples}, n_entities=M, n_relations=2)
     scorers = [Table(0, 0), Table(1, 1)]
-    mixture = fit_mixture(scorers, triples, known=known, n_relations=2, seed=0)
+    mixture = fit_mixture(scorers, triples, filter=known, n_relations=2, seed=0)
     assert mixture.tried.keys() == {"scorer 0", "scorer 1", "all", "direction", "relation"}
     assert mixture.tried[mixture.level] > mixture.tried["scorer 0"]
     assert Mixture.from_json(mixture.as_json()).as_json() == mixture.as_json()
@@ -93,4 +93,4 @@ def test_what_is_chosen_was_tried_on_other_questions() -> None:
     with pytest.raises(EvaluationError, match="ranks heads and tails"):
         unknown.scores("relation", row)
     with pytest.raises(EvaluationError, match="2 of each"):
-        fit_mixture(scorers[:1], triples, known=known, n_relations=2, seed=0)
+        fit_mixture(scorers[:1], triples, filter=known, n_relations=2, seed=0)

@@ -33,12 +33,12 @@ def test_every_word_is_another_of_its_length_and_of_its_kind_of_text() -> None:
         made = random_words(texts, seed, "entities")
         labels.append(of_kind(made, TextKind.LABEL))
         for value, own in zip(labels[-1], of_kind(texts, TextKind.LABEL), strict=True):
-            (short, of, long), (own_short, own_of, own_long) = value.split(" "), own.split(" ")
+            (short, of, long), (own_short, local_rows, own_long) = value.split(" "), own.split(" ")
             assert short in NAMES
             assert short != own_short
             assert (len(long), len(of)) == (6, 2)
             assert long[:3] == long[3:] != own_long[:3], "a word of these texts, not made anew"
-            assert set(of) <= set("".join(NAMES) + own_of), "the only one of its length"
+            assert set(of) <= set("".join(NAMES) + local_rows), "the only one of its length"
             made_anew.add(of)
         descriptions.append(of_kind(made, TextKind.DESCRIPTION))
         expected = ["cow" if i % 2 else "pig" for i in range(8)]

@@ -25,6 +25,7 @@ from kept.finetuning.predictor import Predictor
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from kg_loaders.errors import UnknownNodeError
 from tests.kept.hostile_world import TEXT
 
 PARIS = (24, 29)
@@ -50,10 +51,17 @@ def test_a_choice_counts_in_every_pane(explorer: Explorer) -> None:
     assert before.count(">Paris</text>") == after.count(">Paris</text>") + 1
 
 
+def test_a_choice_may_be_a_label(explorer: Explorer) -> None:
+    label = explorer.graph["Q4"].label
+    by_label = explorer.link(Question(TEXT, choices=(Choice(*PARIS, label),)))
+    assert by_label["links"][1]["entity"] == "Q4"
+    assert by_label == explorer.link(Question(TEXT, choices=(Choice(*PARIS, "Q4"),)))
+
+
 def test_choices_that_fit_nothing_are_refused(explorer: Explorer) -> None:
     with pytest.raises(ConfigError, match="no mention can be at characters 25 to 28"):
         explorer.correct(Question(TEXT, choices=(Choice(25, 28, "Q1"),)))
-    with pytest.raises(ConfigError, match="no entity 'Q99'"):
+    with pytest.raises(UnknownNodeError, match=r"no entity of .* 'Q99'"):
         explorer.correct(Question(TEXT, choices=(Choice(*PARIS, "Q99"),)))
     assert explorer.gold is not None
     assert not explorer.gold.exists()

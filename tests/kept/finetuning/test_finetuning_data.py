@@ -14,7 +14,7 @@ import torch
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.controls.conditions import KNOWLEDGE, controlled_graph, n_joined, without_pairs
+from kept.controls.conditions import KNOWLEDGE, controlled_graph, n_pairs_with_facts, without_pairs
 from kept.datasets.example import clusters
 from kept.datasets.formats import TaskExample
 from kept.finetuning.data import CUT, TaskData, pair_ids, prepared
@@ -126,10 +126,10 @@ def test_pairs_of_dev_and_test_leave_the_graph(small_graph: KnowledgeGraph) -> N
     examples = [sentence("Q142", "Q90"), sentence("Q2", "Q90"), sentence("Q2", "nowhere")]
     pairs = pair_ids(examples, small_graph)
     assert len(pairs) == 2
-    assert n_joined(small_graph, pairs) == 1
+    assert n_pairs_with_facts(small_graph, pairs) == 1
     clear = without_pairs(small_graph, pairs)
     assert clear.n_triples == small_graph.n_triples - 3  # two ways, and P17
-    assert n_joined(clear, pairs) == 0
+    assert n_pairs_with_facts(clear, pairs) == 0
     assert clear.id_space_hash == small_graph.id_space_hash
     assert without_pairs(clear, pairs) is clear
     assert without_pairs(clear, pairs[:0]) is clear

@@ -99,10 +99,22 @@ def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) 
     }  # fmt: skip
     (place / "run/search").mkdir(parents=True)
     options = FitOptions.read(None, fields)
-    request = run_module._request(options) | {"seed": 7}
+    request = run_module.request_of(options) | {"seed": 7}
     (place / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
     with pytest.raises(ExistsError, match="a fit of other options"):
         fit(options)
+
+
+def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
+    place: Path, host: Path
+) -> None:
+    text = (place / "data.csv").read_text(encoding="utf-8")
+    (place / "other.csv").write_text(text.replace("label", "role", 1), encoding="utf-8")
+    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
+        kept.fit(place / "other.csv", **call)
+    assert "--label" in str(caught.value)
+    assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
 
 
 def test_all_faults_of_a_call_are_named_at_once(place: Path) -> None:

@@ -15,7 +15,7 @@ from kept.errors import BatchError, ConfigError, HostError
 from kept.graphs.builder import (
     BuilderConfig,
     Exclusion,
-    Insistence,
+    RequiredFacts,
     build,
     build_many,
     join_words,
@@ -318,7 +318,7 @@ def insisted(
         graph,
         generator=generator(seed, "graph", 0, 0),
         config=config,
-        insist=Insistence((row,), within),
+        insist=RequiredFacts((row,), within),
     )
 
 

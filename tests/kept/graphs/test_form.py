@@ -10,7 +10,7 @@ from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.drawing.form import EMPTY, Column, form_of
-from kept.graphs.drawing.form_svg import described, draw_form
+from kept.graphs.drawing.form_svg import columns_in_words, draw_form
 from kept.graphs.graph import NodeKind
 from kept.methods import METHODS
 from kept.pretraining.assembly import builder_for, view_for
@@ -154,7 +154,7 @@ def test_the_picture_says_in_words_what_hangs(
     assert batch.entity_ids is not None
     shown = [row - N_SPECIAL_ROWS for row in batch.entity_ids[0].tolist() if row >= N_SPECIAL_ROWS]
     assert shown
-    assert all(small_graph.label(entity) in described(columns) for entity in shown)
+    assert all(small_graph.label(entity) in columns_in_words(columns) for entity in shown)
     for width in (1120, 400):
         svg = draw_form(columns, "<ERNIE>", page_width=width)
         assert f'viewBox="0 0 {width} ' in svg
@@ -163,4 +163,4 @@ def test_the_picture_says_in_words_what_hangs(
         places = [float(part.split('"')[0]) for part in svg.split('<rect x="')[1:]]
         assert max(places) < width
     _, plain = _read("none", text, small_graph, tokenizer)
-    assert described(plain) == "word pieces alone"
+    assert columns_in_words(plain) == "word pieces alone"

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import ConfigError
-from kept.joint.likelihood import Drawn, RowAdagrad
+from kept.joint.likelihood import Negatives, RowAdagrad
 from kept.joint.wang2014 import fact_losses, link_losses, name_triples, word_losses
-from kept.joint.xu2017 import Xu2017, XuSettings, XuSpace, corrupted
+from kept.joint.xu2017 import Xu2017, XuSettings, XuSpace, corrupt
 from kept.joint.zhong2015 import description_losses
 from kept.kge.training import Sampler
 
@@ -35,8 +35,8 @@ def numbers(*names: str) -> dict[str, NDArray[np.float64]]:
 MASK = np.array([[1, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 
 
-def drawn(tables: Mapping[str, Tensor], name: str) -> Drawn:
-    return Drawn(tables[name], torch.from_numpy(MASK))
+def drawn(tables: Mapping[str, Tensor], name: str) -> Negatives:
+    return Negatives(tables[name], torch.from_numpy(MASK))
 
 
 def agree(
@@ -266,7 +266,7 @@ def test_one_side_of_a_triple_is_drawn_anew() -> None:
     space = XuSpace(model("nbow"), TRIPLES.numpy(), XuSettings(), seed=0)
     many = TRIPLES.repeat(50, 1)
     sampler = Sampler(TRIPLES, 4, 2, space.config)
-    others = corrupted(sampler, many, torch.Generator().manual_seed(0))
+    others = corrupt(sampler, many, torch.Generator().manual_seed(0))
     assert torch.equal(others[:, 1], many[:, 1])
     assert ((others != many).sum(1) <= 1).all()
     assert (others != many)[:, 0].any()

@@ -14,12 +14,12 @@ from torch import Tensor
 from kept.evaluation.ranking import Filter, rank
 from kept.kge import comparisons, make_scorer
 from kept.kge.comparisons import (
-    looked_up,
     moduli_sum,
     negative_distances,
     negative_moduli,
     negative_sampled_distances,
     products,
+    rows_with_summed_gradient,
     sampled_products,
 )
 
@@ -104,7 +104,7 @@ def test_a_look_up_completes_the_gradient_of_what_was_compared():
     table, ids = numbers(6, 4), torch.tensor([[0, 3, 3], [4, 0, 1]])
 
     def compare(table: Tensor) -> Tensor:
-        rows, again = looked_up(table, ids)
+        rows, again = rows_with_summed_gradient(table, ids)
         return sampled_products(rows[:, 0], again, DRAWN) + (rows[:, 1] @ again.T)[:, :3]
 
     expected = (table[ids[:, 0], None] * table[DRAWN]).sum(-1) + (table[ids[:, 1]] @ table.T)[:, :3]

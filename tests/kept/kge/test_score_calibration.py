@@ -54,7 +54,7 @@ def test_known_answers_and_the_entity_itself_do_not_compete() -> None:
 
     triples = {"all": np.array([[0, 0, 1], [0, 0, 3], [2, 0, 2]])}
     known = Filter(triples, n_entities=5, n_relations=1)
-    made = questions_of(Same(), np.array([[0, 0, 3], [2, 0, 2]]), known=known, seed=0,
+    made = questions_of(Same(), np.array([[0, 0, 3], [2, 0, 2]]), filter=known, seed=0,
                         directions=("tail",))  # fmt: skip
     assert made.gold.tolist() == [3, 2]
     assert np.isfinite(made.scores).tolist() == [

@@ -17,9 +17,9 @@ from kept.kge.ultra.graphs import MEETINGS, Edges, relation_graph, without_easy
 from kept.kge.ultra.networks import LayerOptions, Ultra, load_ultra, make_ultra
 from kept.kge.ultra.training import (
     UltraScorer,
-    free_entities,
     strict_negatives,
     train_ultra,
+    unconnected_entities,
 )
 
 N_RELATIONS = 3
@@ -81,7 +81,7 @@ def test_negatives_answer_nothing() -> None:
     triples = np.array([[0, 0, 1], [0, 0, 2], [3, 0, 1]])
     known = Filter({"train": triples}, n_entities=4, n_relations=1)
     batch = torch.from_numpy(triples)
-    tails, heads = (free_entities(known, side, batch) for side in ("tail", "head"))
+    tails, heads = (unconnected_entities(known, side, batch) for side in ("tail", "head"))
     assert tails.tolist() == [[True, False, False, True]] * 2 + [[True, False, True, True]]
     assert heads[0].tolist() == [False, True, True, False]
     draws = torch.rand(3, 50, generator=torch.Generator().manual_seed(0))

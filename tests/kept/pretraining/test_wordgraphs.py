@@ -16,7 +16,7 @@ from kept.graphs.graph import NodeKind
 from kept.graphs.views import CoLAKEView, colake_view
 from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
-from kept.training.stream import BatchStream, NodeCounted, SampledTogether
+from kept.training.stream import BatchStream, HasNodeCounts, HasSampleBatches
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.tiny_pretraining import linked_texts, tokenizer
 
@@ -49,7 +49,7 @@ def test_a_sample_is_the_text_s_own_graph_masked(small_graph: KnowledgeGraph) ->
 
 def test_samples_made_together_are_those_made_alone(small_graph: KnowledgeGraph) -> None:
     data = make(small_graph, max_neighbours=2, drop_probability=0.3)
-    assert isinstance(data, SampledTogether)
+    assert isinstance(data, HasSampleBatches)
     indices = [5, 0, 7, 5, 3]
     together = data.samples(indices, epoch=1, seed=4)
     for index, sample in zip(indices, together, strict=True):
@@ -81,7 +81,7 @@ def test_a_pickled_copy_gives_the_same_batches(small_graph: KnowledgeGraph) -> N
 @pytest.mark.parametrize("options", [{}, {"max_neighbours": 2}, {"directions": "both"}])
 def test_node_counts_bound_every_epoch(small_graph: KnowledgeGraph, options: Any) -> None:
     data = make(small_graph, replace_mentions=False, **options)
-    assert isinstance(data, NodeCounted)
+    assert isinstance(data, HasNodeCounts)
     slack = []
     for index in range(len(data)):
         sizes = [data.sample(index, epoch=e, seed=0).node_ids.shape[1] for e in range(4)]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from kept.comparison.compare import Ran, finished_runs, run_missing
+from kept.comparison.compare import RunOutcome, run_missing, stored_outcome
 from kept.comparison.stored import RECORDS, RunKey, read_records
 from kept.decoders.learning import Training
 from kept.decoders.trees import Continuation, LabelVectors
@@ -61,7 +61,7 @@ class Told:
         self.notices.append(message)
 
 
-def run_all_of(runs: QuestionRuns, seeds: int = 1) -> Ran:
+def run_all_of(runs: QuestionRuns, seeds: int = 1) -> RunOutcome:
     runs.folder.mkdir(exist_ok=True)
     return run_missing(runs, methods=runs.rows, controls=CONTROLS, seeds=seeds)
 
@@ -156,7 +156,7 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
     for key in ran.done:
         theirs = answers(QuestionRuns(plan, tmp_path, tmp_path / "whole"), key)
         assert answers(runs, key) == theirs
-    assert finished_runs(runs).done.keys() == whole.done.keys()
+    assert stored_outcome(runs).done.keys() == whole.done.keys()
 
 
 STOPPED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_every_cell_is_run_once_and_true_comes_first(tmp_path: Path) -> None:
     again = run_study(STUDY, tmp_path, run=lambda cell: pytest.fail(f"{cell} is stored"))
     assert again == found
     assert sorted(o.seed for o in read_outcomes(tmp_path)) == [0] * 3 + [1] * 3
+
+
+def test_settings_are_chosen_on_other_seeds(tmp_path: Path) -> None:
+    study = dataclasses.replace(STUDY, first_seed=100)
+    outcomes = run_study(study, tmp_path, run=simulated)
+    assert {outcome.seed for outcome in outcomes} == {100, 101}
 
 
 def test_a_study_that_was_cut_goes_on(tmp_path: Path) -> None:

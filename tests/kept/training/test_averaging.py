@@ -18,7 +18,7 @@ from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
 from kept.heads.model import TEACHER_LOSS
 from kept.pretraining.config import PretrainConfig
-from kept.training.averaging import PAST, PastParameters, taught
+from kept.training.averaging import HISTORY, ParameterHistory, with_teacher_logits
 from kept.training.checkpoint import list_checkpoints
 from kept.training.log import read_log
 from kept.training.loop import Resume, train
@@ -33,7 +33,7 @@ from tests.kept.training.training_toy import toy_config, toy_model, weights_hash
 def test_the_mean_is_that_of_the_last_steps(n_steps: int | None) -> None:
     values = np.random.default_rng(0).normal(size=(7, 2, 3)).astype(np.float32)
     weight = nn.Parameter(torch.full((2, 3), 9.0))
-    past = PastParameters([weight], n_steps=n_steps)
+    past = ParameterHistory([weight], n_steps=n_steps)
     assert torch.equal(past.mean(weight), torch.full((2, 3), 9.0))
     for count, value in enumerate(values, start=1):
         weight.data.copy_(torch.from_numpy(value))
@@ -102,8 +102,8 @@ def config(
 def test_the_loss_is_on_what_the_mean_says(config: FinetuneConfig) -> None:
     built = assemble(config)
     model, data = built.model, built.train
-    past = make_optimisers(model, config.training)[PAST]
-    assert isinstance(past, PastParameters)
+    past = make_optimisers(model, config.training)[HISTORY]
+    assert isinstance(past, ParameterHistory)
     samples = [data.sample(i, epoch=0, seed=0) for i in range(4)]
     batch = data.collate(samples, epoch=0, seed=0, step=0)
     said = []
@@ -113,7 +113,7 @@ def test_the_loss_is_on_what_the_mean_says(config: FinetuneConfig) -> None:
                 parameter.add_(shift)
         past.step()
         said.append({name: value.clone() for name, value in model.state_dict().items()})
-    found = taught(model, past, batch)
+    found = with_teacher_logits(model, past, batch)
     assert model.training
     assert batch.teacher_logits is None
     own = model(found).losses

@@ -117,7 +117,7 @@ def test_a_machine_whose_name_leads_to_itself_is_refused(monkeypatch: pytest.Mon
     require_reachable()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     with pytest.raises(ConfigError, match=r"localhost, leads to (127\.0\.0\.1|::1).*SOCKET_IFNAME"):
-        together.meet("cpu")
+        together.join_processes("cpu")
     monkeypatch.setattr(socket, "gethostname", lambda: "no-such-name.invalid")
     with pytest.raises(ConfigError, match=r"no-such-name\.invalid, leads to .*GLOO_SOCKET_IFNAME"):
         require_reachable()
@@ -128,11 +128,11 @@ def test_a_machine_whose_name_leads_to_itself_is_refused(monkeypatch: pytest.Mon
 def test_processes_that_cannot_train_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="one process trains on mps, not 2; take device cpu"):
-        together.meet("mps")
+        together.join_processes("mps")
 
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("Gloo connectFullMesh failed\nand more")
 
     monkeypatch.setattr(together.distributed, "init_process_group", fails)
     with pytest.raises(TrainingError, match=r"2 processes .* did not meet: Gloo connectFullMesh"):
-        together.meet("cpu")
+        together.join_processes("cpu")

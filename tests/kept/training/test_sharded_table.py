@@ -31,9 +31,9 @@ def test_rows_are_shared_out_in_turn() -> None:
     tables = [ShardedTable(5, 2, Processes(rank, 3)) for rank in range(3)]
     assert [len(table.weight) for table in tables] == [2, 2, 1]
     assert [table.num_embeddings for table in tables] == [5, 5, 5]
-    assert [table.own_of(whole)[:, 0].tolist() for table in tables] == [[0, 6], [2, 8], [4]]
+    assert [table.local_rows(whole)[:, 0].tolist() for table in tables] == [[0, 6], [2, 8], [4]]
     with pytest.raises(ConfigError, match="4 rows for a table of 5"):
-        tables[0].own_of(whole[:4])
+        tables[0].local_rows(whole[:4])
     with pytest.raises(ConfigError, match="2 rows cannot be shared out over 3"):
         ShardedTable(2, 2, Processes(0, 3))
 

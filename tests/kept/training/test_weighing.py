@@ -13,7 +13,7 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.layers.means import mean_of
 from kept.outputs import KnowledgeOutput
 from kept.training.loop import train
-from kept.training.processes.together import ALONE
+from kept.training.processes.together import SINGLE_PROCESS
 from kept.training.weighing import PartCount, StepCount
 from tests.kept.training.stream_toy import ToyData
 from tests.kept.training.training_run import Watcher
@@ -70,7 +70,7 @@ def gradient(parts: list[tuple[Tensor, Tensor]], weigh: bool) -> Tensor:
 
     for part in parts:
         count = PartCount()
-        with torch.no_grad(), count.counting(ALONE, is_spare=False):
+        with torch.no_grad(), count.counting(SINGLE_PROCESS, is_spare=False):
             count.losses = tuple(losses(*part))
         counts.append(count)
     step = StepCount(counts)

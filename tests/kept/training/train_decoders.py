@@ -33,8 +33,8 @@ from kept.training import loop
 from kept.training.config import Shard
 from kept.training.loop import Resume, train
 from kept.training.processes import shards
-from kept.training.processes.launch import place
-from kept.training.processes.together import leave
+from kept.training.processes.launch import rank_and_size
+from kept.training.processes.together import leave_processes
 from tests.kept.tiny_chat import WordVectors
 from tests.kept.tiny_questions import plan_of
 
@@ -107,11 +107,11 @@ def run(kind: str, host: Path, folder: Path, shard: tuple[Shard, ...] = ()) -> N
     config = config.model_copy(update={"shard": shard, "checkpoint_steps": 2, "keep": 9})
     train(learner, lessons, config, folder, resume=Resume.IF_ANY)
     local = [p.to_local() if isinstance(p, DTensor) else p for p in learner.parameters()]
-    (folder / f"held-{place().rank}").write_text(str(sum(each.numel() for each in local)))
+    (folder / f"held-{rank_and_size().rank}").write_text(str(sum(each.numel() for each in local)))
 
 
 def run_all(host: Path, folder: Path) -> None:
-    n = place().n
+    n = rank_and_size().n
     for kind in KINDS:
         run(kind, host, folder / f"{kind}-{n}")
         if n > 1:
@@ -123,4 +123,4 @@ if __name__ == "__main__":
     shards.SMALL = 64  # no tensor of a tiny model is large
     torch.set_num_threads(1)
     run_all(Path(sys.argv[1]), Path(sys.argv[2]))
-    leave()
+    leave_processes()

@@ -21,8 +21,8 @@ from kept.pretraining.config import PretrainConfig
 from kept.training import loop
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes import shards
-from kept.training.processes.launch import place
-from kept.training.processes.together import leave, processes
+from kept.training.processes.launch import rank_and_size
+from kept.training.processes.together import leave_processes, processes
 from kept.training.stream import PretrainingData
 
 
@@ -53,17 +53,17 @@ def run(given: dict[str, Any], folder: Path) -> TrainResult:
     model = without_dropout(model)
     result = train(model, data, config, folder, evaluate=evaluate, resume=Resume.IF_ANY)
     local = [p.to_local() if isinstance(p, DTensor) else p for p in model.parameters()]
-    (folder / f"held-{place().rank}").write_text(str(sum(each.numel() for each in local)))
+    (folder / f"held-{rank_and_size().rank}").write_text(str(sum(each.numel() for each in local)))
     return result
 
 
 def run_all(path: Path) -> None:
     for name, given in json.loads(path.read_text(encoding="utf-8")).items():
-        run(given, path.parent / f"{name}-{place().n}")
+        run(given, path.parent / f"{name}-{rank_and_size().n}")
 
 
 if __name__ == "__main__":
     loop.draw_curves = lambda log, png: png.touch()  # as in the tests' own process
     shards.SMALL = 64  # no tensor of a tiny model is large
     run_all(Path(sys.argv[1]))
-    leave()
+    leave_processes()

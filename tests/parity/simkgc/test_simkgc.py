@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kept.kge.simkgc.networks import BiEncoder, Contrast, contrast
-from kept.kge.simkgc.texts import tokenised
+from kept.kge.simkgc.texts import tokenise
 from kept.kge.simkgc.training import (
     SimKGCConfig,
     Step,
@@ -50,12 +50,12 @@ def test_vectors(golden: Golden, precision: str, pooling: str, compared: Any) ->
     tails = [step.texts.entity(t, without=h) for h, _, t in rows.tolist()]
     relations = [step.texts.relation(r) for r in rows[:, 1].tolist()]
     n = golden.training["max_num_tokens"]
-    pairs = tokenised(golden.tokenizer, heads, relations, n_tokens=n)
+    pairs = tokenise(golden.tokenizer, heads, relations, n_tokens=n)
     with torch.no_grad():
         vectors = {
             "hr": step.model.encode_questions(pairs),
-            "tail": step.model.encode_entities(tokenised(golden.tokenizer, tails, n_tokens=n)),
-            "head": step.model.encode_entities(tokenised(golden.tokenizer, heads, n_tokens=n)),
+            "tail": step.model.encode_entities(tokenise(golden.tokenizer, tails, n_tokens=n)),
+            "head": step.model.encode_entities(tokenise(golden.tokenizer, heads, n_tokens=n)),
         }
         states = step.model.questions(
             input_ids=pairs.ids, attention_mask=pairs.mask.long(), token_type_ids=pairs.types

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kept.kge.simkgc.benchmarks import Benchmark, freebase_relation
-from kept.kge.simkgc.texts import named, tokenised, wordnet_name
+from kept.kge.simkgc.texts import name_and_description, tokenise, wordnet_name
 from kept.kge.simkgc.training import (
     with_inverses,
 )
@@ -53,7 +53,7 @@ def test_texts_of_relations(golden: Golden, compared: Any) -> None:
 def test_texts_of_entities(golden: Golden, task: str, compared: Any) -> None:
     cases = golden.read(f"text_cases_{task}")
     for name, description, text in cases["concat_name_desc"]:
-        compared.equal("simkgc named", named(name, description), text)
+        compared.equal("simkgc named", name_and_description(name, description), text)
     parse = wordnet_name if task == "wn18rr" else str
     for name, text in cases["parse_entity_name"]:
         compared.equal("simkgc names", parse(name), text)
@@ -75,7 +75,7 @@ def test_word_pieces_of_triples(golden: Golden, task: str, compared: Any) -> Non
                                    ("tail", tail, None)):  # fmt: skip
             seconds = None if second is None else [second]
             n = one["max_num_tokens"]
-            tokens = tokenised(golden.tokenizer, [text], seconds, n_tokens=n)
+            tokens = tokenise(golden.tokenizer, [text], seconds, n_tokens=n)
             compared.equal("simkgc ids", tokens.ids[0].tolist(), one[f"{name}_token_ids"])
             compared.equal("simkgc types", tokens.types[0].tolist(), one[f"{name}_token_type_ids"])
 
@@ -89,7 +89,7 @@ def test_word_pieces_of_entities_and_free_texts(golden: Golden, task: str, compa
         compared.equal("simkgc entity", text, one["tail_text"])
     for one in told["free"]:
         seconds = None if one["text_pair"] is None else [one["text_pair"]]
-        tokens = tokenised(golden.tokenizer, [one["text"]], seconds, n_tokens=one["max_num_tokens"])
+        tokens = tokenise(golden.tokenizer, [one["text"]], seconds, n_tokens=one["max_num_tokens"])
         compared.equal("simkgc free", tokens.ids[0].tolist(), one["input_ids"])
         compared.equal("simkgc free types", tokens.types[0].tolist(), one["token_type_ids"])
     world = worlds[True]
@@ -114,7 +114,7 @@ def test_batches_and_masks(golden: Golden, compared: Any) -> None:
         n = golden.training["max_num_tokens"]
         for name, texts, seconds in (("hr", heads, relations), ("tail", tails, None),
                                      ("head", heads, None)):  # fmt: skip
-            tokens = tokenised(golden.tokenizer, texts, seconds, n_tokens=n)
+            tokens = tokenise(golden.tokenizer, texts, seconds, n_tokens=n)
             for key, value in (("token_ids", tokens.ids), ("token_type_ids", tokens.types),
                                ("mask", tokens.mask.to(torch.uint8))):  # fmt: skip
                 expected = inputs[f"batch{number}.{name}_{key}"]

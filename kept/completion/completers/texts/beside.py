@@ -30,12 +30,12 @@ def save_host(
     folder: Path, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None = None
 ) -> list[str]:
     """Write a tokenizer, and the configuration of its host, below `folder`; the files' names."""
-    place = folder / _HOST
+    host_folder = folder / _HOST
     if config is not None:
-        config.save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    seal_model(place)
-    return sorted(f"{_HOST}/{path.name}" for path in place.iterdir())
+        config.save_pretrained(host_folder)
+    tokenizer.save_pretrained(host_folder)
+    seal_model(host_folder)
+    return sorted(f"{_HOST}/{path.name}" for path in host_folder.iterdir())
 
 
 def saved_host_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

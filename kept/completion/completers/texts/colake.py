@@ -27,8 +27,8 @@ from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
-from kept.completion.completers.paths import said
-from kept.completion.completers.relations import OwnRelations
+from kept.completion.completers.paths import triple_in_words
+from kept.completion.completers.relations import RelationRows
 from kept.completion.completers.texts.beside import (
     require_texts,
     save_host,
@@ -36,7 +36,7 @@ from kept.completion.completers.texts.beside import (
     saved_host_tokenizer,
 )
 from kept.completion.completers.texts.colake_questions import Questions, Reader
-from kept.completion.completers.ultra import asked_rows
+from kept.completion.completers.ultra import sample_queries
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
@@ -59,7 +59,7 @@ COLAKE_RECIPE = TrainingConfig(
 )  # fmt: skip
 """A triple is two questions; `n_negatives` entities answer a batch's wrongly, or all there are."""
 N_TOKENS = 32
-AT_ONCE = 64
+BATCH_SIZE = 64
 SIDES: tuple[Direction, Direction] = ("tail", "head")
 
 
@@ -74,15 +74,18 @@ class CoLAKEModel(nn.Module):
 
     def __init__(self, host: PreTrainedModel, n_relations: int) -> None:
         super().__init__()
-        words, told = hosts.word_table(host), host.config.to_dict()
+        words, settings = hosts.word_table(host), host.config.to_dict()
         words.weight.requires_grad_(False)  # rows of entities are made of it
-        config = CoLAKE.config_class(host=told, n_relations=2 * n_relations, sparse_entities=False)
+        config = CoLAKE.config_class(
+            host=settings, n_relations=2 * n_relations, sparse_entities=False
+        )
         self.encoder = CoLAKE(config, host=host)
         self.encoder.entity_embeddings.requires_grad_(False)
         self.transform = Transform(
-            width=host.config.hidden_size, embedding=words.embedding_dim,
+            width=host.config.hidden_size,
+            embedding=words.embedding_dim,
             epsilon=host.config.layer_norm_eps,
-        )  # fmt: skip
+        )
         self.register_buffer("centre", torch.zeros(words.embedding_dim))
 
     def over(
@@ -94,15 +97,17 @@ class CoLAKEModel(nn.Module):
         """
         host = self.encoder.host
         config = CoLAKE.config_class(
-            host=host.config.to_dict(), n_entities=len(rows), n_relations=2 * n_relations,
+            host=host.config.to_dict(),
+            n_entities=len(rows),
+            n_relations=2 * n_relations,
             sparse_entities=False,
-        )  # fmt: skip
+        )
         with torch_draws(0, "rows that are all replaced"):
             encoder = CoLAKE(config, host=host)
         special = rows.new_zeros(N_SPECIAL_ROWS, rows.shape[1])
         if mask_id is not None:
             special[MASK_ROW] = hosts.word_table(host).weight[mask_id].detach()
-        encoder.entity_embeddings = _fixed(torch.cat([special, rows]))
+        encoder.entity_embeddings = _frozen_table(torch.cat([special, rows]))
         encoder.relation_embeddings = relations
         encoder.kind_embeddings = self.encoder.kind_embeddings
         return encoder
@@ -110,8 +115,8 @@ class CoLAKEModel(nn.Module):
     def masked(self, encoder: CoLAKE, questions: Questions) -> Tensor:
         """The transformed state of each question's masked node `[batch embedding]`."""
         states = encoder(questions.batch).node_states
-        found: Tensor = self.transform(states[torch.arange(len(states)), questions.masked])
-        return found
+        masked_states: Tensor = self.transform(states[torch.arange(len(states)), questions.masked])
+        return masked_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,15 +141,15 @@ class CoLAKECompleter:
     ) -> CoLAKEScorer:
         """The scorer of a graph whose entities have these texts."""
         words = hosts.word_table(self.model.encoder.host).weight.detach()
-        said = [texts.plain(i) for i in range(graph.n_entities)]
-        rows, _ = mean_pieces(said, words, self.tokenizer)
+        plain_names = [texts.plain(i) for i in range(graph.n_entities)]
+        rows, _ = mean_pieces(plain_names, words, self.tokenizer)
         mask_id: Any = self.tokenizer.mask_token_id
         encoder = self.model.over(
             rows, self._relation_rows(graph), n_relations=graph.n_relations, mask_id=mask_id
         )
         reader = Reader.of(graph, context, texts, self.tokenizer, n_tokens=self.n_tokens)
-        own = OwnRelations.of(NAME, self.relations, graph)
-        return CoLAKEScorer(self.model, encoder, reader, own, rows)
+        relation_ids = RelationRows.of(NAME, self.relations, graph)
+        return CoLAKEScorer(self.model, encoder, reader, relation_ids, rows)
 
     def _relation_rows(self, graph: KnowledgeGraph) -> nn.Embedding:
         """The trained rows, in the order of a graph's relations and of their inverses.
@@ -157,12 +162,12 @@ class CoLAKECompleter:
             return trained
         weight, n, n_own = trained.weight.detach(), graph.n_relations, len(self.relations)
         rows = relation_rows(graph, self.model.encoder.host, self.tokenizer)
-        places = {name: i for i, name in enumerate(self.relations)}
+        rows_by_name = {name: i for i, name in enumerate(self.relations)}
         for i, name in enumerate(graph.relations):
-            if name in places:
-                rows[i] = weight[N_SPECIAL_ROWS + places[name]]
-                rows[i + n] = weight[N_SPECIAL_ROWS + places[name] + n_own]
-        return _fixed(torch.cat([weight[:N_SPECIAL_ROWS], rows]))
+            if name in rows_by_name:
+                rows[i] = weight[N_SPECIAL_ROWS + rows_by_name[name]]
+                rows[i + n] = weight[N_SPECIAL_ROWS + rows_by_name[name] + n_own]
+        return _frozen_table(torch.cat([weight[:N_SPECIAL_ROWS], rows]))
 
     def reasons(
         self,
@@ -173,30 +178,39 @@ class CoLAKECompleter:
     ) -> list[Reason]:
         """Parts of both descriptions and facts that were shown, each left out in turn."""
         head, _, tail = triple
-        asked, answer = (tail, head) if direction == "head" else (head, tail)
+        query, answer = (tail, head) if direction == "head" else (head, tail)
         texts, question = self.texts(graph), torch.tensor([triple])
 
         def score(texts: Texts) -> float:
             scorer = self.over(graph, context, texts)
             return float(scorer.scores(direction, question)[0, answer])
 
-        reasons, scorer = parts_behind(texts, asked, answer, score), self.on(graph, context)
+        reasons, scorer = parts_behind(texts, query, answer, score), self.on(graph, context)
         whole = float(scorer.scores(direction, question)[0, answer])
-        for fact in scorer.reader.facts(asked):
-            left = CoLAKEScorer(scorer.model, scorer.encoder, scorer.reader.without(fact),
-                                scorer.relations, scorer.rows)  # fmt: skip
-            change = whole - float(left.scores(direction, question)[0, answer])
-            reasons.append(Reason("fact", said(graph, fact), change))
+        for fact in scorer.reader.facts(query):
+            without_fact = CoLAKEScorer(
+                scorer.model,
+                scorer.encoder,
+                scorer.reader.without(fact),
+                scorer.relations,
+                scorer.rows,
+            )
+            change = whole - float(without_fact.scores(direction, question)[0, answer])
+            reasons.append(Reason("fact", triple_in_words(graph, fact), change))
         return sorted(reasons, key=lambda one: -one.change)
 
     def weights(self) -> dict[str, Tensor]:
         return dict(self.model.state_dict())
 
     def described(self) -> dict[str, Any]:
-        return {"scorer": NAME, "width": len(self.model.centre),
-                "relations": list(self.relations), "n_tokens": self.n_tokens}  # fmt: skip
+        return {
+            "scorer": NAME,
+            "width": len(self.model.centre),
+            "relations": list(self.relations),
+            "n_tokens": self.n_tokens,
+        }
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         return save_host(folder, self.tokenizer, self.model.encoder.host.config)
 
 
@@ -207,7 +221,7 @@ class CoLAKEScorer:
     model: CoLAKEModel
     encoder: CoLAKE
     reader: Reader
-    relations: OwnRelations
+    relations: RelationRows
     rows: Tensor
 
     @torch.no_grad()
@@ -218,12 +232,12 @@ class CoLAKEScorer:
         self.relations.asked(triples)
         self.model.eval()
         self.encoder.eval()
-        answers, found = answer_rows(self.rows, self.model.centre), []
-        for start in range(0, len(triples), AT_ONCE):
-            part = triples[start : start + AT_ONCE].numpy()
+        answers, blocks = answer_rows(self.rows, self.model.centre), []
+        for start in range(0, len(triples), BATCH_SIZE):
+            part = triples[start : start + BATCH_SIZE].numpy()
             questions = self.reader.questions(part, direction)
-            found.append(self.model.masked(self.encoder, questions) @ answers.T)
-        return torch.cat(found)
+            blocks.append(self.model.masked(self.encoder, questions) @ answers.T)
+        return torch.cat(blocks)
 
 
 def answer_rows(rows: Tensor, centre: Tensor) -> Tensor:
@@ -231,11 +245,11 @@ def answer_rows(rows: Tensor, centre: Tensor) -> Tensor:
 
     Means of word pieces all point the same way; what tells them apart is the rest.
     """
-    found: Tensor = normalize(rows - centre, dim=1)
-    return found
+    normalised: Tensor = normalize(rows - centre, dim=1)
+    return normalised
 
 
-def _fixed(rows: Tensor) -> nn.Embedding:
+def _frozen_table(rows: Tensor) -> nn.Embedding:
     """A table that is not trained."""
     table = nn.Embedding(len(rows), rows.shape[1], _weight=rows)
     return table.requires_grad_(False)
@@ -249,8 +263,8 @@ def relation_rows(
     labels = [graph.relation_label(i) for i in range(graph.n_relations)]
     words = hosts.word_table(host).weight
     rows, _ = mean_pieces([*labels, *(INVERSE + one for one in labels)], words, tokenizer)
-    found: Tensor = rows.clone()
-    return found
+    vectors: Tensor = rows.clone()
+    return vectors
 
 
 def train_colake_completer(
@@ -280,34 +294,41 @@ def train_colake_completer(
         model.encoder.relation_embeddings.weight[N_SPECIAL_ROWS:] = rows
     scorer = completer.on(graph, triples)
     model.centre.copy_(scorer.rows.mean(0))
-    chosen = asked_rows(triples, n_asked, seed)
-    asked = np.asarray(triples, np.int64) if chosen is None else chosen
-    known = Filter({"train": np.asarray(triples)}, n_entities=graph.n_entities,
-                   n_relations=graph.n_relations)  # fmt: skip
+    chosen_rows = sample_queries(triples, n_asked, seed)
+    queries = np.asarray(triples, np.int64) if chosen_rows is None else chosen_rows
+    filter = Filter(
+        {"train": np.asarray(triples)}, n_entities=graph.n_entities, n_relations=graph.n_relations
+    )
     draws = torch_generator(seed, NAME)
 
     def loss_of(batch: Tensor) -> Tensor:
         scorer.encoder.train()
-        drawn = int(torch.randint(2**31, (), generator=draws))
-        with torch_draws(drawn, "negatives and dropout"):
-            return _loss(scorer, asked[batch.numpy()], known, config.n_negatives, drawn)
+        seed_of_batch = int(torch.randint(2**31, (), generator=draws))
+        with torch_draws(seed_of_batch, "negatives and dropout"):
+            return _loss(scorer, queries[batch.numpy()], filter, config.n_negatives, seed_of_batch)
 
     history = run_epochs(
-        model, len(asked), loss_of, config=config, generator=draws, snapshots=snapshots,
-        on_epoch=on_epoch, validate=lambda: validate(scorer),
-    )  # fmt: skip
+        model,
+        len(queries),
+        loss_of,
+        config=config,
+        generator=draws,
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+        validate=lambda: validate(scorer),
+    )
     model.eval()
     return completer, history
 
 
 def _loss(
-    scorer: CoLAKEScorer, triples: NDArray[np.int64], known: Filter, n_negatives: int, seed: int
+    scorer: CoLAKEScorer, triples: NDArray[np.int64], filter: Filter, n_negatives: int, seed: int
 ) -> Tensor:
     """Mean cross entropy of both ends of triples `[triple 3]` among sampled entities and their own.
 
     Entities that answer a question by another training triple do not compete.
     """
-    sampled = torch.randperm(known.n_entities)[:n_negatives]
+    sampled = torch.randperm(filter.n_entities)[:n_negatives]
     ends = torch.from_numpy(triples[:, [0, 2]].ravel())
     pool = torch.unique(torch.cat([sampled, ends]))
     answers = answer_rows(scorer.rows[pool], scorer.model.centre)
@@ -316,8 +337,8 @@ def _loss(
         questions = scorer.reader.questions(triples, direction, seed=seed)
         logits = scorer.model.masked(scorer.encoder, questions) @ answers.T
         gold = torch.from_numpy(triples[:, SLOTS[direction]].copy())
-        is_other = torch.zeros(len(triples), known.n_entities, dtype=torch.bool)
-        is_other[known.known(direction, triples)] = True
+        is_other = torch.zeros(len(triples), filter.n_entities, dtype=torch.bool)
+        is_other[filter.known(direction, triples)] = True
         is_other[torch.arange(len(gold)), gold] = False
         logits = logits.masked_fill(is_other[:, pool], -torch.inf)
         losses.append(cross_entropy(logits, torch.searchsorted(pool, gold)))

@@ -68,8 +68,8 @@ class Reader:
         """Over a graph of which the triples `context [triple 3]` may be shown."""
         rows = np.asarray(context, np.int32).reshape(-1, 3)
         builder = BuilderConfig(max_neighbours=N_FACTS, max_words=n_tokens, drop_probability=0.0)
-        shown = graph.with_triples(rows, note="what may be read")
-        return cls(shown, texts, tokenizer, builder)
+        readable = graph.with_triples(rows, note="what may be read")
+        return cls(readable, texts, tokenizer, builder)
 
     def questions(
         self, triples: NDArray[np.integer], direction: Direction, *, seed: int | None = None
@@ -78,8 +78,10 @@ class Reader:
 
         `seed` samples which facts of an entity are shown; without one they are always the same.
         """
-        built = [self._question(tuple(row), direction, seed, i)
-                 for i, row in enumerate(np.asarray(triples).tolist())]  # fmt: skip
+        built = [
+            self._question(tuple(row), direction, seed, i)
+            for i, row in enumerate(np.asarray(triples).tolist())
+        ]
         views = []
         for graph in built:
             view = colake_view(graph)
@@ -101,16 +103,16 @@ class Reader:
         return replace(self, hidden=(*self.hidden, fact))
 
     def _question(
-        self, triple: tuple[int, ...], direction: Direction, seed: int | None, place: int
+        self, triple: tuple[int, ...], direction: Direction, seed: int | None, edge: int
     ) -> WordKnowledgeGraph:
         head, relation, tail = triple
-        asked = tail if direction == "head" else head
-        key = (0, "facts", asked) if seed is None else (seed, "facts", direction, place)
-        built = self._graph(asked, (triple,), generator(*key))
+        query = tail if direction == "head" else head
+        key = (0, "facts", query) if seed is None else (seed, "facts", direction, edge)
+        built = self._graph(query, (triple,), generator(*key))
         anchors = np.flatnonzero(is_anchor(built))
         if not len(anchors):
             raise ConfigError(
-                f"the name {self.texts.names[asked]!r} of {self.graph.entities.name(asked)!r} has "
+                f"the name {self.texts.names[query]!r} of {self.graph.entities.name(query)!r} has "
                 "no word piece, so that CoLAKE has no anchor; give the entity another label"
             )
         if direction == "head":
@@ -124,6 +126,10 @@ class Reader:
         link = gold_link(0, len(name), self.graph.entities.name(entity))
         never = np.array([*self.hidden, *hidden], np.int32).reshape(-1, 3)
         return build(
-            LinkedText(self.texts.plain(entity), (link,)), self.tokenizer, self.graph,
-            generator=draws, config=self.builder, exclude=Exclusion(triples=never),
-        )  # fmt: skip
+            LinkedText(self.texts.plain(entity), (link,)),
+            self.tokenizer,
+            self.graph,
+            generator=draws,
+            config=self.builder,
+            exclude=Exclusion(triples=never),
+        )

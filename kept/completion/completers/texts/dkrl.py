@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
-from kept.completion.completers.relations import OwnRelations
+from kept.completion.completers.relations import RelationRows
 from kept.completion.completers.texts.beside import require_texts, save_host, saved_host_tokenizer
 from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Direction
@@ -48,7 +48,7 @@ class DKRLCompleter:
         del context
         texts = Texts.of(graph, n_words=N_WORDS)
         vectors = self.encode([texts.entity(i) for i in range(graph.n_entities)])
-        return DKRLScorer(self.model, vectors, OwnRelations.of("dkrl", self.relations, graph))
+        return DKRLScorer(self.model, vectors, RelationRows.of("dkrl", self.relations, graph))
 
     @torch.no_grad()
     def encode(self, texts: list[str]) -> Tensor:
@@ -65,24 +65,27 @@ class DKRLCompleter:
         """Parts of both descriptions, left out one at a time."""
         del context
         head, relation, tail = triple
-        asked, answer = (tail, head) if direction == "head" else (head, tail)
-        place = self.relations.index(graph.relations.name(relation))
-        vector = self.model.relations[place].detach()
+        query, answer = (tail, head) if direction == "head" else (head, tail)
+        relation_row = self.relations.index(graph.relations.name(relation))
+        vector = self.model.relations[relation_row].detach()
 
         def score(texts: Texts) -> float:
             first, last = self.encode([texts.entity(head), texts.entity(tail)])
             return -float(self.model.distance(first + vector - last))
 
-        return parts_behind(Texts.of(graph, n_words=N_WORDS), asked, answer, score)
+        return parts_behind(Texts.of(graph, n_words=N_WORDS), query, answer, score)
 
     def weights(self) -> dict[str, Tensor]:
         return {"relations": self.model.relations, "words": self.model.encoder.words}
 
     def described(self) -> dict[str, Any]:
-        return {"scorer": "dkrl", "width": self.model.relations.shape[1],
-                "relations": list(self.relations)}  # fmt: skip
+        return {
+            "scorer": "dkrl",
+            "width": self.model.relations.shape[1],
+            "relations": list(self.relations),
+        }
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         return save_host(folder, self.tokenizer)
 
 
@@ -92,7 +95,7 @@ class DKRLScorer:
 
     model: DKRL
     vectors: Tensor
-    relations: OwnRelations
+    relations: RelationRows
 
     @torch.no_grad()
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
@@ -100,16 +103,20 @@ class DKRLScorer:
         if direction == "relation":
             raise EvaluationError("DKRL ranks heads and tails; leave the direction relation out")
         ranker = self.model.ranker(self.vectors, None)
-        found: Tensor = ranker(direction, self.relations.asked(triples))
-        return found
+        scores: Tensor = ranker(direction, self.relations.asked(triples))
+        return scores
 
 
 def word_ids(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> tuple[Tensor, Tensor]:
     """Ids and mask `[text token]`, without special tokens."""
     encoded: Any = tokenizer(
-        texts, add_special_tokens=False, truncation=True, max_length=N_TOKENS, padding=True,
+        texts,
+        add_special_tokens=False,
+        truncation=True,
+        max_length=N_TOKENS,
+        padding=True,
         return_tensors="pt",
-    )  # fmt: skip
+    )
     return encoded["input_ids"], encoded["attention_mask"].bool()
 
 
@@ -133,9 +140,15 @@ def train_dkrl_completer(
     texts = Texts.of(graph, n_words=N_WORDS)
     ids, mask = word_ids([texts.entity(i) for i in range(graph.n_entities)], tokenizer)
     losses = train_dkrl(
-        model, np.asarray(triples), ids, mask, config=config,
-        generator=torch_generator(seed, "dkrl"), snapshots=snapshots, on_epoch=on_epoch,
-    )  # fmt: skip
+        model,
+        np.asarray(triples),
+        ids,
+        mask,
+        config=config,
+        generator=torch_generator(seed, "dkrl"),
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+    )
     return DKRLCompleter(model.eval(), tokenizer, tuple(graph.relations)), losses
 
 
@@ -143,9 +156,13 @@ def _dkrl(words: Tensor, n_entities: int, n_relations: int, seed: int) -> DKRL:
     draws, width = torch_generator(seed, "initial weights"), words.shape[1]
     encoder = CbowEncoder(words=words, width=width, generator=draws)
     return DKRL(
-        n_entities=n_entities, n_relations=n_relations, width=width, encoder=encoder,
-        generator=draws, norm=2,
-    )  # fmt: skip
+        n_entities=n_entities,
+        n_relations=n_relations,
+        width=width,
+        encoder=encoder,
+        generator=draws,
+        norm=2,
+    )
 
 
 def open_dkrl(folder: Path, described: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Any:

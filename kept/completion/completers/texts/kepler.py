@@ -22,14 +22,14 @@ from kept.auto import saved_tokenizer
 from kept.auto.saved import saved_settings
 from kept.completion.completers.base import Reason
 from kept.completion.completers.parts import parts_behind
-from kept.completion.completers.relations import OwnRelations
+from kept.completion.completers.relations import RelationRows
 from kept.completion.completers.texts.beside import (
     require_texts,
     save_host,
     saved_host_config,
     saved_host_tokenizer,
 )
-from kept.completion.completers.ultra import asked_rows
+from kept.completion.completers.ultra import sample_queries
 from kept.completion.description_links import encode_sequences
 from kept.encoders.kepler import KEPLER
 from kept.errors import CheckpointError, ConfigError, EvaluationError
@@ -83,7 +83,7 @@ class KeplerCompleter:
         del context
         texts = self.texts(graph)
         vectors = self.encode([texts.plain(i) for i in range(graph.n_entities)])
-        return KeplerScorer(self, vectors, OwnRelations.of(NAME, self.relations, graph))
+        return KeplerScorer(self, vectors, RelationRows.of(NAME, self.relations, graph))
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Vectors of texts `[text width]`, in evaluation mode."""
@@ -92,8 +92,8 @@ class KeplerCompleter:
         pieces = word_pieces(list(texts), self.tokenizer, options.n_tokens)
         pad_id: Any = self.tokenizer.pad_token_id
         rows = [rules.entity(one) for one in pieces]
-        found: Tensor = encode_sequences(self.encoder, rows, pad_id=pad_id)
-        return found
+        vectors: Tensor = encode_sequences(self.encoder, rows, pad_id=pad_id)
+        return vectors
 
     def scorer(self, entities: Tensor) -> Scorer:
         """The score of the training over vectors of entities `[entity width]`."""
@@ -112,16 +112,16 @@ class KeplerCompleter:
         """Parts of both descriptions, left out one at a time."""
         del context
         head, relation, tail = triple
-        asked, answer = (tail, head) if direction == "head" else (head, tail)
-        place = self.relations.index(graph.relations.name(relation))
+        query, answer = (tail, head) if direction == "head" else (head, tail)
+        relation_row = self.relations.index(graph.relations.name(relation))
 
         @torch.no_grad()
         def score(texts: Texts) -> float:
             pair = self.encode([texts.plain(head), texts.plain(tail)])
-            found = self.scorer(pair).scores("tail", torch.tensor([[0, place, 1]]))
-            return float(found[0, 1])
+            scores = self.scorer(pair).scores("tail", torch.tensor([[0, relation_row, 1]]))
+            return float(scores[0, 1])
 
-        return parts_behind(self.texts(graph), asked, answer, score)
+        return parts_behind(self.texts(graph), query, answer, score)
 
     def weights(self) -> dict[str, Tensor]:
         encoder = {f"encoder.{name}": value for name, value in self.encoder.state_dict().items()}
@@ -130,13 +130,17 @@ class KeplerCompleter:
     def described(self) -> dict[str, Any]:
         options = self.objective.options
         return {
-            "scorer": NAME, "width": self.encoder.host.config.hidden_size,
-            "relations": list(self.relations), "score": options.score, "norm": options.norm,
-            "gamma": options.gamma, "n_tokens": options.n_tokens,
+            "scorer": NAME,
+            "width": self.encoder.host.config.hidden_size,
+            "relations": list(self.relations),
+            "score": options.score,
+            "norm": options.norm,
+            "gamma": options.gamma,
+            "n_tokens": options.n_tokens,
             "zero_padding": self.encoder.config.zero_padding,
-        }  # fmt: skip
+        }
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         return save_host(folder, self.tokenizer, self.encoder.host.config)
 
 
@@ -146,7 +150,7 @@ class KeplerScorer:
 
     completer: KeplerCompleter
     vectors: Tensor
-    relations: OwnRelations
+    relations: RelationRows
 
     @torch.no_grad()
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
@@ -158,8 +162,8 @@ class KeplerScorer:
 
     def of(self, entities: NDArray[np.integer]) -> KeplerScorer:
         """The same for some entities alone, whose ids are then their places."""
-        chosen = torch.as_tensor(np.asarray(entities, np.int64))
-        return KeplerScorer(self.completer, self.vectors[chosen], self.relations)
+        entity_ids = torch.as_tensor(np.asarray(entities, np.int64))
+        return KeplerScorer(self.completer, self.vectors[entity_ids], self.relations)
 
 
 def train_kepler_completer(
@@ -183,9 +187,13 @@ def train_kepler_completer(
     require_texts(graph, NAME)
     trained_on = graph.with_triples(np.asarray(triples, np.int32), note="training triples")
     options = KnowledgeEmbeddingOptions(
-        gamma=GAMMA, n_triples=config.batch_size, n_negatives=config.n_negatives,
-        negatives="batch", n_tokens=n_tokens, n_relation_tokens=3,
-    )  # fmt: skip
+        gamma=GAMMA,
+        n_triples=config.batch_size,
+        n_negatives=config.n_negatives,
+        negatives="batch",
+        n_tokens=n_tokens,
+        n_relation_tokens=3,
+    )
     tokenizer = load_tokenizer(host)
     with torch_draws(seed, "initial weights"):
         encoder = KEPLER.from_host(load_host(host), trained_on)
@@ -193,26 +201,31 @@ def train_kepler_completer(
     completer = KeplerCompleter(encoder, objective, tokenizer, tuple(graph.relations))
     if snapshots is None or not snapshots.is_there:
         _start_relations(completer, graph, np.asarray(triples, np.int64))
-    chosen = asked_rows(triples, n_asked, seed)
-    rows = np.asarray(triples, np.int64) if chosen is None else chosen
+    chosen_rows = sample_queries(triples, n_asked, seed)
+    rows = np.asarray(triples, np.int64) if chosen_rows is None else chosen_rows
     preparation = FirstPreparation(options, trained_on, tokenizer)
     draws = torch_generator(seed, NAME)
 
     def loss_of(batch: Tensor) -> Tensor:
-        drawn = int(torch.randint(2**31, (), generator=draws))
-        questions = _questions(trained_on, rows[batch.numpy()], drawn, config.n_negatives)
+        seed_of_batch = int(torch.randint(2**31, (), generator=draws))
+        questions = _questions(trained_on, rows[batch.numpy()], seed_of_batch, config.n_negatives)
         read = preparation.read(questions)
-        with torch_draws(drawn, "dropout"):
+        with torch_draws(seed_of_batch, "dropout"):
             states = encoder(read.texts)
             losses = objective(states, read.texts.replace(triples=read), encoder)
         loss: Tensor = losses[objective.task]
         return loss
 
     history = run_epochs(
-        torch.nn.ModuleDict({"encoder": encoder, "objective": objective}), len(rows), loss_of,
-        config=config, generator=draws, snapshots=snapshots, on_epoch=on_epoch,
+        torch.nn.ModuleDict({"encoder": encoder, "objective": objective}),
+        len(rows),
+        loss_of,
+        config=config,
+        generator=draws,
+        snapshots=snapshots,
+        on_epoch=on_epoch,
         validate=lambda: validate(completer.on(graph, triples)),
-    )  # fmt: skip
+    )
     encoder.eval()
     return completer, history
 
@@ -251,24 +264,30 @@ def open_kepler(folder: Path, described: Mapping[str, Any], weights: Mapping[str
     config = saved_host_config(folder)
     relations = tuple(described["relations"])
     options = KnowledgeEmbeddingOptions(
-        score=described["score"], norm=described["norm"], gamma=described["gamma"],
-        n_tokens=described["n_tokens"], n_relation_tokens=3,
-    )  # fmt: skip
+        score=described["score"],
+        norm=described["norm"],
+        gamma=described["gamma"],
+        n_tokens=described["n_tokens"],
+        n_relation_tokens=3,
+    )
     with torch.device("cpu"):
         host = AutoModel.from_config(config)
     sizes = {"n_entities": 0, "n_relations": len(relations), "id_space_hash": ""}
-    own = KEPLER.config_class(
+    kepler_config = KEPLER.config_class(
         host=config.to_dict(), zero_padding=described["zero_padding"], **sizes
     )
-    encoder = KEPLER(own, host=host)
+    encoder = KEPLER(kepler_config, host=host)
     objective = FirstKnowledgeEmbedding(
         options, width=config.hidden_size, n_relations=len(relations)
     )
     try:
-        encoder.load_state_dict({
-            name.removeprefix("encoder."): value for name, value in weights.items()
-            if name.startswith("encoder.")
-        })  # fmt: skip
+        encoder.load_state_dict(
+            {
+                name.removeprefix("encoder."): value
+                for name, value in weights.items()
+                if name.startswith("encoder.")
+            }
+        )
         objective.load_state_dict({"relations": weights["relations"]})
     except (KeyError, RuntimeError) as error:
         raise CheckpointError(f"{folder} holds no KEPLER of these sizes: {error}") from error
@@ -291,11 +310,11 @@ def open_kepler_run(folder: Path) -> KeplerCompleter:
             f"{folder} was trained with relations {objective.options.relations!r}; kgc asks those "
             "with a vector per relation (relations: table)"
         )
-    beside, told = folder / "kg", saved_settings(folder).get("kg")
-    kg = beside if beside.is_dir() else objective.options.kg or told
+    kg_folder, settings = folder / "kg", saved_settings(folder).get("kg")
+    kg = kg_folder if kg_folder.is_dir() else objective.options.kg or settings
     if kg is None:
         raise ConfigError(
-            f"{folder} does not say on which graph it was trained: lay it in {beside}"
+            f"{folder} does not say on which graph it was trained: lay it in {kg_folder}"
         )
     graph = KnowledgeGraph.open(kg)
     if objective.options.id_space_hash is None:

@@ -32,24 +32,26 @@ def with_literals(splits: Splits, source: Path) -> Splits:
 
     ConfigError: no file of them lies in `source`, or none is of an entity of the graph.
     """
-    path = _found(source)
+    path = _literals_file(source)
     graph = splits.graph
     literals: dict[str, list[str]] = {}
-    for entity, attribute, value in _read(path):
-        told = literals.setdefault(entity, [])
-        if entity in graph.entities and len(told) < N_LITERALS:
-            told.append(f"{said(graph, attribute)}: {written(value)}")
-    literals = {name: told for name, told in literals.items() if told}
+    for entity, attribute, value in _triples_of(path):
+        values = literals.setdefault(entity, [])
+        if entity in graph.entities and len(values) < N_LITERALS:
+            values.append(f"{attribute_label(graph, attribute)}: {value_in_words(value)}")
+    literals = {name: values for name, values in literals.items() if values}
     if not literals:
         raise ConfigError(
             f"{path} has no literal of an entity of {source}; give that of this graph"
         )
-    grown = graph_from_records(_described(graph, literals), sources=graph.manifest.sources)
+    grown = graph_from_records(
+        _records_with_literals(graph, literals), sources=graph.manifest.sources
+    )
     note = f"{path.name}: literals of {len(literals)} of {graph.n_entities} entities are read"
     return replace(splits, graph=grown, notes=(*splits.notes, note))
 
 
-def written(value: str) -> str:
+def value_in_words(value: str) -> str:
     """A value as a reader would write it: numbers short, dates without the time of day.
 
     >>> written("1.7500000e+01"), written("1953-03-12T00:00:00Z"), written('"Po"@it')
@@ -67,16 +69,16 @@ def written(value: str) -> str:
     return str(int(number)) if number.is_integer() else f"{number:.6g}"
 
 
-def said(graph: KnowledgeGraph, attribute: str) -> str:
+def attribute_label(graph: KnowledgeGraph, attribute: str) -> str:
     """An attribute's label where the graph has the relation, else the last part of its name."""
-    place = graph.relations.find(attribute)
-    if place is not None:
-        return graph.relation_label(place)
+    relation = graph.relations.find(attribute)
+    if relation is not None:
+        return graph.relation_label(relation)
     last = _BORDER.split(attribute.strip("<>").rstrip("/"))[-1]
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", last).replace("_", " ").lower()
 
 
-def _found(source: Path) -> Path:
+def _literals_file(source: Path) -> Path:
     for name in FILES:
         for path in (source / name, source / f"{name}.gz"):
             if path.is_file():
@@ -87,20 +89,24 @@ def _found(source: Path) -> Path:
     )
 
 
-def _read(path: Path) -> Iterator[Triple]:
+def _triples_of(path: Path) -> Iterator[Triple]:
     for record in tsv.read(path, DamageReport()):
         if isinstance(record, Triple):
             yield record
 
 
-def _described(graph: KnowledgeGraph, literals: dict[str, list[str]]) -> Iterator[Record]:
+def _records_with_literals(
+    graph: KnowledgeGraph, literals: dict[str, list[str]]
+) -> Iterator[Record]:
     """The records of a graph, with literals at the beginning of descriptions."""
-    left = dict(literals)
+    remaining = dict(literals)
     for record in records_of(graph):
         if isinstance(record, Text) and record.kind == TextKind.DESCRIPTION:
-            told = left.pop(record.node, [])  # relations' descriptions are not among the records
-            if told:
-                record = record._replace(value=f"{'; '.join(told)}. {record.value}")
+            texts = remaining.pop(
+                record.node, []
+            )  # relations' descriptions are not among the records
+            if texts:
+                record = record._replace(value=f"{'; '.join(texts)}. {record.value}")
         yield record
-    for node, told in left.items():
-        yield Text(node, TextKind.DESCRIPTION, "; ".join(told), "en")
+    for node, texts in remaining.items():
+        yield Text(node, TextKind.DESCRIPTION, "; ".join(texts), "en")

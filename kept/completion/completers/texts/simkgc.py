@@ -26,7 +26,7 @@ from kept.evaluation.ranking import Direction
 from kept.hosts import load_host, load_tokenizer
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.networks import BiEncoder, PreBatch
-from kept.kge.simkgc.ranking import SimKGCScorer, encoded
+from kept.kge.simkgc.ranking import SimKGCScorer, encode_texts
 from kept.kge.simkgc.texts import Links, Texts
 from kept.kge.simkgc.training import KnownTriples, SimKGCConfig, SimKGCHistory, Step, train_simkgc
 from kept.randomness import torch_draws, torch_generator
@@ -60,9 +60,14 @@ class SimKGCCompleter:
 
     def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> SimKGCScorer:
         return SimKGCScorer(
-            self.model, self.tokenizer, self.texts(graph, context), n_tokens=self.n_tokens,
-            links=Links(context, graph.n_entities), weight=self.weight, n_hops=self.n_hops,
-        )  # fmt: skip
+            self.model,
+            self.tokenizer,
+            self.texts(graph, context),
+            n_tokens=self.n_tokens,
+            links=Links(context, graph.n_entities),
+            weight=self.weight,
+            n_hops=self.n_hops,
+        )
 
     def reasons(
         self,
@@ -73,28 +78,33 @@ class SimKGCCompleter:
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time; cosines without re-ranking."""
         head, relation, tail = triple
-        asked, answer = (tail, head) if direction == "head" else (head, tail)
+        query, answer = (tail, head) if direction == "head" else (head, tail)
         relation += len(self.texts(graph, context).relations) if direction == "head" else 0
         plain = self.texts(graph, context)
-        encode = partial(encoded, self.model, self.tokenizer, n_tokens=self.n_tokens)
+        encode = partial(encode_texts, self.model, self.tokenizer, n_tokens=self.n_tokens)
 
         def score(texts: Texts) -> float:
-            question = encode([texts.entity(asked)], [texts.relation(relation)])
+            question = encode([texts.entity(query)], [texts.relation(relation)])
             return float(question[0] @ encode([texts.entity(answer)])[0])
 
-        return parts_behind(plain, asked, answer, score)
+        return parts_behind(plain, query, answer, score)
 
     def weights(self) -> dict[str, Tensor]:
         return dict(self.model.state_dict())
 
     def described(self) -> dict[str, Any]:
         return {
-            "scorer": "simkgc", "width": self.model.questions.config.hidden_size,
-            "pooling": self.model.pooling, "n_tokens": self.n_tokens, "n_words": self.n_words,
-            "neighbours": self.neighbours, "weight": self.weight, "n_hops": self.n_hops,
-        }  # fmt: skip
+            "scorer": "simkgc",
+            "width": self.model.questions.config.hidden_size,
+            "pooling": self.model.pooling,
+            "n_tokens": self.n_tokens,
+            "n_words": self.n_words,
+            "neighbours": self.neighbours,
+            "weight": self.weight,
+            "n_hops": self.n_hops,
+        }
 
-    def save_beside(self, folder: Path) -> list[str]:
+    def save_extra_files(self, folder: Path) -> list[str]:
         return save_host(folder, self.tokenizer, self.model.questions.config)
 
 
@@ -119,19 +129,27 @@ def train_simkgc_completer(
     tokenizer = load_tokenizer(host)
     completer = SimKGCCompleter(model, tokenizer, config.n_tokens)
     texts = completer.texts(graph, triples)
-    known = KnownTriples(triples, n_entities=graph.n_entities, n_relations=graph.n_relations)
+    known_triples = KnownTriples(
+        triples, n_entities=graph.n_entities, n_relations=graph.n_relations
+    )
     draws, queue = torch_generator(seed, "simkgc"), None
     if config.n_pre_batch:
         queue = PreBatch(
-            n_batches=config.n_pre_batch, batch_size=config.batch_size,
-            width=model.questions.config.hidden_size, generator=draws,
-        )  # fmt: skip
-    step = Step(model, tokenizer, texts, known, config, queue)
+            n_batches=config.n_pre_batch,
+            batch_size=config.batch_size,
+            width=model.questions.config.hidden_size,
+            generator=draws,
+        )
+    step = Step(model, tokenizer, texts, known_triples, config, queue)
     with torch_draws(seed, "dropout"):
         history = train_simkgc(
-            step, triples, generator=draws, snapshots=snapshots, on_epoch=on_epoch,
+            step,
+            triples,
+            generator=draws,
+            snapshots=snapshots,
+            on_epoch=on_epoch,
             validate=lambda: validate(completer.on(graph, triples)),
-        )  # fmt: skip
+        )
     scorer, values = completer.on(graph, triples), {}
     for weight, n_hops in RERANKING:
         scorer.weight, scorer.n_hops = weight, n_hops
@@ -141,7 +159,7 @@ def train_simkgc_completer(
 
 
 def open_simkgc(folder: Path, described: Mapping[str, Any], weights: dict[str, Tensor]) -> Any:
-    """The completer that `save_beside` and `described` kept, with its weights."""
+    """The completer that `save_extra_files` and `described` kept, with its weights."""
     config = saved_host_config(folder)
     with torch.device("cpu"):
         model = BiEncoder(AutoModel.from_config(config), pooling=described["pooling"])

@@ -74,7 +74,7 @@ def test_it_is_what_a_loop_writes(
 ) -> None:
     separator = tuple(tokenizer("/", add_special_tokens=False)["input_ids"])
     known = np.arange(small_graph.n_entities) < share * small_graph.n_entities
-    view = EBERTView(separator, form=form, known=known, weigh_links=True)
+    view = EBERTView(separator, form=form, is_known=known, weigh_links=True)
     for graph in graphs:
         batch = view(graph)
         ids, kinds, weights = by_loop(graph, separator, form, set(np.flatnonzero(known).tolist()))

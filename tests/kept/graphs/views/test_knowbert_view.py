@@ -15,7 +15,7 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.views import KnowBERTView
-from kept.graphs.views.knowbert import Further
+from kept.graphs.views.knowbert import FurtherGraph
 from kg_loaders import KnowledgeGraph
 
 TEXT = "the old city of paris near the river"
@@ -131,7 +131,7 @@ def test_further_graphs_have_mentions_of_their_own(
 ) -> None:
     plain = shown(KnowBERTView(small_graph), small_graph, tokenizer)
     for labelled in (False, True):
-        further = Further(small_graph, Rivers(), labelled)
+        further = FurtherGraph(small_graph, Rivers(), labelled)
         view = KnowBERTView(small_graph, further=[further])
         batch = shown(view, small_graph, tokenizer)
         assert batch.mention_graphs[0].tolist() == [0, 0, 0, 0, 1]

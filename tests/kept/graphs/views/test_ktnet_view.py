@@ -70,7 +70,7 @@ def test_concepts_of_each_word(
     found = [[i for i in row if i != NONE] for row in batch.extra_ids[CONCEPTS][0].tolist()]
     assert found == expected(drawn, small_graph, **options)
     assert any(found)
-    assert view.brings_knowledge(drawn, batch)
+    assert view.contains_knowledge(drawn, batch)
     assert (view.fingerprint == KTNETView(small_graph).fingerprint) == (not options)
 
 
@@ -78,7 +78,7 @@ def test_no_link_is_no_knowledge(small_graph: KnowledgeGraph, tokenizer: Any) ->
     text = LinkedText(TEXT, LINKS[2:3])
     bare = build(text, tokenizer, small_graph, generator=generator(0, "view"), config=CONFIG)
     view = KTNETView(small_graph)
-    assert not view.brings_knowledge(bare, view(bare))
+    assert not view.contains_knowledge(bare, view(bare))
 
 
 def test_options_are_checked(small_graph: KnowledgeGraph) -> None:
