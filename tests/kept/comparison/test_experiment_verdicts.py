@@ -10,6 +10,7 @@ import pytest
 from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
 from kept.comparison.experiment import Experiment, RunRecord
 from kept.comparison.pages.headline import headline
+from kept.comparison.pages.tables import conditions
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
 from kept.methods import BASELINE
@@ -172,3 +173,19 @@ def test_a_row_below_a_baseline_says_so_with_a_cause_and_a_command() -> None:
     assert "as_published: false" in dataclasses.replace(worse, experiment=published).shortfalls[0]
     limited = worse.experiment.model_copy(update={"name": "e-limit-5"})
     assert "--limit" in dataclasses.replace(worse, experiment=limited).shortfalls[0]
+
+
+def test_a_page_says_where_runs_were_computed_in_different_precisions() -> None:
+    made = compared(pair_of("off", OPEN))
+
+    def page(*precisions: str | None) -> str:
+        records = [
+            RunRecord("r", "e", "kbert", "true", 0, {"dev": {}}, {"precision": p} if p else {}, {})
+            for p in precisions
+        ]
+        rows = [dataclasses.replace(row, records=tuple(records)) for row in made.rows[:1]]
+        return conditions(dataclasses.replace(made, rows=tuple(rows)))
+
+    assert "2 in bf16, 1 in fp32" in page("bf16", "fp32", "bf16")
+    for alike in (("bf16", "bf16"), ("fp32", None), (None,)):
+        assert "precisions" not in page(*alike)

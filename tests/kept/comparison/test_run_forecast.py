@@ -15,7 +15,7 @@ from kept.comparison.compare import compare
 from kept.comparison.experiment import Experiment
 from kept.comparison.forecast import OneRun, RunForecast
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey, planned
+from kept.comparison.stored import RunKey, planned_runs
 from kept.comparison.work import BACKWARD, RunWork, work_of_runs
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
@@ -62,7 +62,7 @@ def test_a_forecast_counts_what_the_runs_compute(
     plan = experiment.model_copy(update=update | {"task": task})
     methods, controls = ["none", "kbert", "colake"], ["off", "shuffled"]
     runs = ExperimentRuns(plan, experiment_root, tmp_path)
-    keys = list(planned(methods, controls, 2))  # type: ignore[arg-type]
+    keys = list(planned_runs(methods, controls, 2))  # type: ignore[arg-type]
     works = work_of_runs(runs, keys)
     expected = sum(work.units for work in works.values())
     with counting(monkeypatch) as units:
@@ -94,7 +94,7 @@ def forecast_of(*times: float, reporter: Any = None) -> tuple[RunForecast, list[
 
 
 def test_a_comparison_is_foretold_once_for_all_its_runs() -> None:
-    keys = list(planned(["kbert"], ["off", "shuffled"], 1))
+    keys = list(planned_runs(["kbert"], ["off", "shuffled"], 1))
     forecast, lines = forecast_of(50.0, 53.0, 56.0, 59.0)
     works = (RunWork(0, 100, 60), RunWork(0, 200, 60), RunWork(), RunWork(300, 200, 60))
     forecast.of(dict(zip(keys, works, strict=True)))
@@ -110,7 +110,7 @@ def test_a_comparison_is_foretold_once_for_all_its_runs() -> None:
 
 
 def test_what_runs_took_corrects_the_forecast_of_runs_like_them() -> None:
-    keys = list(planned(["kbert"], [], 2))
+    keys = list(planned_runs(["kbert"], [], 2))
     forecast, _ = forecast_of(1.0)
     forecast.of({key: RunWork(0, 100, 0) for key in keys})
     assert forecast.left() == ""
