@@ -20,7 +20,8 @@ original = loop.train
 def announced(*parts, **options):
     print("TRAINING", flush=True)
     return original(*parts, **options)
-import kept.comparison.runs as runs, kept.comparison.continued_pretraining as pretraining
+import kept.comparison.continued_pretraining as pretraining
+import kept.comparison.runs as runs
 runs.train = pretraining.train = announced
 from kept.cli import main
 main()
@@ -39,11 +40,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph)
 def command(world: Path, output: Path, *flags: str) -> subprocess.Popen[str]:
     line = [
         sys.executable, "-c", STARTED, "compare", "--task", str(world / "tiny.yaml"), "--data",
-        str(world), "-o", str(output), "--seeds", "1", "--controls", "off", "--threads", "1", *flags,
+        str(world), "-o", str(output), "--seeds", "1", "--controls", "off",
+        "--threads", "1", *flags,
     ]  # fmt: skip
     return subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
 
