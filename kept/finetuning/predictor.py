@@ -209,9 +209,10 @@ class Predictor:
     ) -> list[tuple[str, ...]]:
         """Return the labels of every question, in their order; of a regression the number as text.
 
-        Of a tagging one for each word, which are runs of letters and digits and every other sign
-        alone where the question has no targets. Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
-        choices (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
+        Of a tagging one for each word; a question without targets is parted into runs of letters
+        and digits, and every other sign alone. Of a span its words: the question is a pair of texts
+        (`kept.graphs.words.join_texts`). Of choices
+        (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
         Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
         of the training. What is cut of long texts is counted in the log. Raises `ConfigError` where

@@ -31,7 +31,7 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-"""The committed weights, whatever --golden names: layouts are tested here, not numbers."""
+"""The committed weights; the conftest of this folder sets the folder that --golden names."""
 SIZES = {
     "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
     "intermediate_size": 16, "max_position_embeddings": 34,
