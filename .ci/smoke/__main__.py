@@ -95,7 +95,7 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
             show(code, seconds, f"{page.name}: {len(page.programs)} Python blocks")
             counts["programs"][0] += len(page.programs)
             counts["programs"][1] += code != 0
-        for command in pages.commands(page, seen):
+        for command in pages.commands(page, set() if page.is_tutorial else seen):
             reason = command.reason or (command.missing and f"{command.missing} is not here")
             if reason is None and not is_whole and command.kind in done:
                 reason = f"kept {command.kind} was run above"
@@ -248,6 +248,7 @@ theirs = {top: {re.sub(r"[-_.]+", "-", d).lower() for d in found}
 undeclared = {top for top, found in theirs.items() if not found & names}
 ours = {"kept", "kg_loaders", "entity_linking"}
 sys.modules.update(dict.fromkeys(undeclared - set(sys.modules) - ours))
+BEHIND_EXTRAS = ("kept.serve.", "kept.layers.gat_conv")  # who imports these names the extra first
 faults, n = {}, 0
 for top in ("kg_loaders", "entity_linking", "kept"):
     for found in pkgutil.walk_packages(importlib.import_module(top).__path__, top + "."):
@@ -257,8 +258,8 @@ for top in ("kg_loaders", "entity_linking", "kept"):
         try:
             importlib.import_module(found.name)
         except Exception as error:
-            extra = "pip install 'kept[" in str(error) or found.name.startswith("kept.serve.")
-            if not extra:  # the command `kept serve` names its extra before it imports these
+            extra = "pip install 'kept[" in str(error) or found.name.startswith(BEHIND_EXTRAS)
+            if not extra:
                 faults[found.name] = f"{type(error).__name__}: {error}"
 for name, fault in faults.items():
     print(f"  {name}: {fault}")
