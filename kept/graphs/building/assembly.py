@@ -183,11 +183,12 @@ def _cut(
     for i, text in enumerate(linked):
         nodes = slice(node_bounds[i], node_bounds[i + 1])
         own = slice(edge_bounds[i], edge_bounds[i + 1])
+        own_nodes: dict[str, Any] = {name: values[nodes] for name, values in of_nodes.items()}
         graphs.append(
             WordKnowledgeGraph(
                 text=text.text,
                 links=text.links,
-                **{name: values[nodes] for name, values in of_nodes.items()},
+                **own_nodes,
                 edges=ends[own],
                 edge_kinds=edges.kinds[own],
                 edge_weights=edges.weights[own],
