@@ -69,9 +69,11 @@ class KnowledgeBatch:
     the ids of each node in it, any number, `NONE` in slots that are left; `extra_labels`: the ids
     to predict there, IGNORE in slots that are left. The slots of a vocabulary are as many as its
     widest node. `subgraph_ids`: entity rows of the part of the graph that is read with a text, each
-    once, PAD_ROW at the end of shorter ones; `subgraph_roles`: what each is to the text (`Role`), `subgraph_scores`: its relevance to the text, higher for more
-    relevant; `subgraph_edges`: place of the head, relation id and place of the tail of every triple
-    among them, -1 in rows that are left. `pair_labels`: class of the two segments together (next sentence, sentence order).
+    once, PAD_ROW at the end of shorter ones; `subgraph_roles`: what each is to the text (`Role`),
+    `subgraph_scores`: its relevance to the text less the text's own, higher for more relevant;
+    `subgraph_edges`: place of the head, relation id and place of the tail of every triple among
+    them, -1 in rows that are left.
+    `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
     the task's own; `teacher_logits`: a teacher's, rows of NaN where it gave none; `task_ids`: which
     of several tasks the batch belongs to, the same for all (absent: the first). `sampled_entities`:

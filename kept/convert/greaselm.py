@@ -86,9 +86,9 @@ def convert(
     in its order. `host`: name or folder of the language model, for its configuration. A released
     file has no table of concepts: `table` is a torch file of one (or `path` itself has it), and
     `concepts` the original's `concept.txt`, one name a line in its order; without both every entity
-    has the zero vector. `all_entities`: trained with the context node joined to all. `mixed`: "all",
-    "every_other" or "none" of the fused layers. Raises `CheckpointError` naming every missing or
-    unexpected weight, and for a graph of other relations.
+    has the zero vector. `all_entities`: trained with the context node joined to all. `mixed`:
+    "all", "every_other" or "none" of the fused layers. Raises `CheckpointError` naming every
+    missing or unexpected weight, and for a graph of other relations.
     """
     state = plain_state(path)
     if f"{BODY}Vh.weight" not in state:

@@ -55,9 +55,9 @@ class WordKnowledgeGraph:
     `ids` are word-piece ids for words (special tokens included), graph entity ids for entities,
     graph relation ids for relations. `segments` are 0, and 1 for the words of a second text, its
     anchors and what they bring. `link_labels` int64 `[link]` is what a text-level preparation says
-    of each link (see `kept.objectives.base.Rewritten`). `hidden` are facts that a view must not show
-    either, where it reads the knowledge graph itself. An *anchor* is an entity node with a span:
-    it stands for a mention. Word-word edges are implied (words and anchors form one complete
+    of each link (see `kept.objectives.base.Rewritten`). `hidden` are facts that a view must not
+    show either, where it reads the knowledge graph itself. An *anchor* is an entity node with a
+    span: it stands for a mention. Word-word edges are implied (words and anchors form one complete
     block), not stored.
     """
 

@@ -45,9 +45,7 @@ def neighbours_in(
     return neighbours
 
 
-def in_common(
-    pairs: Iterable[tuple[int, int]], neighbours: Neighbours
-) -> set[int]:
+def in_common(pairs: Iterable[tuple[int, int]], neighbours: Neighbours) -> set[int]:
     """The neighbours that both ends of a pair have, over all pairs of two entities."""
     common: set[int] = set()
     for one, other in pairs:
@@ -72,13 +70,15 @@ def two_steps(question: Collection[int], answer: Collection[int], near: Neighbou
     """`between_question_and_answer`, and what entities of either text have in common with these."""
     first = between_question_and_answer(question, answer, near)
     middle = first - {*question, *answer}
-    return first | in_common(product(middle, answer), near) | in_common(
-        product(question, middle), near
+    return (
+        first
+        | in_common(product(middle, answer), near)
+        | in_common(product(question, middle), near)
     )
 
 
 def three_hops(question: Collection[int], answer: Collection[int], near: Neighbours) -> set[int]:
-    """What lies on a path of two or three hops from an entity of the question to one of the answer."""
+    """What lies on a path of two or three hops between an entity of either text."""
     on_paths = between_question_and_answer(question, answer, near)
     for one, other in product(question, answer):
         if one == other:
@@ -91,7 +91,9 @@ def three_hops(question: Collection[int], answer: Collection[int], near: Neighbo
     return on_paths
 
 
-def all_neighbours(question: Collection[int], answer: Collection[int], near: Neighbours) -> set[int]:
+def all_neighbours(
+    question: Collection[int], answer: Collection[int], near: Neighbours
+) -> set[int]:
     """Every neighbour of a linked entity."""
     return set().union(*(near(entity) for entity in {*question, *answer}))
 

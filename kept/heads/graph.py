@@ -48,9 +48,7 @@ class GraphHead(Head):
         self.mlp = MLP(sizes=sizes, dropout=dropout, with_norm=True)
 
     @classmethod
-    def for_encoder(
-        cls, encoder: KnowledgeEncoder, n_classes: int, options: GraphOptions
-    ) -> Self:
+    def for_encoder(cls, encoder: KnowledgeEncoder, n_classes: int, options: GraphOptions) -> Self:
         """Raises `ConfigError` for an encoder without a graph network."""
         if not isinstance(encoder, SubgraphEncoder):
             raise ConfigError(

@@ -147,7 +147,9 @@ class GATConvE(MessagePassing):  # type: ignore[misc]
     def message(self, states_j: Tensor, edges: Tensor, weights: Tensor) -> Tensor:
         """Of torch-geometric's `propagate`: the weighted value of each edge's source."""
         values = self._by_head(self.values(torch.cat([states_j, edges], dim=1)))
-        return (values * weights[..., None]).flatten(1)
+        weighted: Tensor = (values * weights[..., None]).flatten(1)
+        return weighted
 
     def _by_head(self, values: Float[Tensor, "edge width"]) -> Float[Tensor, "edge head part"]:
-        return values.unflatten(1, (self.heads, -1))
+        by_head: Tensor = values.reshape(len(values), self.heads, -1)
+        return by_head

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -69,9 +70,7 @@ class GraphLayers(nn.Module):
     the first layer and what came out of the last.
     """
 
-    def __init__(
-        self, *, width: int, n_layers: int, n_edge_types: int, dropout: float
-    ) -> None:
+    def __init__(self, *, width: int, n_layers: int, n_edge_types: int, dropout: float) -> None:
         super().__init__()
         if width % GAT_HEADS or width < 1:
             raise ConfigError(f"graph_width is {width}; use a multiple of {GAT_HEADS}")
@@ -82,9 +81,7 @@ class GraphLayers(nn.Module):
                 "torch-geometric is missing: pip install 'kept[pyg]'"
             ) from error
         self.edge_encoder = EdgeEncoder(width=width, n_edge_types=n_edge_types)
-        self.layers = nn.ModuleList(
-            GATConvE(width=width, heads=GAT_HEADS) for _ in range(n_layers)
-        )
+        self.layers = nn.ModuleList(GATConvE(width=width, heads=GAT_HEADS) for _ in range(n_layers))
         self.first, self.last = nn.Linear(width, width), nn.Linear(width, width)
         self.dropout = nn.Dropout(dropout)
 
@@ -128,9 +125,7 @@ class AttentionPooling(nn.Module):
     The released codes drop out .1 of the shares and of the result whatever their settings.
     """
 
-    def __init__(
-        self, *, width: int, text_width: int, heads: int, dropout: float = 0.1
-    ) -> None:
+    def __init__(self, *, width: int, text_width: int, heads: int, dropout: float = 0.1) -> None:
         super().__init__()
         if width % heads:
             raise ConfigError(f"graph_width {width} is not a multiple of pooling_heads {heads}")
@@ -166,18 +161,17 @@ class AttentionPooling(nn.Module):
         return self.dropout(pooled.flatten(1))
 
     def _by_head(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        n_batch, n_places, _ = values.shape
+        return values.reshape(n_batch, n_places, self.heads, -1).transpose(1, 2)
 
 
 class MLP(nn.Module):
     """Hidden layers of linear, dropout, perhaps LayerNorm, and GELU; then a linear layer."""
 
-    def __init__(
-        self, *, sizes: Sequence[int], dropout: float, with_norm: bool
-    ) -> None:
+    def __init__(self, *, sizes: Sequence[int], dropout: float, with_norm: bool) -> None:
         super().__init__()
         steps: list[nn.Module] = []
-        *hidden, last = zip(sizes[:-1], sizes[1:], strict=True)
+        *hidden, last = pairwise(sizes)
         for width, inner in hidden:
             norm = [nn.LayerNorm(inner)] if with_norm else []
             steps += [nn.Linear(width, inner), nn.Dropout(dropout), *norm]

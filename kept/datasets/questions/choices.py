@@ -130,7 +130,7 @@ class _Asked(msgspec.Struct):
 class _Commonsense(msgspec.Struct):
     question: _Asked
     id: str = ""
-    answerKey: str = ""  # noqa: N815  # the file's own name
+    answerKey: str = ""
     fact1: str = ""
 
 

@@ -184,7 +184,7 @@ class SubgraphEncoder(KnowledgeEncoder):
         return (RowTable(name="entity_vectors.weight", of="entity"),)
 
     def follow(self, graph: KnowledgeGraph) -> None:
-        """As the base's; raises `GraphMismatchError` for other relations, which are types of edges."""
+        """As the base's; raises `GraphMismatchError` for other relations, the types of edges."""
         if graph.n_relations != self.config.n_relations:
             raise GraphMismatchError(
                 f"{type(self).__name__} knows {self.config.n_relations} relations as types of "

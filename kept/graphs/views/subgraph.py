@@ -146,9 +146,7 @@ def facts_in(graph: WordKnowledgeGraph) -> NDArray[np.int32]:
     return triples
 
 
-def places_of(
-    question: Collection[int], answer: Collection[int]
-) -> tuple[list[int], list[Role]]:
+def places_of(question: Collection[int], answer: Collection[int]) -> tuple[list[int], list[Role]]:
     """Linked entities, each once, with their roles; one of both texts is the answer's."""
     of_answer = sorted({*answer})
     of_question = sorted({*question} - {*answer})
@@ -163,9 +161,7 @@ def in_order(
     return [*linked, *sorted(extras, key=lambda entity: -scores[entity])]
 
 
-def _entities_of_words(
-    graph: WordKnowledgeGraph, shown: set[int]
-) -> NDArray[np.int64]:
+def _entities_of_words(graph: WordKnowledgeGraph, shown: set[int]) -> NDArray[np.int64]:
     """The row of each word's entity, `PAD_ROW` for words of none and entities that were cut."""
     rows = np.full(graph.n_nodes, PAD_ROW, np.int64)
     edges = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY]

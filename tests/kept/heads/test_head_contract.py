@@ -62,9 +62,7 @@ RATES = dict.fromkeys(WITH_GRAPHS, 2e-3)
 """Of methods that diverge at the rate of the others."""
 OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS}
 """Heads that other methods cannot have."""
-FURTHER = [
-    (OF_SOME.get(h, ("colake",))[0], h, kind) for h in HEADS for kind in KINDS[h][1:]
-]
+FURTHER = [(OF_SOME.get(h, ("colake",))[0], h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [
     *((m, h, KINDS[h][0]) for h in HEADS for m in OF_SOME.get(h, METHODS)),
     *FURTHER,

@@ -62,8 +62,12 @@ def own_edges(index: Tensor, types: Tensor, n_types: int) -> tuple[Tensor, Tenso
 
 
 def subgraphs(
-    concept_ids: Tensor, roles: Tensor, scores: Tensor, lengths: Tensor,
-    edges: list[tuple[Tensor, Tensor]], n_relations: int,
+    concept_ids: Tensor,
+    roles: Tensor,
+    scores: Tensor,
+    lengths: Tensor,
+    edges: list[tuple[Tensor, Tensor]],
+    n_relations: int,
 ) -> dict[str, Tensor]:
     """Our fields of the original's inputs; `edges` of each row are its direct halves.
 
@@ -77,9 +81,7 @@ def subgraphs(
         heads, tails = index[:, direct] - 1
         rows.append(torch.stack([heads, types[direct] - N_CONTEXT, tails], dim=1))
     width = max(len(row) for row in rows)
-    padded_rows = [
-        nn.functional.pad(row, (0, 0, 0, width - len(row)), value=NONE) for row in rows
-    ]
+    padded_rows = [nn.functional.pad(row, (0, 0, 0, width - len(row)), value=NONE) for row in rows]
     return {
         "subgraph_ids": ids,
         "subgraph_roles": roles[:, 1:].masked_fill(is_padding, NONE),
@@ -157,8 +159,6 @@ def close_gradient(name: str, ours: Tensor | None, theirs: Tensor, *, training: 
     size = max(float(theirs.abs().max()), 1e-12)
     gap = float((ours - theirs).abs().max())
     assert gap <= GRADIENT * size, (name, gap, size)
-
-
 
 
 def edges_by_row(graph: TypedGraph, n_places: int, n_rows: int) -> list[list[tuple[int, ...]]]:

@@ -176,7 +176,10 @@ class Run:
     def _graph(self) -> Any:
         given = golden.load(self.folder, "inputs")
         n_places = given["concept_ids"].shape[2]
-        rows, n_types = edges_of(self.folder, self.name), config_of(self.folder, self.name)["n_etype"]
+        rows, n_types = (
+            edges_of(self.folder, self.name),
+            config_of(self.folder, self.name)["n_etype"],
+        )
         index, types = [], []
         for i, (ends, kinds) in enumerate(rows):
             moved = ends + i * n_places
@@ -241,9 +244,7 @@ class Run:
         yield "pool.graph_vecs", self.text[:, : config.graph_width]
         yield "concat", self.text
         yield "logits", self.logits
-        yield "loss.cross_entropy", task_loss(
-            CHOICE, self.logits.reshape(-1, 1), self.batch.labels
-        )
+        yield "loss.cross_entropy", task_loss(CHOICE, self.logits.reshape(-1, 1), self.batch.labels)
         yield "loss.margin_rank", margin_rank(self.folder, self.logits)
 
 

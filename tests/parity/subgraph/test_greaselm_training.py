@@ -91,7 +91,9 @@ def test_parameters(folder: Path, trained: Trained) -> None:
         epoch = int(epoch_name.removeprefix("epoch"))
         if golden.NO_GRADIENT.search(own) or golden.NONE_IN_TRAINING.search(own):
             continue
-        if own.endswith(".bias") and own.startswith((f"{keys.MODEL}fc.", f"{keys.MODEL}pooler.w_vs")):
+        if own.endswith(".bias") and own.startswith(
+            (f"{keys.MODEL}fc.", f"{keys.MODEL}pooler.w_vs")
+        ):
             continue
         ours = trained[1][epoch][next(iter(to_ours({own: value}, rules)))]
         if own.endswith("num_batches_tracked"):

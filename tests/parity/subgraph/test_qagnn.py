@@ -56,9 +56,7 @@ def model_of(folder: Path, name: str, dtype: torch.dtype = DOUBLE) -> KnowledgeF
     settings, decoder = config_of(folder, name), decoder_of(folder, name)
     host = AutoConfig.for_model("roberta", **settings["lm"])
     graph = {"n_entities": settings["n_concept"], "n_relations": settings["n_rel"]}
-    config = keys.original_config(
-        decoder, host, graph, pooling_heads=settings["n_attention_head"]
-    )
+    config = keys.original_config(decoder, host, graph, pooling_heads=settings["n_attention_head"])
     table = decoder[keys.TABLE]
     lm = golden.load(folder, "lm_state_dict")
     model = keys.from_original(decoder, lm, config, table, padding=table[0])
@@ -283,7 +281,11 @@ def gradient_cases(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def compare_gradients(
-    model: KnowledgeForTask, theirs: dict[str, Tensor], n_layers: int, *, training: bool,
+    model: KnowledgeForTask,
+    theirs: dict[str, Tensor],
+    n_layers: int,
+    *,
+    training: bool,
     sentence: Tensor | None = None,
 ) -> None:
     """Of every stored parameter; the table's rows of entities and of padding are one there."""
@@ -353,7 +355,7 @@ def with_lm(folder: Path, layer: int = -1, dtype: torch.dtype = DOUBLE) -> Any:
 @torch.no_grad()
 def test_the_whole_model(folder: Path, dtype: torch.dtype) -> None:
     theirs = stored(folder, dtype, "with_lm", "eval")
-    _, batch, output = with_lm(folder, dtype=dtype)
+    _, _, output = with_lm(folder, dtype=dtype)
     shape = theirs["logits"].shape
     golden.close(output.class_logits.view(shape), theirs["logits"])
     golden.close(output.losses["class"], theirs["loss.cross_entropy"])
@@ -408,9 +410,10 @@ def test_one_layer(folder: Path) -> None:
     output = layer(states, features, edges, graph)[:-1]
     golden.close(output, theirs["output"])
     (output * given["layer.coefficient"].double()).sum().backward()
-    parameters = {
-        k.removeprefix("encoder.graph."): p.grad for k, p in model.named_parameters()
-    } | {"x": x.grad, "node_feature_extra": extra.grad}
+    parameters = {k.removeprefix("encoder.graph."): p.grad for k, p in model.named_parameters()} | {
+        "x": x.grad,
+        "node_feature_extra": extra.grad,
+    }
     rules = keys.layer_rules("gnn.", "", 1)
     for key, value in golden.part(theirs, "grad.").items():
         old = f"gnn.{key}" if key.startswith("edge_encoder") else f"gnn.gnn_layers.0.{key}"
@@ -434,5 +437,3 @@ def test_features_of_edges(folder: Path) -> None:
 def test_places_of_the_batch(folder: Path, name: str) -> None:
     rows, batch = rows_of(folder, name), batch_of(folder, name)
     assert real_places(batch).sum(1).tolist() == rows["adj_lengths"].tolist()
-
-

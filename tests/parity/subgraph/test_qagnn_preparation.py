@@ -48,9 +48,7 @@ def graph_of(facts: Any, *, pruned: bool = True) -> KnowledgeGraph:
     """The original's graph, all its concepts and relations in its order."""
     names, relations = facts["concepts"], facts["relations"]
     edges = facts["graph_edges_src_dst_rel_weight"]["pruned" if pruned else "unpruned"]
-    triples = [
-        (names[s], relations[r], names[t]) for s, t, r, _ in edges if r < len(relations)
-    ]
+    triples = [(names[s], relations[r], names[t]) for s, t, r, _ in edges if r < len(relations)]
     return KnowledgeGraph.from_triples(triples)
 
 
@@ -204,9 +202,7 @@ def test_inputs(folder: Path, facts: Any) -> None:
     scores = golden.of_all(given["node_scores"])[..., 0]
     relative = (scores[:, 1:] - scores[:, :1])[:, :n_ours]
     torch.testing.assert_close(batch.subgraph_scores[real], relative[real], atol=1e-4, rtol=1e-6)
-    graph = typed_graph(
-        batch, n_relations=config["n_rel"], all_entities=False, with_padding=False
-    )
+    graph = typed_graph(batch, n_relations=config["n_rel"], all_entities=False, with_padding=False)
     assert n_edge_types(config["n_rel"], all_entities=False) == config["n_etype"]
     assert golden.edges_by_row(graph, n_ours + 1, len(ids)) == golden.edges_of_rows(given)
 

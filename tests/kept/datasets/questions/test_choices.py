@@ -20,7 +20,8 @@ COPA = {
 COMMONSENSE: dict[str, Any] = {
     "id": "q7", "answerKey": "B", "fact1": "Ships sail.",
     "question": {
-        "stem": "Where? ", "choices": [{"label": "A", "text": "tree"}, {"label": "B", "text": "sea"}],
+        "stem": "Where? ",
+        "choices": [{"label": "A", "text": "tree"}, {"label": "B", "text": "sea"}],
     },
 }  # fmt: skip
 LETTERED = {"question": "Where?", "options": "\nA. a bank \nB. B. c\n", "answer": "B. B. c"}
@@ -75,11 +76,13 @@ def test_commonsenseqa_in_its_own_files(tmp_path: Path) -> None:
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("commonsenseqa", COMMONSENSE | {"answerKey": "C"}, "answerKey 'C' is none of"),
     (
-        "commonsenseqa", COMMONSENSE | {"question": {"stem": "Where?", "choices": []}},
+        "commonsenseqa",
+        COMMONSENSE | {"question": {"stem": "Where?", "choices": []}},
         "answerKey 'B' is none of",
     ),
     (
-        "commonsenseqa", COMMONSENSE | {"question": {**COMMONSENSE["question"], "stem": " "}},
+        "commonsenseqa",
+        COMMONSENSE | {"question": {**COMMONSENSE["question"], "stem": " "}},
         "a question and two choices",
     ),
     ("copa", COPA | {"label": 2}, "Invalid enum value"),
