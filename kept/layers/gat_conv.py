@@ -18,10 +18,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.nn import MessagePassing
-from torch_geometric.utils import degree, softmax
 
+from kept.errors import MissingExtraError
 from kept.layers.typed_graph import N_NODE_TYPES, TypedGraph
+
+try:
+    from torch_geometric.nn import MessagePassing
+    from torch_geometric.utils import degree, softmax
+except ImportError as error:
+    raise MissingExtraError("torch-geometric is missing: pip install 'kept[pyg]'") from error
 
 
 class MaskedBatchNorm(nn.Module):

@@ -27,7 +27,7 @@ def test_parameters_added_hold_for_a_graph_of_another_size() -> None:
     host, graph = load_host("minilm"), world(9, 5, 4)
     for line in METHODS.values():
         terms = parameters_added(line, host).replace(",", "").replace(" (", " * (")
-        formula = re.sub(r" ([ERS])$", r" * \1", terms)
+        formula = re.sub(r"(\d) ([ERS])", r"\1 * \2", terms)
         expected = eval(formula, {"E": 9, "R": 5, "S": 4})
         assert added(line, host, graph) == expected, formula
 
