@@ -67,11 +67,11 @@ check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# docs/methods.md and the README's table of methods, from the lines of kept/methods.py.
+# docs/reference/methods.md and kept/commands.pyi, from the lines of kept/methods.py.
 pages: venv
 	$(BIN)/python -m tests.docs
 
-# The docs site, with a page per module, into build/docs/site.
+# The docs site: pages by kind, the API of public names by subject; into build/docs/site.
 docs: venv
 	$(BIN)/pip $(PIP) -c constraints.txt '.[docs]'
 	$(BIN)/python .ci/site.py build/docs

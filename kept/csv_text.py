@@ -20,11 +20,11 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     name,change
     '=1+1,-0.3
     """
-    return "".join(_line(row) for row in (columns, *rows))
+    return "".join(csv_line(row) for row in (columns, *rows))
 
 
-def _line(row: Iterable[object]) -> str:
-    """One row and a line feed; the writer quotes both line ends only where it writes both."""
+def csv_line(row: Iterable[object]) -> str:
+    """Return a row and a line feed; the writer quotes both line ends only where it writes both."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerow([_guarded(cell) for cell in row])
     return out.getvalue().removesuffix("\r\n") + "\n"

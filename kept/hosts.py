@@ -9,6 +9,7 @@ Axis legend: batch, node, width (of the layers), embedding (of the word table; E
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -113,6 +114,7 @@ def load_tokenizer(
 ) -> PreTrainedTokenizerBase:
     """Return the fast tokenizer of the host with this name; same names as `load_host`.
 
+    Its `model_max_length` is at most the host's positions: many folders state none, or too many.
     Raises `HostError` where one of its tokens has no row in the host's word table.
     """
     with only_errors():  # a saved run's configuration is ours, which transformers remarks on
@@ -124,6 +126,9 @@ def load_tokenizer(
     n_rows = _n_rows(name, revision)
     if n_rows is not None:
         require_rows(tokenizer, n_rows, name)
+    n_positions = positions_by_config(name, revision=revision)
+    if n_positions is not None and tokenizer.model_max_length > n_positions:
+        tokenizer.model_max_length = n_positions
     return tokenizer
 
 
@@ -350,12 +355,20 @@ def positions_by_config(name_or_path: str | Path, *, revision: str | None = None
             return None
         require_sane(folder)
         with only_errors():
-            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            inner = _host_of_own(folder)
+            config = inner or AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if config.model_type not in FAMILIES:
             return None
         return int(config.max_position_embeddings) - _position_offset(config)
     except (KeptError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
+
+
+def _host_of_own(folder: Path) -> PretrainedConfig | None:
+    """The host's configuration in the folder of a model that kept saved; None for other folders."""
+    fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    host = fields.get("host")
+    return AutoConfig.for_model(**host) if isinstance(host, dict) else None
 
 
 def _configured_folder(name: str | Path, revision: str | None) -> Path | None:

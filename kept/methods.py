@@ -28,6 +28,8 @@ from kept.encoders.lexical.libert import LIBERT
 from kept.encoders.lexical.sensebert import SenseBERT
 from kept.encoders.lexical.sentilare import SentiLARE
 from kept.encoders.plain import Plain
+from kept.encoders.subgraph.greaselm import GreaseLM
+from kept.encoders.subgraph.qagnn import QAGNN
 from kept.encoders.wklm import WKLM
 from kept.encoders.words import FactsAsWords
 from kept.errors import ConfigError
@@ -42,6 +44,7 @@ from kept.graphs.views import (
     LinkedWordsView,
     SensesView,
     SentiLAREView,
+    SubgraphView,
     View,
     WordsView,
 )
@@ -72,7 +75,23 @@ class Recipe:
     examples: int | None = None
     differs: str = ""
 
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """Return what differs from the defaults of `options`, `view` and `graph`, as plain values.
 
+        >>> METHODS["kbert"].recipe.fields()
+        {'view': {'max_branches': 8}, 'graph': {'directions': 'both'}}
+        """
+        groups = {"options": self.options, "view": self.view, "graph": self.graph}
+        return {name: dict(values) for name, values in groups.items() if values}
+
+
+SUBGRAPH_RECIPE = Recipe(
+    view={"extras": "facts"},
+    graph={"directions": "both"},
+    rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+    differs="read at the mention; the entities and edges of facts of both directions, as the "
+    "settings of the graph choose them; what is new learns 5 times faster than the host",
+)
 NEW_PARTS_FASTER: Mapping[str, float] = {"learning_rate": 1e-3, "host_learning_rate": 2e-4}
 """Rates of a method whose new parts start from nothing beside a host that was pre-trained."""
 
@@ -97,6 +116,7 @@ class Method:
     `unreleased` is why there is no checkpoint to convert; without it `kept.convert` has a module of
     the method's name. `since` is the version that it came with: studies committed before do not
     have it. `view_options` are options of the view that make it this method, under those given.
+    `heads` are the paper's heads of tasks, by task, where they are not the tasks' own.
     Everything on the line is as published, but for `recipe`: what `--method` means where a user
     gives no other settings.
     """
@@ -118,6 +138,7 @@ class Method:
     published_with: tuple[str, ...] = ()
     unreleased: str = ""
     view_options: Mapping[str, Any] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=Recipe)
 
     @property
@@ -391,6 +412,38 @@ METHODS: dict[str, Method] = {
             examples=640,
             differs="read at the mention; what is new learns ten times faster than the host",
         ),
+    ),
+    "qagnn": Method(
+        paper="QA-GNN (Yasunaga et al., NAACL 2021)",
+        since="0.3",
+        enters=(
+            "a subgraph of linked entities, what they have in common and a node for the text, read "
+            "by graph layers over the host's last layer"
+        ),
+        published_on="RoBERTa-large; ConceptNet, and SapBERT with a medical graph",
+        encoder=QAGNN,
+        view=SubgraphView,
+        builder={"replace_mentions": False},
+        objectives={"mlm": {}},
+        injects="nothing",
+        heads={"multiple_choice": "graph"},
+        recipe=SUBGRAPH_RECIPE,
+    ),
+    "greaselm": Method(
+        paper="GreaseLM (Zhang et al., ICLR 2022)",
+        since="0.3",
+        enters=(
+            "a subgraph as QA-GNN's, whose graph layers run beside the host's upper layers and "
+            "exchange one token's and one node's state with each of them"
+        ),
+        published_on="RoBERTa-large; ConceptNet, and SapBERT with a medical graph",
+        encoder=GreaseLM,
+        view=SubgraphView,
+        builder={"replace_mentions": False},
+        objectives={"mlm": {}},
+        injects="nothing",
+        heads={"multiple_choice": "graph"},
+        recipe=SUBGRAPH_RECIPE,
     ),
 }
 

@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("kept.cli.ask", "ask"),
     "compare": ("kept.cli.comparing.compare", "compare"),
     "complete": ("kept.cli.kgc", "predict_command"),
-    "finetune": ("kept.cli.training.finetune", "finetune"),
+    "finetune": ("kept.cli.training.finetune", "finetune_command"),
     "fit": ("kept.cli.training.fit", "fit_command"),
     "predict": ("kept.cli.training.predict", "predict"),
     "pretrain": ("kept.cli.training.pretrain", "pretrain"),
@@ -78,10 +78,13 @@ def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
 
 def _docstring(declared: Callable[..., Any], signature: inspect.Signature) -> str:
     """The help of the command, and of each option."""
+    from kept.cli.options import with_names
+
     text = inspect.cleandoc(declared.__doc__ or "").partition("\nExample:")[0].rstrip()
     lines = [text, "", "Arguments:"]
     for each in signature.parameters.values():
-        lines.append(f"    {each.name}: {getattr(_info(each), 'help', '') or ''}".rstrip())
+        help_text = with_names(getattr(_info(each), "help", "") or "")
+        lines.append(f"    {each.name}: {help_text}".rstrip())
     return "\n".join(lines) + "\n"
 
 

@@ -175,7 +175,7 @@ def entity_named(graph: Graph, name: str) -> Entity:
     more = f" and {len(by_label) - len(shown)} more" if len(by_label) > len(shown) else ""
     raise AmbiguousNameError(
         f"{len(by_label)} entities are called {name!r}: {listed}{more}; "
-        f"use an identifier: graph[{shown[0].id!r}]"
+        f"use an identifier, such as {shown[0].id!r}"
     )
 
 

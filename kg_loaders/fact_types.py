@@ -85,6 +85,21 @@ def has_other_types(graph: KnowledgeGraph, facts: FactTypes) -> bool:
     return bool((~np.isin(nodes * graph.n_entities + classes, own) | (classes < 0)).any())
 
 
+def typed_by_facts(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return `graph` with the types that its facts say, or as it is where its texts give others.
+
+    >>> graph = KnowledgeGraph.from_triples(
+    ...     [("anna", "instance of", "human")], types_of_facts=False
+    ... )
+    >>> graph.types(0), typed_by_facts(graph).types(0)
+    ([], ['human'])
+    """
+    facts = fact_types(graph)
+    if not len(facts.pairs) or has_other_types(graph, facts):
+        return graph
+    return with_fact_types(graph, facts)
+
+
 def with_fact_types(
     graph: KnowledgeGraph, facts: FactTypes, *, n_threads: int = 1
 ) -> KnowledgeGraph:

@@ -41,11 +41,14 @@ def open_graph(
     types: Files = (),
     relation_labels: Files = (),
     language: str = "en",
+    types_of_facts: bool = True,
     **options: Any,
 ) -> KnowledgeGraph:
     """Return the graph in a folder of `kept kg build`, or read from any file that it reads.
 
-    `labels` and the other files of texts are TSV: an identifier, then the text. `format` and
+    `labels` and the other files of texts are TSV: an identifier, then the text. With
+    `types_of_facts` entities of files that give no types have those that facts say, as in `kept kg
+    build`; a folder stays as it was built. `format` and
     `options` are those of the reader (`kg_loaders.build.FORMATS`). A graph is returned as it is.
     Raises `StoreError`, `SourceError` or `DamageError`; for reports of damage use
     `kg_loaders.load`.
@@ -74,7 +77,7 @@ def open_graph(
     is_folder = (place / "manifest.json").is_file() or (place.is_dir() and format is None)
     if is_folder and not further and not options and not _is_wordnet(place):
         return KnowledgeGraph.open(place)
-    graph, _ = load([Source(place, format, options), *further])
+    graph, _ = load([Source(place, format, options), *further], types_of_facts=types_of_facts)
     return graph
 
 
@@ -92,12 +95,13 @@ def text_sources(kind: str, files: Files, language: str = "en") -> list[Source]:
     return [Source(Path(path), "texts", options) for path in paths]
 
 
-def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
+def from_networkx(graph: nx.Graph[Any], *, types_of_facts: bool = True) -> KnowledgeGraph:
     """Return the graph of a networkx graph's edges; an undirected edge is a triple each way.
 
     The relation is an edge's `relation`, `predicate`, `label`, `type` (or another of the names of
     `kg_loaders.formats.field_names`) or, of a multigraph, its key; `SourceError` names an edge
     without any. Nodes are identifiers by `str`; their `label`, `type` and `description` are texts.
+    Where none has a `type`, `types_of_facts` gives those that facts say ("instance of").
 
     >>> import networkx as nx
     >>> edges = nx.DiGraph()
@@ -106,8 +110,10 @@ def from_networkx(graph: nx.Graph[Any]) -> KnowledgeGraph:
     [('Ada', 'born in', 'London')]
     """
     from kg_loaders.build import graph_from_records
+    from kg_loaders.fact_types import typed_by_facts
 
-    return graph_from_records(_networkx_records(graph), sources=("networkx",))
+    read = graph_from_records(_networkx_records(graph), sources=("networkx",))
+    return typed_by_facts(read) if types_of_facts else read
 
 
 def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
@@ -150,12 +156,14 @@ def from_pandas(
     relation: str | None = None,
     tail: str | None = None,
     labels: Mapping[str, str] | None = None,
+    types_of_facts: bool = True,
 ) -> KnowledgeGraph:
     """Return the graph of a data frame's rows.
 
     The columns are `head`, `relation` and `tail`, or known by their names (such as subject,
     predicate, object); three columns with other names are taken in this order only if they are
-    named. `labels` are names of identifiers. `SourceError` for missing columns and empty cells.
+    named. `labels` are names of identifiers, `types_of_facts` is as in `from_triples`.
+    `SourceError` for missing columns and empty cells.
 
     >>> import pandas as pd
     >>> rows = pd.DataFrame({"subject": ["Ada"], "predicate": ["born in"], "object": ["London"]})
@@ -174,7 +182,7 @@ def from_pandas(
                 "frame.dropna()"
             )
     rows = zip(*(part.astype(str).tolist() for part in parts), strict=True)
-    return KnowledgeGraph.from_triples(rows, labels)
+    return KnowledgeGraph.from_triples(rows, labels, types_of_facts=types_of_facts)
 
 
 def _named_columns(

@@ -111,11 +111,16 @@ class KnowledgeGraph:
     # ---- by names ----------------------------------------------------------
     @classmethod
     def from_triples(
-        cls, triples: Iterable[tuple[str, str, str]], labels: Mapping[str, str] | None = None
+        cls,
+        triples: Iterable[tuple[str, str, str]],
+        labels: Mapping[str, str] | None = None,
+        *,
+        types_of_facts: bool = True,
     ) -> KnowledgeGraph:
         """Return the graph of (head, relation, tail), in memory.
 
-        `labels` name entities and relations; what has none goes by its identifier.
+        `labels` name entities and relations; what has none goes by its identifier. With
+        `types_of_facts` entities have the types that facts say ("instance of", P31, rdf:type).
 
         >>> triples = [("Q90", "P17", "Q142")]
         >>> graph = KnowledgeGraph.from_triples(triples, {"Q90": "Paris", "P17": "country"})
@@ -133,7 +138,8 @@ class KnowledgeGraph:
             for is_relation, nodes in ((False, entities), (True, relations)):
                 if node in nodes:
                     columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
-        return cls(**columns.fields(languages=DEFAULT_LANGUAGES))
+        graph = cls(**columns.fields(languages=DEFAULT_LANGUAGES))
+        return _typed_by_facts(graph) if types_of_facts else graph
 
     @classmethod
     def from_tsv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
@@ -151,9 +157,9 @@ class KnowledgeGraph:
         return _opened(path, "rdf", options)
 
     @classmethod
-    def from_networkx(cls, graph: nx.Graph[Any]) -> KnowledgeGraph:
+    def from_networkx(cls, graph: nx.Graph[Any], **options: Any) -> KnowledgeGraph:
         """Return the graph of a networkx graph; see `kg_loaders.opening.from_networkx`."""
-        made: KnowledgeGraph = _opening().from_networkx(graph)
+        made: KnowledgeGraph = _opening().from_networkx(graph, **options)
         return made
 
     @classmethod
@@ -426,6 +432,11 @@ class KnowledgeGraph:
 def _opened(path: str | Path, format: str, options: Mapping[str, Any]) -> KnowledgeGraph:
     graph: KnowledgeGraph = _opening().open_graph(path, format=format, **options)
     return graph
+
+
+def _typed_by_facts(graph: KnowledgeGraph) -> KnowledgeGraph:
+    typed: KnowledgeGraph = import_module("kg_loaders.fact_types").typed_by_facts(graph)
+    return typed
 
 
 def _opening() -> Any:

@@ -1,4 +1,4 @@
-"""docs/quirks.md and CONTRIBUTING.md say what the code says: options, files, tables."""
+"""docs/reference/quirks.md and CONTRIBUTING.md say what the code says: options, files, tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 # ---- quirks ---------------------------------------------------------------------------------
-QUIRKS = (ROOT / "docs/quirks.md").read_text(encoding="utf-8")
+QUIRKS = (ROOT / "docs/reference/quirks.md").read_text(encoding="utf-8")
 OPTIONS = sorted({span for row in rows(QUIRKS) for span in re.findall(r"`([^`]+)`", row[1])})
 
 
@@ -109,7 +109,7 @@ def test_objectives_that_a_method_leaves_out_are_told(name: str) -> None:
 
 
 def test_every_method_has_its_controls() -> None:
-    page = (ROOT / "docs/controls.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanations/controls.md").read_text(encoding="utf-8")
     section = page.partition("## What it comes to, method by method\n")[2].partition("\n## ")[0]
     assert sorted(row[0].strip("`") for row in rows(section)) == sorted(PAPERS.values())
 
@@ -129,7 +129,7 @@ def test_contributing_names_what_is_there() -> None:
     paths = {path for path in named_paths(text) if "NAME" not in path} - {"errors.py"}
     assert len(paths) > 12
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
-    steps = named_paths((ROOT / "docs/adding-a-method.md").read_text(encoding="utf-8"))
+    steps = named_paths((ROOT / "docs/how-to/adding-a-method.md").read_text(encoding="utf-8"))
     assert len(steps) > 20
     assert sorted(path for path in steps if not (ROOT / path).exists()) == []
     tables = {s for s in spans if s.isupper() and len(s) > 4}

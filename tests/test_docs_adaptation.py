@@ -1,4 +1,4 @@
-"""docs/adaptation.md: its options and commands are ones that `kept finetune` takes."""
+"""docs/how-to/adaptation.md: its options and commands are ones that `kept finetune` takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from kept.cli.settings import read_setting
 from kept.finetuning.config import FinetuneConfig
 
-PAGE = (Path(__file__).parent.parent / "docs/adaptation.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent / "docs/how-to/adaptation.md").read_text(encoding="utf-8")
 LEAST = {
     "task": "relation", "format": "wiki80", "train": "train.txt", "kg": "kg", "method": "ernie",
     "training.steps": 1, "training.batch_size": 1,

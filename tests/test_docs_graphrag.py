@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from kept.cli import app
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "graphrag.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/graphrag.md").read_text(encoding="utf-8")
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 
 

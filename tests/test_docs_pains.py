@@ -11,7 +11,7 @@ import typer
 from kept.cli import app
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "pains.md"
+PAGE = ROOT / "docs/results/pains.md"
 ROWS = re.findall(r"^\| (\d+) \| (.+) \| (.+) \| (.+) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
 COMMANDS = re.findall(r"`kept ([^`]+)`", PAGE.read_text("utf-8"))
 
@@ -34,12 +34,12 @@ def test_the_test_is_there(file: str, test: str) -> None:
 
 
 def test_pages_and_benchmarks_are_there() -> None:
-    pages = re.findall(r"\]\((\w+\.md)\)", PAGE.read_text("utf-8"))
+    pages = re.findall(r"\]\(([\w./-]+\.md)\)", PAGE.read_text("utf-8"))
     programs = re.findall(r"`python (benchmarks/\w+/\w+\.py)`", PAGE.read_text("utf-8"))
     assert len(pages) > 10
     assert len(programs) >= 2
     for name in pages:
-        assert (ROOT / "docs" / name).is_file(), name
+        assert (ROOT / "docs/results" / name).is_file(), name
     for name in programs:
         assert (ROOT / name).is_file(), name
 

@@ -1,4 +1,4 @@
-"""docs/results.md: each row says where it stands, ours holds what the committed files hold."""
+"""docs/results/results.md: rows name their sources; our numbers are those of committed files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kept.joint.assembly import MODELS
 from kept.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/results/results.md").read_text(encoding="utf-8")
 INTRODUCTION, *PARTS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
 SECTIONS = {part.partition("\n")[0]: part.partition("\n")[2] for part in PARTS}
 SOURCES = SECTIONS.pop("Sources")
@@ -78,7 +78,7 @@ def test_every_system_says_what_could_not_be_checked() -> None:
     others = {*generators, "bertmk", "dkrl", "simkgc", "ultra"}
     assert sorted(systems) == sorted({*METHODS, *MODELS, *others} - {"none", "words"})
     for system, original, *_, unchecked in rows:
-        (test,) = re.findall(r"\(\.\./(tests/[^)]+)\)", original)
+        (test,) = re.findall(r"\(\.\./\.\./(tests/[^)]+)\)", original)
         text = (ROOT / test).read_text(encoding="utf-8")
         assert system.strip("`")[:4] in text.lower(), system
         assert len(unchecked.split()) > 3, system
@@ -99,7 +99,7 @@ def test_our_numbers_are_those_of_the_file(row: list[str]) -> None:
     """One line of the file begins with the system and holds all numbers, as they are or / 100."""
     (link,) = LINK.findall(row[-1])
     system = next(cell for cell in row if "**kept**" in cell).removeprefix("**kept**: ")
-    lines = (ROOT / "docs" / link).read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs/results" / link).read_text(encoding="utf-8").splitlines()
     beginnings = [line for line in lines if line.lower().startswith(f"| {system.lower()} |")]
     told = [{float(number) for number in NUMBER.findall(line)} for line in beginnings]
     shown = [float(number) for number in scores(row)]
@@ -142,13 +142,13 @@ def test_commands_exist(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
     assert targets
-    assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
+    assert [target for target in targets if not (ROOT / "docs/results" / target).exists()] == []
 
 
-# ---- docs/linking.md --------------------------------------------------------------------------
+# ---- docs/how-to/linking.md ------------------------------------------------------------------
 def test_linking_numbers_are_those_of_the_file() -> None:
     """By row: which line of each benchmark's table, which column, which of its numbers."""
-    page = (ROOT / "docs/linking.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/linking.md").read_text(encoding="utf-8")
     rows = {row[0]: row[1:] for row in table(page) if len(row) == 6}
     found = (ROOT / "experiments/entity_linking/results.md").read_text(encoding="utf-8")
     parts = re.split(r"^## (?=[\w-]+ \(\d+ mentions)", found, flags=re.MULTILINE)[1:]
@@ -184,7 +184,7 @@ def test_what_is_better_than_none_says_what_continued_pretraining_cost_none() ->
                 if re.search(r"(are|be)\s+better\s+than\s+none", part)]  # fmt: skip
     assert {after, before} <= set(re.findall(r"\.\d{3}", claim))
     assert f"| none, no continued pre-training | | {before} | |" in text
-    rows = (ROOT / "docs/evidence.md").read_text(encoding="utf-8").splitlines()
+    rows = (ROOT / "docs/results/evidence.md").read_text(encoding="utf-8").splitlines()
     (row,) = [row for row in rows if row.startswith("| Wiki80, facts")]
     assert {after, before} <= set(re.findall(r"\.\d{3}", row))
     notes = (folder / "wiki80.results.md").read_text(encoding="utf-8").split("## Published")[1]

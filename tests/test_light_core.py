@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 HEAVY = ("matplotlib", "sklearn", "torch_geometric", "anywidget")
 NEED_AN_EXTRA = {
+    "kept.layers.gat_conv",
     "kept.completion.compare", "kept.completion.inductive", "kept.explorer.widget",
     "kept.integrations.sklearn_vectors", "kept.kge.gnn.networks", "kept.kge.gnn.recipes",
     "kept.kge.gnn.training",

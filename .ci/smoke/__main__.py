@@ -83,14 +83,19 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
     done: set[str | None] = set()  # what takes long, and was run
     home, counts, left = Path.cwd(), {"commands": [0, 0], "programs": [0, 0]}, []
     for page in pages.pages(checkout, all_pages=all_pages):
-        is_whole = page.name == "README.md" or page.name.startswith("tutorial")
+        is_whole = page.name == "README.md" or page.is_tutorial
         is_apart = is_whole or page.is_private
         folder = home / (page.name.removesuffix(".md") if is_apart else "pages")
         if not folder.exists():
             folder.mkdir()
             files.write(folder, page.files, private=page.is_private)
         os.chdir(folder)
-        for command in pages.commands(page, seen):
+        if page.programs and page.is_tutorial:  # they write files that its commands read
+            code, seconds = forked(lambda page=page: run_python(page.programs), Path("log.txt"))
+            show(code, seconds, f"{page.name}: {len(page.programs)} Python blocks")
+            counts["programs"][0] += len(page.programs)
+            counts["programs"][1] += code != 0
+        for command in pages.commands(page, set() if page.is_tutorial else seen):
             reason = command.reason or (command.missing and f"{command.missing} is not here")
             if reason is None and not is_whole and command.kind in done:
                 reason = f"kept {command.kind} was run above"
@@ -103,7 +108,7 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
             counts["commands"][1] += code != 0
         if page.programs and not is_whole:
             left.append(f"{page.name}: {len(page.programs)} Python blocks: pieces with gaps")
-        elif page.programs:
+        elif page.programs and not page.is_tutorial:
             code, seconds = forked(lambda page=page: run_python(page.programs), Path("log.txt"))
             show(code, seconds, f"{page.name}: {len(page.programs)} Python blocks")
             counts["programs"][0] += len(page.programs)
@@ -243,6 +248,7 @@ theirs = {top: {re.sub(r"[-_.]+", "-", d).lower() for d in found}
 undeclared = {top for top, found in theirs.items() if not found & names}
 ours = {"kept", "kg_loaders", "entity_linking"}
 sys.modules.update(dict.fromkeys(undeclared - set(sys.modules) - ours))
+BEHIND_EXTRAS = ("kept.serve.", "kept.layers.gat_conv")  # who imports these names the extra first
 faults, n = {}, 0
 for top in ("kg_loaders", "entity_linking", "kept"):
     for found in pkgutil.walk_packages(importlib.import_module(top).__path__, top + "."):
@@ -252,8 +258,8 @@ for top in ("kg_loaders", "entity_linking", "kept"):
         try:
             importlib.import_module(found.name)
         except Exception as error:
-            extra = "pip install 'kept[" in str(error) or found.name.startswith("kept.serve.")
-            if not extra:  # the command `kept serve` names its extra before it imports these
+            extra = "pip install 'kept[" in str(error) or found.name.startswith(BEHIND_EXTRAS)
+            if not extra:
                 faults[found.name] = f"{type(error).__name__}: {error}"
 for name, fault in faults.items():
     print(f"  {name}: {fault}")

@@ -85,6 +85,7 @@ class Page(NamedTuple):
 
     name: str
     text: str
+    is_tutorial: bool = False
 
     @property
     def files(self) -> dict[str, str]:
@@ -156,10 +157,14 @@ class Command(NamedTuple):
 
 def pages(root: Path, *, all_pages: bool) -> list[Page]:
     """The README and the tutorials, and if wanted the other pages under `docs`."""
-    tutorials = [*root.glob("docs/tutorial*.md"), *root.glob("docs/tutorial*/*.md")]
-    others = sorted(set(root.glob("docs/*.md")) - set(tutorials)) if all_pages else []
-    places = [root / "README.md", *sorted(tutorials), *others]
-    return [Page(place.name, place.read_text(encoding="utf-8")) for place in places]
+    tutorials = sorted(root.glob("docs/tutorials/*.md"))
+    left_out = {*tutorials, *root.glob("docs/decisions/*.md")}
+    others = sorted(set(root.glob("docs/**/*.md")) - left_out) if all_pages else []
+    places = [root / "README.md", *tutorials, *others]
+    return [
+        Page(place.name, place.read_text(encoding="utf-8"), is_tutorial=place in tutorials)
+        for place in places
+    ]
 
 
 def commands(page: Page, seen: set[str]) -> Iterator[Command]:

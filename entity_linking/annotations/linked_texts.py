@@ -27,6 +27,8 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 
 _ITEM = re.compile("Q[0-9]+")
+MOST_CANDIDATES = 3
+"""Candidates of a link in a file of linked texts, by default: the entity and two runners-up."""
 
 
 @dataclass(frozen=True, slots=True)

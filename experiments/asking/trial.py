@@ -57,8 +57,8 @@ def questions(
     for i in range(n):
         relation, text = templates[i % len(templates)]
         number = graph.relations.id(relation)
-        heads = np.unique(graph.triples[graph.triples[:, 1] == number, 0])
-        heads = [h for h in heads.tolist() if len(graph.named(graph.label(h))) == 1]
+        with_fact = np.unique(graph.triples[graph.triples[:, 1] == number, 0]).tolist()
+        heads = [head for head in with_fact if len(graph.named(graph.label(head))) == 1]
         head = int(draw.choice(heads))
         rows = graph.outgoing(head)
         values = tuple(graph.label(int(t)) for t in rows[rows[:, 1] == number, 2])
@@ -103,10 +103,29 @@ def private_world(seed: int = 0, n_people: int = 60) -> KnowledgeGraph:
     return graph_from_records(records)
 
 
+def graphs_without(graph: KnowledgeGraph, question: Question) -> dict[str, KnowledgeGraph]:
+    """Return the graph without the question's fact, and without any fact of its relation."""
+    head, relation = question.triple
+    rows = graph.triples
+    of_relation = rows[:, 1] == relation
+    missing = {
+        "refused without": of_relation & (rows[:, 0] == head),
+        "refused without the relation": of_relation,
+    }
+    return {
+        name: graph.with_triples(rows[~gone], note="without the fact of the question")
+        for name, gone in missing.items()
+    }
+
+
 def evaluate(
     graph: KnowledgeGraph, questions_to_ask: Sequence[Question], least: float
 ) -> dict[str, int]:
-    """Return how many were answered rightly with the fact, and refused without it."""
+    """Return how many were answered rightly with the fact, and refused without it.
+
+    Without the fact: its triple is taken out; or all triples of its relation are, so that nothing
+    in the graph is about what is asked.
+    """
     encoder = FastSentenceEncoder()
     full = Answerer(graph, DictionaryLinker(graph), encoder)
     counts = {
@@ -114,18 +133,16 @@ def evaluate(
         "right": 0,
         "refused with the fact": 0,
         "refused without": 0,
+        "refused without the relation": 0,
     }
     for question in questions_to_ask:
         answer = full.answer(question.text, least=least)
         counts["right"] += sorted(answer.values) == sorted(question.values)
         counts["refused with the fact"] += bool(answer.refusal)
-        head, relation = question.triple
-        rows = graph.triples
-        keep = (rows[:, 0] != head) | (rows[:, 1] != relation)
-        less = graph.with_triples(rows[keep], note="without the asked fact")
-        answerer = Answerer(less, full.linker, encoder)
-        answerer.matcher.vectors = full.matcher.vectors
-        counts["refused without"] += bool(answerer.answer(question.text, least=least).refusal)
+        for name, less in graphs_without(graph, question).items():
+            answerer = Answerer(less, full.linker, encoder)
+            answerer.matcher.share_phrases(full.matcher)
+            counts[name] += bool(answerer.answer(question.text, least=least).refusal)
     return counts
 
 

@@ -2,13 +2,17 @@
 
 The question is linked; for each linked entity the relations that it may ask about get
 probabilities (`kept.answering.relations`). The answer is the values of the likeliest relation that
-the entity has. `confidence` is the probability that the relation asked about is one that the entity
-has at all; below `LEAST_CONFIDENCE` the answer is that the graph does not hold it.
+the entity has. `confidence` is the probability that this is right: it falls where another relation
+of the graph, which this entity lacks, is as likely, and where something that no relation of the
+graph is about (`kept.answering.common`) is more like the question. Below `LEAST_CONFIDENCE` the
+answer is that the graph does not hold it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +20,16 @@ import numpy as np
 
 from entity_linking.mentions import LinkedText, Linker
 from entity_linking.parts import SentenceEncoder
-from kept.answering.relations import RelationChoice, RelationMatcher
+from kept.answering.relations import Match, RelationChoice, RelationMatcher
 from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
 
-LEAST_CONFIDENCE = 0.6
-"""Chosen on the dev questions of experiments/asking: nine in ten answers and refusals are right."""
-TYPE_SHARE = 0.25
-"""What is left of the probability of a relation about types, which few questions ask for."""
+LEAST_CONFIDENCE = 0.4
+BIAS, OF_SHARE, OF_LEAD = 0.52, 1.68, 9.46
+"""Log-odds that an answer is right: a bias, and the weights of the log share of relations that the
+entity has and of their lead over the common relation most like the question. Fitted, and the least
+confidence chosen, on the dev questions (`python -m experiments.asking.calibrate`)."""
+LEAST_SHARE = 1e-4
 MOST_COMPARED = 512
 """Facts that are compared with a question."""
 Fact = tuple[str, str, str]
@@ -59,13 +65,30 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """One entity of the question with the relation that fits best, and how sure that is."""
+class Reading:
+    """One entity of a question with the relation, of those it has, that fits best."""
 
     entity: int
     choice: RelationChoice
-    confidence: float
-    shares: dict[RelationChoice, float]
+    own: tuple[RelationChoice, ...]
+    match: Match
+
+    @property
+    def evidence(self) -> tuple[float, float]:
+        """What speaks for it: the log of the probability of relations that the entity has, and the
+        lead over what the graph has no relation for."""
+        share = math.log(sum(self.match.shares[choice] for choice in self.own) + LEAST_SHARE)
+        return share, self.match.lead(self.choice)
+
+    @property
+    def confidence(self) -> float:
+        """The probability that its values are the answer.
+
+        Never above that of the relations that the entity has, however far the rest is away.
+        """
+        share, lead = self.evidence
+        odds = math.exp(BIAS + OF_SHARE * share + OF_LEAD * lead)
+        return min(odds / (1 + odds), math.exp(share))
 
 
 class Answerer:
@@ -86,14 +109,18 @@ class Answerer:
         """Return the answer to `question`; below the confidence `least` a refusal."""
         question = question.strip()
         (linked,) = self.linker.link([question])
-        readings = [self._reading(question, surface, e) for surface, e in self._entities(linked)]
-        readable = [each for each in readings if each is not None]
-        if not readings:
+        entities = self._entities(linked)
+        if not entities:
             return Answer(question, refusal="no entity of the graph is named in the question")
-        if not readable:
+        best = self._best(question, entities)
+        if best is None:
             return Answer(question, refusal="the graph has no fact of what the question names")
-        best = max(readable, key=lambda each: each.confidence * each.shares[each.choice])
         return self._answer(question, best, least)
+
+    def best_reading(self, question: str) -> Reading | None:
+        """Return what `question` most likely asks for; None where nothing of the graph is named."""
+        (linked,) = self.linker.link([question.strip()])
+        return self._best(question.strip(), self._entities(linked))
 
     def facts_about(self, question: str, most: int) -> list[str]:
         """Return facts of the linked entities in words, at most `most`, most like the question."""
@@ -115,28 +142,33 @@ class Answerer:
                 pairs.setdefault(index, linked.text[link.start : link.end])
         return [(surface, index) for index, surface in pairs.items()]
 
-    def _reading(self, question: str, surface: str, entity: int) -> _Reading | None:
-        shares = self.matcher.probabilities(question, surface, entity)
-        scaled = {
-            choice: share * (TYPE_SHARE if self.matcher.is_about_types(choice.relation) else 1.0)
-            for choice, share in shares.items()
-        }
-        total = sum(scaled.values())
-        shares = {choice: share / total for choice, share in scaled.items()}
-        own = [choice for choice in shares if len(self._rows(entity, choice))]
+    def _best(self, question: str, entities: Sequence[tuple[str, int]]) -> Reading | None:
+        readings = [self._reading(question, surface, entity) for surface, entity in entities]
+        readable = [each for each in readings if each is not None]
+        return max(
+            readable,
+            key=lambda each: each.confidence * each.match.shares[each.choice],
+            default=None,
+        )
+
+    def _reading(self, question: str, surface: str, entity: int) -> Reading | None:
+        match = self.matcher.match(question, surface, entity)
+        if match is None:
+            return None
+        own = tuple(choice for choice in match.shares if len(self._rows(entity, choice)))
         if not own:
             return None
-        best = max(own, key=lambda choice: shares[choice])
-        return _Reading(entity, best, sum(shares[choice] for choice in own), shares)
+        return Reading(entity, max(own, key=lambda each: match.shares[each]), own, match)
 
     def _rows(self, entity: int, choice: RelationChoice) -> Any:
         rows = self.graph.incoming(entity) if choice.is_inverse else self.graph.outgoing(entity)
         return rows[rows[:, 1] == choice.relation]
 
-    def _answer(self, question: str, reading: _Reading, least: float) -> Answer:
+    def _answer(self, question: str, reading: Reading, least: float) -> Answer:
         graph, choice = self.graph, reading.choice
         label = graph.relation_label(choice.relation)
-        ranked = sorted(reading.shares.items(), key=lambda pair: -pair[1])
+        match = reading.match
+        ranked = sorted(match.shares.items(), key=lambda pair: -pair[1])
         others = tuple(
             (graph.relation_label(each.relation), round(share, 4))
             for each, share in ranked[:4]
@@ -148,6 +180,8 @@ class Answerer:
         }  # fmt: skip
         if reading.confidence < least:
             missing = graph.relation_label(ranked[0][0].relation)
+            common, score = match.common.likeliest()
+            missing = common if score > max(match.scores.values()) else missing
             refusal = (
                 f"not in the graph: it has no {missing} of {graph.label(reading.entity)} "
                 f"(confidence that it holds what was asked: {reading.confidence:.2f})"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entity_linking.parts import SentenceEncoder
 from kept.errors import CheckpointError, MissingExtraError
 from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
 from kg_loaders.disk.seals import sha256_of
@@ -84,6 +85,15 @@ class FastSentenceEncoder:
 def is_available() -> bool:
     """Whether ctranslate2 is installed."""
     return find_spec("ctranslate2") is not None
+
+
+def answer_encoder(n_threads: int = 2) -> SentenceEncoder:
+    """Return the quick encoder where it is installed, else MiniLM by torch: the same vectors."""
+    if is_available():
+        return FastSentenceEncoder(n_threads)
+    from kept.linking.sentences import HostSentenceEncoder
+
+    return HostSentenceEncoder("minilm")
 
 
 def cache_folder() -> Path:

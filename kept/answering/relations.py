@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
+from kept.answering.common import CommonMatch, CommonRelations, phrases_of, similarity
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.disk.arrow import numbers_array
 
@@ -27,8 +28,9 @@ N_TYPICAL = 2_000
 TYPE_LABELS = frozenset({"instance of", "type", "is a", "isa", "kind"})
 TYPE_IDS = frozenset({"P31", "rdf:type", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"})
 TEMPERATURE = 0.05
-INVERSE_MARGIN = 0.04
-"""Similarity that a relation read backwards must have more, as few questions ask so."""
+INVERSE_MARGIN, TYPE_MARGIN = 0.04, 0.07
+"""Similarity that a relation read backwards, or one that says what kind of thing an entity is, must
+have more than others, as few questions ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,24 @@ class RelationChoice:
     is_inverse: bool
 
 
+@dataclass(frozen=True)
+class Match:
+    """What a question may ask about an entity.
+
+    `shares` are the probabilities of the relations that the graph has for entities of the kind,
+    summing to 1, `scores` their similarities with the question, in the same order; `common` are the
+    relations that the graph does not have.
+    """
+
+    shares: dict[RelationChoice, float]
+    scores: dict[RelationChoice, float]
+    common: CommonMatch
+
+    def lead(self, choice: RelationChoice) -> float:
+        """Return what a relation is ahead of all common ones."""
+        return self.common.lead(list(self.scores).index(choice), self.scores[choice])
+
+
 @dataclass(eq=False)
 class RelationMatcher:
     """Compares questions with the relations of a graph; phrases are encoded once."""
@@ -46,29 +66,36 @@ class RelationMatcher:
     graph: KnowledgeGraph
     encoder: SentenceEncoder
     vectors: dict[RelationChoice, NDArray[np.float32]] = field(default_factory=dict)
-    """Of each relation's phrases, `[phrase width]`; graphs with the same ids may share them."""
+    """Of each relation's phrases, `[phrase width]`."""
     _choices: dict[str, tuple[RelationChoice, ...]] = field(default_factory=dict)
 
-    def probabilities(
-        self, question: str, surface: str, entity: int
-    ) -> dict[RelationChoice, float]:
-        """Return how likely each choice is what `question` asks about `entity`, summing to 1.
+    def match(self, question: str, surface: str, entity: int) -> Match | None:
+        """Return what `question` may ask about `entity`, which it names `surface`.
 
-        `surface` is how the question names the entity. Empty where the graph has no relation that
-        entities of its type take part in.
+        None where the graph has no relation that entities of its type take part in.
         """
         choices = self.choices(entity)
         if not choices:
-            return {}
+            return None
         kind = self.type_of(entity) or "thing"
         plain = question.replace(surface, "it", 1)
         typed = question.replace(surface, f"the {kind}", 1)
         vectors = self.encoder.encode([plain, typed])
         self._encode_phrases(choices)
-        scores = np.array([self._similarity(each, vectors) for each in choices])
+        phrases = np.stack([self.vectors[each] for each in choices])
+        less = [self._handicap(each) for each in choices]
+        scores = similarity(phrases, vectors) - np.array(less)
         shares = np.exp((scores - scores.max()) / TEMPERATURE)
         shares /= shares.sum()
-        return dict(zip(choices, shares.tolist(), strict=True))
+        return Match(
+            dict(zip(choices, shares.tolist(), strict=True)),
+            dict(zip(choices, scores.tolist(), strict=True)),
+            self._common.compare(vectors, phrases),
+        )
+
+    def share_phrases(self, other: RelationMatcher) -> None:
+        """Take over phrases that another matcher encoded; the relations must be the same."""
+        self.vectors, self._common = other.vectors, other._common
 
     def choices(self, entity: int) -> tuple[RelationChoice, ...]:
         """Return the relations of entities of the same type, and of the entity itself, sorted."""
@@ -94,6 +121,10 @@ class RelationMatcher:
         return relation in self._type_relations
 
     # ---- parts -------------------------------------------------------------
+    @cached_property
+    def _common(self) -> CommonRelations:
+        return CommonRelations(self.encoder)
+
     @cached_property
     def _type_relations(self) -> list[int]:
         graph = self.graph
@@ -140,18 +171,17 @@ class RelationMatcher:
         self.vectors.update(zip(missing, vectors, strict=True))
 
     def _phrases(self, choice: RelationChoice) -> tuple[str, str, str, str]:
-        """Four ways to speak of a relation; the first and third go with the plain question."""
+        """Four ways to speak of a relation, in the order of `phrases_of`."""
         label = self.graph.relation_label(choice.relation)
         kind = self._type_of_values(choice)
-        if choice.is_inverse:
-            return (
-                f"What has it as its {label}?", f"Which {kind} has the {label}?",
-                f"the {kind} whose {label} it is", f"{kind}, by {label}",
-            )  # fmt: skip
+        if not choice.is_inverse:
+            return phrases_of(label, kind)
         return (
-            f"What is the {label}?", f"Which {kind} is the {label}?",
-            f"the {label} of it, a {kind}", f"{label}: {kind}",
-        )  # fmt: skip
+            f"What has it as its {label}?",
+            f"Which {kind} has the {label}?",
+            f"the {kind} whose {label} it is",
+            f"{kind}, by {label}",
+        )
 
     def _type_of_values(self, choice: RelationChoice) -> str:
         """The most frequent type of the answers."""
@@ -160,9 +190,7 @@ class RelationMatcher:
         types = Counter(kind for end in ends if (kind := self.type_of(end)))
         return min(types, key=lambda kind: (-types[kind], kind)) if types else "thing"
 
-    def _similarity(self, choice: RelationChoice, question: NDArray[np.float32]) -> float:
-        """The mean over the phrases; relations about types and backwards ones need more."""
-        plain, typed = question
-        phrases = self.vectors[choice]
-        mean = float((phrases[::2] @ plain).mean() + (phrases[1::2] @ typed).mean()) / 2
-        return mean - (INVERSE_MARGIN if choice.is_inverse else 0.0)
+    def _handicap(self, choice: RelationChoice) -> float:
+        """The similarity that a relation must have more than others: few questions ask for it."""
+        is_rare = self.is_about_types(choice.relation)
+        return TYPE_MARGIN * is_rare + INVERSE_MARGIN * choice.is_inverse

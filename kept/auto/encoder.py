@@ -222,6 +222,7 @@ class AutoEncoder:
         kg: KnowledgeGraph | str | Path,
         *,
         untrained: bool = False,
+        as_published: bool = False,
         seed: int = 0,
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
@@ -229,8 +230,14 @@ class AutoEncoder:
     ) -> AutoEncoder:
         """A new encoder around a host, for methods that work without training (K-BERT).
 
-        `options` are those of the encoder, `view` those of the view, such as `max_branches`.
-        Raises `ConfigError` for the others unless `untrained`; their vectors then mean little.
+        `options` are those of the encoder, `view` those of the view, such as `max_branches`. What
+        is not given is that of the method's recipe, with which it reads facts; `as_published` takes
+        the paper's. A `builder` is taken as it is, with none of the recipe's settings. Raises
+        `ConfigError` for methods that need training unless `untrained`; their vectors then mean
+        little.
+
+        >>> AutoEncoder.from_host("kbert", "minilm", graph_from_records([])).view["max_branches"]
+        8
         """
         chosen, graph = method(method_name), _opened(kg)
         if chosen.needs_training and not untrained:
@@ -238,12 +245,20 @@ class AutoEncoder:
                 f"{method_name} must be trained before its vectors mean anything; train it "
                 "(kept pretrain, kept finetune) and use from_pretrained, or say untrained=True"
             )
+        recipe = {} if as_published else chosen.recipe.fields()
+        options = {**recipe.get("options", {}), **options}
+        view = {**recipe.get("view", {}), **(view or {})}
         tokenizer = hosts.load_tokenizer(host)
         with torch_draws(seed, "initial weights"):
             encoder = chosen.new_encoder(host, graph, tokenizer, seed=seed, **options)
-        made = cls(encoder, tokenizer, **_settings(method_name, host, builder, view))
-        made._settings = {"method": method_name, "host": str(host)}
-        return made
+        settings = _settings(method_name, host, builder, view)
+        if builder is None:
+            settings["builder"] = dataclasses.replace(
+                settings["builder"], **recipe.get("graph", {})
+            )
+        created = cls(encoder, tokenizer, **settings)
+        created._settings = {"method": method_name, "host": str(host)}
+        return created
 
     def encode(
         self,

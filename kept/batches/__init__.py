@@ -14,6 +14,7 @@ from kept.batches.batch import (
     TripleBatch,
 )
 from kept.batches.packed import Packed, pack
+from kept.batches.roles import Role
 from kept.batches.visibility import Visibility
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "KnowledgeBatch",
     "Layout",
     "Packed",
+    "Role",
     "TripleBatch",
     "Visibility",
     "pack",

@@ -5,7 +5,7 @@ table: `UNKNOWN_ROW`, `PAD_ROW`, `MASK_ROW`, then graph id + `N_SPECIAL_ROWS`. I
 word pieces; nodes of kind `PIECE` always are.
 
 Axis legend: batch, node, mention, candidate, target (mentions that a task is about), sampled, slot
-(of the ids of one further vocabulary at a node).
+(of the ids of one further vocabulary at a node), entity and edge (of a text's subgraph).
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ MENTION_FILLS = {
     "candidate_priors": 0, "mention_weights": 0, "target_spans": 0,
 }  # fmt: skip
 """Fields of mentions and targets, `[batch mention ...]`, each with what pads it."""
+SUBGRAPH_FILLS = {
+    "subgraph_ids": PAD_ROW, "subgraph_roles": NONE, "subgraph_scores": 0, "subgraph_edges": NONE,
+}  # fmt: skip
+"""Fields of a text's subgraph, `[batch entity ...]` or `[batch edge 3]`, each with what pads it."""
 EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
 """Fields of further vocabularies, each with what fills an empty slot."""
 WHOLE_FIELDS = ("sampled_entities", "sampled_shares", "triples", "second_triples")
@@ -64,7 +68,12 @@ class KnowledgeBatch:
     elsewhere. `extra_ids`: by name of a further vocabulary (senses, polarities, parts of speech),
     the ids of each node in it, any number, `NONE` in slots that are left; `extra_labels`: the ids
     to predict there, IGNORE in slots that are left. The slots of a vocabulary are as many as its
-    widest node. `pair_labels`: class of the two segments together (next sentence, sentence order).
+    widest node. `subgraph_ids`: entity rows of the part of the graph that is read with a text, each
+    once, PAD_ROW at the end of shorter ones; `subgraph_roles`: what each is to the text (`Role`),
+    `subgraph_scores`: its relevance to the text less the text's own, higher for more relevant;
+    `subgraph_edges`: place of the head, relation id and place of the tail of every triple among
+    them, -1 in rows that are left.
+    `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
     the task's own; `teacher_logits`: a teacher's, rows of NaN where it gave none; `task_ids`: which
     of several tasks the batch belongs to, the same for all (absent: the first). `sampled_entities`:
@@ -93,6 +102,10 @@ class KnowledgeBatch:
     entity_labels: Int[Tensor, "batch node"] | None = None
     extra_ids: Mapping[str, Int[Tensor, "batch node _"]] | None = None
     extra_labels: Mapping[str, Int[Tensor, "batch node _"]] | None = None
+    subgraph_ids: Int[Tensor, "batch entity"] | None = None
+    subgraph_roles: Int[Tensor, "batch entity"] | None = None
+    subgraph_scores: Float[Tensor, "batch entity"] | None = None
+    subgraph_edges: Int[Tensor, "batch edge 3"] | None = None
     pair_labels: Int[Tensor, " batch"] | None = None
     target_spans: Int[Tensor, "batch target 2"] | None = None
     labels: Tensor | None = None
@@ -254,14 +267,15 @@ def fill_rows(
     visible = torch.eye(n_new, dtype=torch.bool, device=device).repeat(n_batch, 1, 1)
     visible = _put(visible, [batch.visibility.mask for batch in batches], places)
     values["visibility"] = Visibility(visible)
-    for name in (*MENTION_FILLS, "labels", "teacher_logits", "pair_labels", "task_ids"):
+    padded = MENTION_FILLS | SUBGRAPH_FILLS
+    for name in (*padded, "labels", "teacher_logits", "pair_labels", "task_ids"):
         if all(getattr(batch, name) is None for batch in batches):
             continue
         parts = all_or_none(batches, name)
         if name in SPAN_FIELDS and places is not None:
             parts = [_move_spans(*pair) for pair in zip(parts, places, strict=True)]
-        if name in MENTION_FILLS:
-            parts = _pad_mentions(parts, MENTION_FILLS[name])
+        if name in padded:
+            parts = _pad_mentions(parts, padded[name])
         values[name] = torch.cat(parts)
     for name, fill in EXTRA_FILLS.items():
         values[name] = {

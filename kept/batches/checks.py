@@ -31,6 +31,7 @@ def check(batch: Mapping[str, Any], new: Collection[str]) -> None:
     _check_node_field(batch, "node_mask")
     _check_extras(batch)
     _check_mentions(batch)
+    _check_subgraphs(batch)
     for name in (*_FLOAT_FIELDS, *SPAN_FIELDS):
         if name in new and batch[name] is not None:
             (_check_weights if name in _FLOAT_FIELDS else _check_spans)(batch, name)
@@ -93,6 +94,23 @@ def _check_mentions(batch: Mapping[str, Any]) -> None:
     shares = batch["sampled_shares"]
     if shares is not None and (sampled is None or shares.shape != sampled.shape):
         raise BatchError(f"sampled_shares {tuple(shares.shape)} need as many sampled_entities")
+
+
+def _check_subgraphs(batch: Mapping[str, Any]) -> None:
+    ids, edges = batch["subgraph_ids"], batch["subgraph_edges"]
+    parts = {name: batch[f"subgraph_{name}"] for name in ("roles", "scores")}
+    if ids is None and edges is None and all(part is None for part in parts.values()):
+        return
+    n_batch = len(batch["node_ids"])
+    if ids is None or ids.ndim != 2 or len(ids) != n_batch:
+        shape = None if ids is None else tuple(ids.shape)
+        raise BatchError(f"subgraph_ids need shape [{n_batch} entity], not {shape}")
+    for name, part in parts.items():
+        if part is None or part.shape != ids.shape:
+            raise BatchError(f"subgraph_{name} need the shape of subgraph_ids {tuple(ids.shape)}")
+    if edges is None or edges.ndim != 3 or len(edges) != n_batch or edges.shape[2] != 3:
+        shape = None if edges is None else tuple(edges.shape)
+        raise BatchError(f"subgraph_edges need shape [{n_batch} edge 3], not {shape}")
 
 
 def _check_weights(batch: Mapping[str, Any], name: str) -> None:

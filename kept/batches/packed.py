@@ -17,6 +17,7 @@ from torch import Tensor
 from kept.batches.batch import (
     EXTRA_FILLS,
     MENTION_FILLS,
+    SUBGRAPH_FILLS,
     WHOLE_FIELDS,
     KnowledgeBatch,
     all_or_none,
@@ -50,14 +51,15 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
     """Put samples side by side in rows of `n_nodes`, each into the first row with room.
 
     Samples do not see one another; positions stay. `batches` are batches of one; task labels
-    cannot be packed. A row's mentions are those of its samples, in order.
+    and subgraphs cannot be packed. A row's mentions are those of its samples, in order.
     """
     rows: list[list[KnowledgeBatch]] = []
     filled: list[int] = []
     places: list[tuple[int, int, int]] = []
     for i, batch in enumerate(batches):
         length = batch.node_ids.shape[1]
-        unpacked = ("labels", "teacher_logits", "pair_labels", "task_ids", *WHOLE_FIELDS)
+        tasks = ("labels", "teacher_logits", "pair_labels", "task_ids")
+        unpacked = (*tasks, *SUBGRAPH_FILLS, *WHOLE_FIELDS)
         if len(batch) != 1 or any(getattr(batch, name) is not None for name in unpacked):
             raise BatchError(f"batch {i} to pack: one sample, none of {', '.join(unpacked)}")
         if length > n_nodes:

@@ -39,7 +39,7 @@ from kept.cli.probe import probe
 from kept.cli.terminal import echo
 from kept.cli.training import vectors
 from kept.cli.training.extend import extend
-from kept.cli.training.finetune import finetune
+from kept.cli.training.finetune import finetune_command
 from kept.cli.training.fit import fit_command
 from kept.cli.training.predict import predict
 from kept.cli.training.pretrain import pretrain
@@ -101,9 +101,18 @@ def _root(
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look": (demo, explore, show, doctor),
     "Graphs and texts": (),
-    "Train and ask": (fit_command, pretrain, finetune, predict, ask, extend, convert, serve),
+    "Train and ask": (
+        fit_command,
+        pretrain,
+        finetune_command,
+        predict,
+        ask,
+        extend,
+        convert,
+        serve,
+    ),
     "Judge": (compare, report, probe, audit, curve),
-}
+}  # fmt: skip
 GROUPS = {
     "Graphs and texts": {"kg": kg, "link": link, "data": data, "kgc": kgc, "vectors": vectors},
     "Judge": {"check": check},

@@ -68,6 +68,10 @@ def ask(
         float | None,
         typer.Option(min=0, max=1, help="Confidence below which there is no answer (default: .6)."),
     ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `kept fit` on questions: answer in the way that it chose."),
+    ] = None,
     case: LinkCase = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     threads: Threads = None,
@@ -87,6 +91,7 @@ def ask(
     from entity_linking.names.rules.case import Case
     from kept.answering.answer import LEAST_CONFIDENCE, Answerer
     from kept.answering.chat_server import is_server, written_answer
+    from kept.answering.encoder import answer_encoder, is_available
     from kept.errors import ConfigError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
@@ -96,9 +101,17 @@ def ask(
         alone := next((name for name, is_set in decoder_options.items() if is_set), "")
     ):
         raise ConfigError(f"{alone} is for decoders; name one: --decoder smollm2")
+    if run is not None:
+        if decoder is not None or least_confidence is not None or case is not None:
+            raise ConfigError("--run has a decoder, a confidence and a case; leave the options out")
+        return _answered_by(run, kg, question, as_json)
     settings = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(settings)
-    answerer = Answerer(graph, open_linker(settings, graph), _encoder(threads or 2))
+    if not is_available():
+        echo(
+            "a first answer takes seconds less with ctranslate2: pip install 'kept[ask]'", err=True
+        )
+    answerer = Answerer(graph, open_linker(settings, graph), answer_encoder(threads or 2))
     least = LEAST_CONFIDENCE if least_confidence is None else least_confidence
     chosen = answerer.answer(question, least=least)
     if decoder is None:
@@ -121,6 +134,17 @@ def ask(
     else:
         echo("\n".join([*lines, f"chosen from the graph: {chosen}"]))
     return reply | {"chosen": chosen}
+
+
+def _answered_by(run: Path, kg: Path, question: str, as_json: bool) -> Any:
+    """The answer of a folder of `kept fit`, printed."""
+    import json
+
+    from kept.questions.fitted import FittedAnswerer
+
+    answer = FittedAnswerer.open(run, kg).answer(question)
+    echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
+    return answer
 
 
 def _local_reply(
@@ -155,18 +179,6 @@ def _local_reply(
             err=True,
         )
     return reply
-
-
-def _encoder(n_threads: int) -> Any:
-    """The quick encoder where it is installed, else MiniLM by torch: the same vectors, slower."""
-    from kept.answering.encoder import FastSentenceEncoder, is_available
-
-    if is_available():
-        return FastSentenceEncoder(n_threads)
-    echo("a first answer takes seconds less with ctranslate2: pip install 'kept[ask]'", err=True)
-    from kept.linking.sentences import HostSentenceEncoder
-
-    return HostSentenceEncoder("minilm")
 
 
 def _order(name: str) -> Order:

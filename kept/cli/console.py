@@ -37,7 +37,12 @@ class TerminalConsole(Console):
 
     def print_whole(self, table: Table) -> None:
         """Print a table as wide as its columns that do not wrap need: identifiers are never cut."""
-        needed = Measurement.get(self, self.options.update(width=MOST_COLUMNS), table).minimum
+        wide = self.options.update(width=MOST_COLUMNS)
+        for column in table.columns:
+            if column.no_wrap:  # else rich takes a cell's longest word for its width
+                cells = [column.header, *column.cells]
+                column.min_width = max(Measurement.get(self, wide, each).maximum for each in cells)
+        needed = Measurement.get(self, wide, table).minimum
         own, self.width = self.width, max(self.width, needed)
         self.print(table)
         self.width = own

@@ -15,7 +15,8 @@ from kept.cli.terminal import echo
 
 def convert(
     method: Annotated[
-        str, typer.Argument(help="ernie, knowbert, kbert, kepler, colake or kadapter.")
+        str,
+        typer.Argument(help="ernie, knowbert, kbert, kepler, colake, kadapter, qagnn or greaselm."),
     ],
     file: Annotated[
         Path | None, typer.Argument(help="The released checkpoint, as the original wrote it.")

@@ -10,10 +10,11 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
+
+from kept.cli.options import known_case, local_or_hub
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -22,13 +23,18 @@ if TYPE_CHECKING:
 
 
 _CLOSED = (("ge", "min"), ("le", "max"))
+_CHECKS: dict[str, Callable[[str | None], str | None]] = {
+    "case": known_case, "local or hub": local_or_hub,
+}  # fmt: skip
+"""Checks of a value before anything is loaded, by the `check` of a field."""
 
 
 class Declared:
     """A command whose options are the fields of a model: `MODULE:NAME`, imported when it is used.
 
     `run` is handed the model; its name and help are the command's. `arguments` are fields without a
-    flag.
+    flag. A field may have, in its `json_schema_extra`, a `flag` where that is not its name, a
+    `short` one, a `metavar`, and a `check` (`_CHECKS`). A field of a tuple may be repeated.
 
     >>> def fit(options): "Fit."
     >>> command = Declared("kept.fitting.options:FitOptions", fit)
@@ -67,29 +73,47 @@ def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[in
     for name, field in model.model_fields.items():
         kind, choices = _plain(field.annotation)
         text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
-        bounds = {} if kind in (str, Path) else _bounds(field, kind)
-        text += _open_bounds(field, kind)
-        annotation = kind if field.is_required() else kind | None
-        if name in arguments:
-            info: Any = typer.Argument(help=text, **bounds)
-        else:
-            flags = [f"--{name.replace('_', '-')}"]
-            if isinstance(field.json_schema_extra, dict) and "short" in field.json_schema_extra:
-                flags.append(str(field.json_schema_extra["short"]))
-            info = typer.Option(*flags, help=text, **bounds)
+        settings: dict[str, Any] = _bounds(field, kind) if kind in (int, float) else {}
+        settings["help"] = text + _open_bounds(field, kind)
+        flags: Any = _flags(name, field)
+        info: Any = (
+            typer.Argument(**settings)
+            if name in arguments
+            else typer.Option(*flags, **(settings | _extra_settings(field)))
+        )
         default = inspect.Parameter.empty if field.is_required() else field.default
+        is_plain = field.is_required() or isinstance(default, bool)
         yield inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[annotation, info],
+            default=None if default == () else default,
+            annotation=Annotated[kind if is_plain else kind | None, info],
         )
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    """What the command line knows of a field beside its type."""
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def _flags(name: str, field: FieldInfo) -> list[str]:
+    extra = _extra(field)
+    flags = [extra.get("flag", f"--{name.replace('_', '-')}"), extra.get("short")]
+    return [flag for flag in flags if flag is not None]
+
+
+def _extra_settings(field: FieldInfo) -> dict[str, Any]:
+    extra = _extra(field)
+    settings: dict[str, Any] = {"metavar": extra["metavar"]} if "metavar" in extra else {}
+    return settings | ({"callback": _CHECKS[extra["check"]]} if "check" in extra else {})
 
 
 def _plain(annotation: Any) -> tuple[Any, tuple[str, ...]]:
     """The type that a command line reads, and the words of a `Literal`."""
     if get_origin(annotation) is Literal:
         return str, tuple(map(str, get_args(annotation)))
+    if get_origin(annotation) is tuple:
+        return list[get_args(annotation)[0]], ()  # type: ignore[misc]
     inner = [each for each in get_args(annotation) if each is not type(None)]
     if get_origin(annotation) is Annotated or len(inner) == 1:
         return _plain(inner[0])

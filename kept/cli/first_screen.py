@@ -1,4 +1,4 @@
-"""`kept --help`: three commands to begin with, then all of them, by what they are for.
+"""`kept --help`: a few commands to begin with, then all of them, by what they are for.
 
 Plain lines, made of the table of commands without making any of them: typer makes every option of
 every command before it shows one, and the library that draws its boxes takes as long again.
@@ -15,9 +15,11 @@ from typing import get_type_hints
 import typer
 
 EXAMPLES = (
+    ("kept kg build triples.tsv -o kg/", "your graph, checked and ready"),
+    ('kept link "Ada met Bruno." --kg kg/', "which entities a text names"),
+    ('kept ask "Where was Ada born?" --kg kg/', "an answer with the fact behind it"),
+    ("kept fit labelled.csv --kg kg/ -o run/", "a model that reads the graph, and a verdict"),
     ("kept demo --open", "two worlds, true and false facts, one page"),
-    ("kept explore --kg kg/ --text notes.txt --open", "your graph and your text in the browser"),
-    ("kept compare --task wiki80 --seeds 3", "did knowledge help? controls and intervals"),
 )
 """What a newcomer tries first, and what it gives."""
 COMPLETION = (

@@ -132,7 +132,7 @@ class KeptCommand(TyperCommand):
         for parameter in self.params:
             help_text = getattr(parameter, "help", None)
             if help_text:
-                parameter.help = _TABLE.sub(_names, help_text)  # type: ignore[attr-defined]
+                parameter.help = with_names(help_text)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
@@ -148,6 +148,11 @@ class KeptCommand(TyperCommand):
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
                     require_file_or_folder(value)
         return super().invoke(ctx)
+
+
+def with_names(help_text: str) -> str:
+    """Return a help text with the names of a table in the place of each `{module:TABLE}`."""
+    return _TABLE.sub(_names, help_text)
 
 
 def _names(match: re.Match[str]) -> str:

@@ -42,6 +42,7 @@ from kept.probing.results import (
     write_answers,
 )
 from kept.probing.tables import (
+    ALL,
     Majority,
     ProbeRow,
     macro_row,
@@ -307,6 +308,9 @@ def _tell(
             "majority_from": baseline.source,
             "rows": [dataclasses.asdict(row) for row in rows],
         }
+        if ranking == RANKINGS[-1] and (weak := shortfall(rows, result.mode)):
+            console.print(f"warning: {weak}")
+            printed["warning"] = weak
     for reason, n in result.left_out.items():
         console.print(f"no candidates, {reason}: {n}")
     console.print(
@@ -336,6 +340,24 @@ def _rows(
     degrees = subject_degrees(items, graph)
     bins = popularity_rows(result, ranking, degrees, generator=draws, baseline=baseline)
     return [*rows, *(dataclasses.replace(row, name=f"degree {row.name}") for row in bins)]
+
+
+def shortfall(rows: Sequence[ProbeRow], mode: str) -> str | None:
+    """Return a warning where all items together are answered no better than by the majority."""
+    (whole,) = (row for row in rows if row.name == ALL)
+    if whole.p_at_1 is None or whole.majority is None or whole.p_at_1 > whole.majority:
+        return None
+    remedy = (
+        "put the relations into words that the model has met (--templates FILE), or show facts "
+        "(--mode graph)"
+        if mode == "weights"
+        else "show the asked facts too (--show-asked), or take a method that was trained to read "
+        "them (kept pretrain)"
+    )
+    return (
+        f"P@1 {whole.p_at_1:.3f} is no better than always the relation's most frequent object "
+        f"({whole.majority:.3f}), so it shows no knowledge of single facts: {remedy}"
+    )
 
 
 def _table(rows: Sequence[ProbeRow]) -> Table:

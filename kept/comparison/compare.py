@@ -15,15 +15,16 @@ from pathlib import Path
 
 from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.forecast import OneRun, RunForecast, Work
 from kept.comparison.pages.summary import OFF, summarise
 from kept.comparison.requested import RequestedRow, read_requested, store_requested
 from kept.comparison.runs import ExperimentRuns
 from kept.comparison.stored import RunKey, StoredRuns, planned_runs, read_records
+from kept.comparison.work import work_of_runs
 from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
 from kept.methods import BASELINE, METHODS
-from kept.training.costs import SHORTEST, StepClock, minutes_in_words
-from kept.training.log import Reporter, StepRecord
+from kept.training.log import Reporter
 from kept.training.processes.together import join_processes
 from kg_loaders.errors import InUseError
 
@@ -51,14 +52,9 @@ def compare(
     forecast = RunForecast(reporter, announce)
     runs = ExperimentRuns(experiment, root, folder, forecast, should_stop)
     outcome = run_missing(
-        runs,
-        methods=methods,
-        controls=controls,
-        seeds=seeds,
-        announce=announce,
-        should_stop=should_stop,
-        on_n_missing=forecast.set_missing,
-    )
+        runs, methods=methods, controls=controls, seeds=seeds, announce=announce,
+        should_stop=should_stop, forecast=forecast, work=partial(work_of_runs, runs),
+    )  # fmt: skip
     return summarise(runs, outcome.done, outcome.missing, reasons_by_run(outcome.left_out))
 
 
@@ -70,12 +66,12 @@ def run_missing(
     seeds: int,
     announce: Callable[[str], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
-    on_n_missing: Callable[[int], None] = lambda n_missing: None,
+    forecast: RunForecast | None = None,
+    work: Callable[[Iterable[RunKey]], Mapping[RunKey, Work]] | None = None,
 ) -> RunOutcome:
-    """Run what is missing of the baseline and `methods`, and store what was requested.
+    """Run what is missing of `methods` beside the baseline, and remember what was requested.
 
-    Every kind of plan is run by this function. `on_n_missing` is called with the number of missing
-    runs before the first one starts. See `run_all`.
+    The door for every kind of plan; `forecast` goes by the `work` of missing runs. See `run_all`.
     """
     folder, name, together = runs.folder, runs.plan.name, join_processes(runs.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
@@ -83,8 +79,10 @@ def run_missing(
     keys = list(planned_runs(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
-    on_n_missing(together.from_first(lambda: sum(runs.record(key) is None for key in keys)))
-    outcome = run_all(runs, keys, announce=announce, should_stop=should_stop)
+    forecast = RunForecast(None, announce) if forecast is None else forecast
+    count = work or (lambda keys: {k: OneRun() for k in keys if runs.record(k) is None})
+    forecast.of(together.from_first(lambda: dict(count(keys))))
+    outcome = run_all(runs, keys, announce=announce, should_stop=should_stop, forecast=forecast)
     requested |= {
         n: dataclasses.replace(requested[n], left_out=why) for n, why in outcome.left_out.items()
     }
@@ -111,6 +109,7 @@ def run_all(
     *,
     announce: Callable[[str], None],
     should_stop: Callable[[], bool] = lambda: False,
+    forecast: RunForecast | None = None,
 ) -> RunOutcome:
     """Run what is missing.
 
@@ -122,19 +121,22 @@ def run_all(
     done: dict[RunKey, RunRecord] = {}
     missing: list[str] = []
     left_out: dict[str, dict[Knowledge, str]] = {}
-    clock, waiting, n_busy = _Clock(), deque(enumerate(keys, 1)), 0
+    forecast = RunForecast(None, announce) if forecast is None else forecast
+    waiting, n_busy = deque(enumerate(keys, 1)), 0
     while waiting:
         number, key = waiting.popleft()
         record = together.from_first(partial(runs.record, key))
         state = "done before" if record is not None else "running"
-        announce(f"{number}/{len(keys)} {key}: {state}{clock.remaining(len(waiting) + 1)}")
+        announce(f"{number}/{len(keys)} {key}: {state}{forecast.left()}")
         is_stopped = bool(together.largest([int(record is None and should_stop())])[0])
         if record is None and not is_stopped:
             started = time.monotonic()
+            forecast.begin(key)
             try:
                 record = runs.run(key)
             except (NoControlError, NoKnowledgeError) as error:
                 left_out.setdefault(key.method, {})[key.knowledge] = str(error)
+                forecast.end(key, None)
                 continue
             except InUseError:
                 announce(f"{number}/{len(keys)} {key}: another process runs it; tried again later")
@@ -143,9 +145,10 @@ def run_all(
                 if n_busy >= len(waiting):
                     time.sleep(POLL_SECONDS)
                 continue
-            clock.record(time.monotonic() - started)
+            forecast.end(key, None if record is None else time.monotonic() - started)
         elif record is not None:
             together.from_first(partial(runs.tidy, key))
+            forecast.end(key, None)
         n_busy = 0
         if record is None:
             missing.append(str(key))
@@ -229,61 +232,3 @@ def reasons_by_run(left_out: Mapping[str, Mapping[Knowledge, str]]) -> dict[str,
         for method, kinds in left_out.items()
         for kind, why in kinds.items()
     }
-
-
-class _Clock:
-    """Estimates the time left from the runs of this process."""
-
-    def __init__(self) -> None:
-        self._seconds: list[float] = []
-
-    def record(self, seconds: float) -> None:
-        self._seconds.append(seconds)
-
-    def remaining(self, n_left: int) -> str:
-        if not self._seconds:
-            return ""
-        seconds = n_left * sum(self._seconds) / len(self._seconds)
-        return f", at most {seconds / 60:.0f} minutes left"
-
-
-class RunForecast:
-    """A `Reporter` that forwards to another, and forecasts once the time of all missing runs.
-
-    The forecast assumes that each of the `n_missing` runs takes as long as the first training.
-    After the first run, `run_all` announces estimates from the measured times instead.
-    """
-
-    def __init__(
-        self,
-        reporter: Reporter | None,
-        announce: Callable[[str], None],
-        clock: StepClock | None = None,
-    ) -> None:
-        self.n_missing = 0
-        self._reporter, self._announce = reporter, announce
-        self._clock = StepClock() if clock is None else clock
-
-    def set_missing(self, n_missing: int) -> None:
-        """Set the number of runs that are missing."""
-        self.n_missing = n_missing
-
-    def step(self, record: StepRecord) -> None:
-        """Forward the record, and announce the forecast when it is due."""
-        if self._reporter is not None:
-            self._reporter.step(record)
-        seconds_left = self._clock.passed(record.step, record.n_steps)
-        if seconds_left is None or seconds_left * self.n_missing < SHORTEST:
-            return
-        whole = seconds_left * record.n_steps / max(record.n_steps - record.step, 1)
-        self._announce(
-            f"forecast: {minutes_in_words(seconds_left)} for the rest of this training, about "
-            f"{minutes_in_words(seconds_left + whole * (self.n_missing - 1))} for all "
-            f"{self.n_missing} runs that are missing, if each takes as long; evaluation comes on "
-            "top"
-        )
-
-    def notice(self, message: str) -> None:
-        """Forward the message."""
-        if self._reporter is not None:
-            self._reporter.notice(message)

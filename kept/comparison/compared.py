@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from kept.comparison.experiment import Experiment, Plan, RunRecord
-from kept.comparison.reading import is_not_tested
+from kept.comparison.reading import does_not_read
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
 from kept.methods import BASELINE
-from kept.reading.measures import NOT_TESTED
+from kept.reading.measures import DOES_NOT_READ
 
-LARGEST = 1.0
-"""No two scores are further apart: effects from here on are not worth naming."""
+LARGEST, SMALLEST = 1.0, 0.0005
+"""No two scores are further apart, and no page shows less: effects beyond are not worth naming."""
+LOW = 0.5
+"""Share of texts with something of the graph below which it can decide little."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,11 @@ def limits(effect: Effect) -> str:
 def invisible(smallest: float) -> str:
     """What cannot be seen, in words; `smallest` is the smallest visible effect.
 
-    >>> invisible(1.33)
-    'no effect is visible'
+    >>> invisible(1.33), invisible(0.0001)
+    ('no effect is visible', 'every effect is visible')
     """
+    if smallest < SMALLEST:
+        return "every effect is visible"
     if smallest >= LARGEST:
         return "no effect is visible"
     return f"effects below {smallest:.3f} are not visible"
@@ -230,12 +234,57 @@ class Compared:
         lines = (caution(self.coverage(n), self.experiment.title(n)) for n in names)
         return [line for line in lines if line is not None]
 
-    def is_not_tested(self, name: str) -> bool:
+    @property
+    def shortfalls(self) -> list[str]:
+        """One line for each row that is no better than always the most frequent answer, or is shown
+        to be worse than the host alone: with the likeliest cause and what to do."""
+        lines = []
+        for row in self.rows:
+            name, score = self.experiment.title(row.method), row.score.estimate
+            if row.knowledge not in ("true", "off") or (row.knowledge == "off") != (
+                row.method == BASELINE
+            ):
+                continue
+            if self.baseline is not None and score <= self.baseline:
+                lines.append(
+                    f"{name}: {score:.3f} is no better than always the most frequent answer "
+                    f"({self.baseline:.3f}): {self._cause(row)}"
+                )
+            elif any(p.is_worse for p in self.pairs if self._is_against_none(p, row.method)):
+                lines.append(f"{name}: worse than the host alone: {self._cause(row)}")
+        return lines
+
+    @staticmethod
+    def _is_against_none(pair: ComparedPair, name: str) -> bool:
+        return (pair.method, pair.theirs) == (name, (BASELINE, "off"))
+
+    def _cause(self, row: ComparedRow) -> str:
+        """The likeliest cause of a low score, with what to do."""
+        plan, again = self.experiment, "then the same kept compare"
+        share = (self.coverage(row.method) or {"shares": {"read": None}})["shares"]["read"]
+        if row.method != BASELINE and share is not None and share < LOW:
+            return (
+                f"something of the graph is shown in {share:.0%} of the texts; add names and facts "
+                f"(kept kg build --aliases FILE), {again}"
+            )
+        if "-limit-" in plan.name:
+            return "few examples were read; give a higher --limit, or leave it out"
+        if isinstance(plan, Experiment) and plan.as_published and row.method != BASELINE:
+            return (
+                "papers' settings read little at a small budget; write your own task file "
+                f"(extends: {plan.name}, as_published: false), {again}"
+            )
+        return (
+            "it may have learned too little, or too fast: give task.training more steps, or let "
+            f"`tuning:` choose the learning rate, {again}"
+        )
+
+    def does_not_read(self, name: str) -> bool:
         """Whether the reading controls show that a method reads no fact at this budget."""
         true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
         plan = self.experiment
         return isinstance(plan, Experiment) and any(
-            is_not_tested(plan, name, row.record) for row in true
+            does_not_read(plan, name, row.record) for row in true
         )
 
     def conclusion(self, name: str) -> str:
@@ -247,8 +296,8 @@ class Compared:
             return "not compared with none"
         if not base.is_better:
             word = "worse than none" if base.is_worse else "not shown to differ from none"
-            if not base.is_worse and self.is_not_tested(name):
-                word = NOT_TESTED
+            if not base.is_worse and self.does_not_read(name):
+                word = DOES_NOT_READ
             elif base.effect.of_seeds is None:
                 return f"no verdict from {limits(base.effect)}"
             return f"{word}; {limits(base.effect)}"

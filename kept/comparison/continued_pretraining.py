@@ -10,6 +10,7 @@ from typing import Any
 
 from entity_linking.mentions import LinkedText
 from kept import hosts
+from kept.comparison.data import on_this_machine
 from kept.comparison.experiment import FurtherPretraining, run_hash
 from kept.controls.conditions import (
     Knowledge,
@@ -99,7 +100,7 @@ class ContinuedPretraining:
         ended = train(
             model,
             data,
-            plan.training,
+            on_this_machine(plan.training),
             run_folder,
             reporter=reporter,
             resume=Resume.IF_ANY,

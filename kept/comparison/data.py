@@ -28,7 +28,7 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, tidy
 from kg_loaders.reading.lines import read_whole
 
-DATA = "set KEPT_DATA, or give --data, to the folder that docs/data.md describes"
+DATA = "set KEPT_DATA, or give --data, to the folder that docs/how-to/data.md describes"
 EVALUATION_FIELDS = (
     "task", "format", "link", "case", "dev_share", "test_share", "data_seed", "leave_out",
     "max_train", "max_asked",
@@ -205,8 +205,22 @@ class ExperimentData:
 
 
 def binding_of(training: TrainConfig) -> dict[str, Any]:
-    """The settings of a training that affect the weights and are not the default."""
-    return training.model_dump(mode="json", exclude=set(OPERATIONAL), exclude_defaults=True)
+    """The settings of a training that affect the weights and are not the default.
+
+    A precision that the machine chooses is no part of them, as the machine is none.
+    """
+    left_out = {*OPERATIONAL, *(["precision"] if training.precision == "auto" else [])}
+    return training.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
+
+
+def on_this_machine(training: TrainConfig) -> TrainConfig:
+    """Return how a training of an experiment runs: bf16 only where a step in it is faster here.
+
+    An experiment names bf16 to be quick; its address holds the name, whatever machine runs it.
+    """
+    if training.precision != "bf16":
+        return training
+    return training.model_copy(update={"precision": "auto"})
 
 
 def folder_digests(config: FinetuneConfig) -> dict[str, str]:

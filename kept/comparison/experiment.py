@@ -33,7 +33,7 @@ from kept.finetuning.recipes import with_recipe
 from kept.finetuning.scoring.official_scores import OFFICIAL
 from kept.methods import METHODS, method, method_key, title
 from kept.suggestions import no_such
-from kept.training.config import RunConfig, TrainConfig, merged
+from kept.training.config import RunConfig, TrainConfig, merged, with_auto_precision
 
 DEFAULT_SEEDS = 10
 """With three, few differences of a published size are seen (`benchmarks/models/intervals.md`)."""
@@ -259,11 +259,11 @@ class Experiment(RunConfig):
 
     def row(self, name: str) -> dict[str, Any]:
         """Fields of `FinetuneConfig` of row `name`: the task's with its own over them, and below
-        both the recipe of its method, unless the experiment is `as_published`."""
+        both the recipe of its method and the faster precision, unless it is `as_published`."""
         fields = merged(self.task, self.methods.get(name, {}))
         if self.as_published:
             return fields
-        return with_recipe({**fields, "method": self.variant_of(name)})
+        return with_auto_precision(with_recipe({**fields, "method": self.variant_of(name)}))
 
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""

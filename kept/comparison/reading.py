@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from kept.comparison.experiment import Experiment, RunRecord
-from kept.reading.measures import NOT_TESTED
+from kept.reading.measures import DOES_NOT_READ
 from kept.reading.verdicts import stored_verdict
 
 DEFAULT_HOST = "minilm"
 
 
-def is_not_tested(experiment: Experiment, name: str, record: RunRecord) -> bool:
+def does_not_read(experiment: Experiment, name: str, record: RunRecord) -> bool:
     """Whether the committed reading controls say that the row `name` reads no fact in its steps.
 
-    False where no control was run on the row's host, or none that long (docs/reading.md), or where
-    the record does not say how many steps there were.
+    False where no control was run on the row's host, or none that long, or where the record does
+    not say how many steps there were (docs/explanations/reading.md).
     """
     if "steps" not in record.costs:
         return False
@@ -24,4 +24,4 @@ def is_not_tested(experiment: Experiment, name: str, record: RunRecord) -> bool:
         fields,
         host=str(fields.get("host", DEFAULT_HOST)),
     )
-    return verdict == NOT_TESTED
+    return verdict == DOES_NOT_READ

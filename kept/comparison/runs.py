@@ -17,31 +17,35 @@ import numpy as np
 import torch
 
 from entity_linking.dictionary import LINKS_VERSION
+from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.comparison.continued_pretraining import ContinuedPretraining
-from kept.comparison.data import ExperimentData, binding_of, folder_digests
-from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.data import ExperimentData, binding_of, folder_digests, on_this_machine
+from kept.comparison.experiment import Experiment, RunRecord, run_hash
 from kept.comparison.items import EvaluationItems
 from kept.comparison.stored import Run, RunKey, StoredRuns
 from kept.controls.conditions import WITHOUT_FACTS, Knowledge, objectives_of
-from kept.datasets.formats import TASKS, TaskExample
+from kept.datasets.formats import TASKS, TaskExample, read_examples
 from kept.errors import ConfigError
 from kept.finetuning.assembly import assemble, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.model_costs import n_trained, sentence_milliseconds, size
+from kept.finetuning.recipes import budget_warning
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, Answer, answers_of, write_answers
 from kept.finetuning.task_files import SETS
 from kept.graphs.builder import BuilderConfig
 from kept.methods import BASELINE, method
 from kept.pretraining.assembly import builder_for, pretraining_fields, view_for
+from kept.pretraining.data import WordGraphData
 from kept.pretraining.flat_texts import linked_entities
 from kept.training.device import process_settings
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kept.training.processes.together import processes
 
+PRETRAINED = "pretrained"
 VERSION = 1
 """Part of every hash; raised when a default changes, as hashes leave defaults out."""
 PRETRAINING_FIELDS = (
@@ -67,6 +71,7 @@ class ExperimentRuns(StoredRuns):
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] | None = None
     _resolved: dict[RunKey, Resolved] = field(default_factory=dict, init=False, repr=False)
+    _copies: dict[RunKey, bool] = field(default_factory=dict, init=False, repr=False)
     _sets: dict[str, list[TaskExample]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -151,7 +156,7 @@ class ExperimentRuns(StoredRuns):
         """See `StoredRuns.make`."""
         run, together = self.of(key), processes()
         config = run.config
-        if self._is_baseline(key):
+        if self.is_copy(key):
             base = dataclasses.replace(key, method=BASELINE, knowledge="off")
             shared = together.from_first(lambda: self.record(base)) or self.run(base)
             return None if shared is None else self._copied(shared, run)
@@ -161,12 +166,13 @@ class ExperimentRuns(StoredRuns):
         if pretrained is not None:
             config = config.started_from(pretrained)
         assembled = assemble(config, is_pretrained_control=pretrained is not None)
+        self._warn_of_budget(key, assembled)
         run_folder = self.folder / run.name
         evaluate = partial(assembled.evaluate, together=together)
         ended = train(
             assembled.model,
             assembled.data,
-            config.training,
+            on_this_machine(config.training),
             run_folder,
             evaluate=evaluate if config.training.evaluate_every else None,
             reporter=self.reporter,
@@ -193,6 +199,7 @@ class ExperimentRuns(StoredRuns):
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
             "seconds": ended.seconds,
+            "precision": ended.precision,
             "pretraining": None if pretrained is None else pretrained.name,
             "n_texts": len(self.data.texts),
         }
@@ -215,22 +222,41 @@ class ExperimentRuns(StoredRuns):
     def items(self, name: str) -> EvaluationItems:
         """The items of the split `name`, the same for all runs; read from the task's files."""
         config = self.of(RunKey(BASELINE, "off", 0)).config
+        sets = self._read_sets()
+        return EvaluationItems(name, sets[name], sets["train"], self.data.graph, config)
+
+    def _read_sets(self) -> dict[str, list[TaskExample]]:
         if not self._sets:
+            config = self.of(RunKey(BASELINE, "off", 0)).config
             self._sets.update(read_sets(config, self.data.graph)[0])
-        return EvaluationItems(name, self._sets[name], self._sets["train"], self.data.graph, config)
+        return self._sets
+
+    @property
+    def split_sizes(self) -> dict[str, int]:
+        """How many examples each split has, those of further tasks in that of training."""
+        sizes = {name: len(examples) for name, examples in self._read_sets().items()}
+        further = self.of(RunKey(BASELINE, "off", 0)).config.also
+        for task in further:
+            sizes["train"] += len(read_examples(task.train, task.format))
+        return sizes
 
     def evaluation_data(self, name: str) -> TaskData:
         """The evaluation split as a method with true knowledge sees it, without a model."""
-        run = self.of(RunKey(name, "true", 0))
-        config, method_spec = run.config, method(self.experiment.variant_of(name))
+        config = self.of(RunKey(name, "true", 0)).config
+        return self._task_data(name, "true", read_sets(config, self.data.graph)[0][self.plan.asked])
+
+    def sampled_data(self, name: str, knowledge: Knowledge, n: int) -> TaskData:
+        """The first `n` training examples as a method sees them, without a model."""
+        return self._task_data(name, knowledge, self._read_sets()["train"][:n])
+
+    def _task_data(
+        self, name: str, knowledge: Knowledge, examples: Sequence[TaskExample]
+    ) -> TaskData:
+        config = self.of(RunKey(name, "true", 0)).config
+        method_spec = method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
-        sets, _ = read_sets(config, graph)
         return TaskData(
-            prepared(
-                sets[self.experiment.asked],
-                markers=config.markers_name,
-                knowledge="true",
-            ),
+            prepared(examples, markers=config.markers_name, knowledge=knowledge),
             graph,
             tokenizer,
             builder=builder_for(method_spec, config.graph or BuilderConfig(), config.view or {}),
@@ -273,8 +299,13 @@ class ExperimentRuns(StoredRuns):
         plan = self.experiment.primary
         return None if plan is None else plan.model_dump(mode="json")
 
-    def _is_baseline(self, key: RunKey) -> bool:
+    def is_copy(self, key: RunKey) -> bool:
         """Whether method and baseline have as many weights, and the same states bit by bit."""
+        if key not in self._copies:
+            self._copies[key] = self._is_baseline(key)
+        return self._copies[key]
+
+    def _is_baseline(self, key: RunKey) -> bool:
         if key.knowledge not in WITHOUT_FACTS or key.method == BASELINE:
             return False
         base = dataclasses.replace(key, method=BASELINE)
@@ -304,26 +335,49 @@ class ExperimentRuns(StoredRuns):
         return config.training, config.markers, config.head, config.head_options
 
     # ---- continued pre-training -------------------------------------------------------------
+    def _warn_of_budget(self, key: RunKey, assembled: FinetuneRun) -> None:
+        """Say before a training that it is too short for its method's recipe to read a fact."""
+        short = budget_warning(assembled.config, len(assembled.train))
+        if short is None or self.experiment.as_published or self.reporter is None:
+            return
+        if key.knowledge == "true" and key.seed == 0:
+            self.reporter.notice(f"warning: {key.method}: {short}")
+
     def _pretrained(self, key: RunKey) -> Path | None:
         """The folder of the pre-trained model; None without pre-training, or on a stop."""
         plan = self.experiment.pretraining
         if plan is None:
             return None
         key = dataclasses.replace(key, seed=self._stage_seed(key))
-        settings = self.of(key).settings
         if "first stage" in self.experiment.redrawn and key.seed:
             training = plan.training.model_copy(update={"seed": plan.training.seed + key.seed})
             plan = plan.model_copy(update={"training": training})
         return self._stage(key.method, key.knowledge, key.seed).run(
             plan,
             lambda: self.data.texts,
-            {name: settings.get(name) for name in PRETRAINING_FIELDS}
-            | {name: settings[name] for name in ("in_pretraining",) if name in settings}
-            | {"texts": self.data.texts_digest},
-            self.folder / "pretrained",
+            self._stage_described(key),
+            self.folder / PRETRAINED,
             reporter=self.reporter,
             should_stop=self.should_stop,
         )
+
+    def _stage_described(self, key: RunKey) -> dict[str, Any]:
+        """All that the stage of a run depends on; `key` has the seed of the stage."""
+        settings = self.of(key).settings
+        return (
+            {name: settings.get(name) for name in PRETRAINING_FIELDS}
+            | {name: settings[name] for name in ("in_pretraining",) if name in settings}
+            | {"texts": self.data.texts_digest}
+        )
+
+    def stage_place(self, key: RunKey) -> Path:
+        """The folder of a run's continued pre-training, shared by runs, there or not."""
+        key = dataclasses.replace(key, seed=self._stage_seed(key))
+        return self.folder / PRETRAINED / run_hash(self._stage_described(key))
+
+    def stage_data(self, key: RunKey, texts: Sequence[LinkedText]) -> WordGraphData:
+        """Texts of continued pre-training as the method of a run reads them."""
+        return self._stage(key.method, key.knowledge, self._stage_seed(key)).data(texts)
 
     def _stage_seed(self, key: RunKey) -> int:
         """The seed of continued pre-training: 0 unless it, or its control's shuffle, is redrawn."""

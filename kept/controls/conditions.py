@@ -2,7 +2,7 @@
 
 Two doors, `controlled_graph` and `controlled_text`: every method reads its knowledge through a
 graph or through the links of a text, so a control made here is one for all of them.
-`docs/controls.md` says what each amounts to, method by method.
+`docs/explanations/controls.md` says what each amounts to, method by method.
 
 Axis legend: triple, pair, entity.
 """

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from entity_linking.annotations import TypingExample
 from entity_linking.annotations.relations import RelationExample
-from entity_linking.mentions import LinkedText, Mention
+from entity_linking.completing import touch
+from entity_linking.mentions import Link, LinkedText, Mention
 from kept.errors import ConfigError
 
 
@@ -104,6 +105,16 @@ def from_relation(example: RelationExample) -> TaskExample:
 def from_typing(example: TypingExample) -> TaskExample:
     """The types of one mention; it may have none."""
     return TaskExample(example.linked, example.types, (example.mention,))
+
+
+def pair_of(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
+    """The entities of the first link that touches the head, and the tail; None without both."""
+    ends = [
+        next((k.entity for k in links if k.entity and touch(k.mention, target)), None)
+        for target in targets
+    ]
+    head, tail = ends
+    return (head, tail) if head and tail else None
 
 
 def word_places(words: Sequence[str]) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from kept.datasets.class_labels import not_a_number
 from kept.datasets.docred import read_docred, thinned
 from kept.datasets.example import TaskExample, from_relation, from_typing, word_places
 from kept.datasets.glue import read_cola, read_stsb, read_wic
-from kept.datasets.questions.choices import read_copa, read_lettered
+from kept.datasets.questions.choices import read_commonsenseqa, read_copa, read_lettered
 from kept.datasets.questions.squad import read_squad, read_squad2
 from kept.datasets.semeval import read_semeval, read_tacred
 from kept.datasets.tables import CLASSIFICATION, KINDS, read_table
@@ -225,6 +225,7 @@ FORMATS: dict[str, Format] = {
     "squad2": Format("span_or_none", read_squad2),
     "copa": Format("multiple_choice", read_copa),
     "lettered": Format("multiple_choice", read_lettered),
+    "commonsenseqa": Format("multiple_choice", read_commonsenseqa),
 }
 
 
@@ -240,8 +241,9 @@ def require_task(examples: Sequence[TaskExample], task: str, path: Path) -> None
     if n != n_targets:
         kinds = {0: "classification", 1: "mention or typing", 2: "relation"}
         raise ConfigError(
-            f"{path} has {n} target(s) a text, a {task} {n_targets}; its columns are those of "
-            f"{kinds.get(n, 'tagging')}: give that as task, or see docs/formats-of-texts.md"
+            f"{path} has {n} target(s) a text, a {task} {wanted}; its columns are those of "
+            f"{kinds.get(n, 'tagging')}: give that as task, or "
+            "see docs/reference/formats-of-texts.md"
         )
 
 

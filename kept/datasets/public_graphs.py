@@ -5,6 +5,7 @@ Experiments say `kg: wikidata` instead of a folder. What a graph is made of is i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from entity_linking.mentions import LinkedText
 from kept.datasets.public_files import (
     codex_descriptions,
     codex_triples,
+    content,
     freebase_descriptions,
     json_of,
     lpaqa_facts,
@@ -27,6 +29,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.formats import wordnet
 from kg_loaders.records import Record
 
+_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 TYPE = "P31"
 """Instance of: joins an entity and each of its types."""
 
@@ -100,13 +103,35 @@ def _wordnet_records(root: Path) -> Iterator[Record]:
     return wordnet.read(folder if folder.is_dir() else None, DamageReport(), lexical="synsets")
 
 
+def _conceptnet(root: Path) -> tuple[list[Triple], Sequence[str], str]:
+    """ConceptNet's 100,000 training triples of Li et al. 2016; names are identifiers."""
+    lines = content(root / "kgc/conceptnet100k/train.txt").splitlines()
+    rows = (line.split("\t")[:3] for line in lines if line)
+    triples = [Triple(head, relation, tail) for relation, head, tail in rows]
+    return list(dict.fromkeys(triples)), ("ConceptNet (CN-100K, train)",), "CC BY-SA 4.0"
+
+
+def _conceptnet_texts(root: Path) -> Iterator[Text]:
+    """Every name as its own label; relations in words: "at location"."""
+    triples, _, _ = _conceptnet(root)
+    for name in dict.fromkeys(end for t in triples for end in (t.head, t.tail)):
+        yield Text(name, TextKind.LABEL, name.replace("_", " "), "en")
+    for relation in dict.fromkeys(t.relation for t in triples):
+        words = _HUMP.sub(" ", relation).lower()
+        yield Text(relation, TextKind.LABEL, words, "en", is_relation=True)
+
+
 GRAPHS: dict[str, Callable[[Path], tuple[list[Triple], Sequence[str], str]]] = {
     "wikidata": _wikidata,
     "codex-s": _codex_s,
     "codex-types": _codex_types,
     "wordnet": _wordnet,
+    "conceptnet": _conceptnet,
 }
-TEXTS_OF: dict[str, Callable[[Path], Iterator[Text]]] = {"wordnet": _wordnet_texts}
+TEXTS_OF: dict[str, Callable[[Path], Iterator[Text]]] = {
+    "wordnet": _wordnet_texts,
+    "conceptnet": _conceptnet_texts,
+}
 """Names of graphs that are not Wikidata's."""
 
 

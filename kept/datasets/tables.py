@@ -5,10 +5,11 @@
     text,mention,labels               its types, several joined by |
     text,head,tail,label              the relation between two mentions
     tokens,tags                       a tag for each word, both separated by blanks
+    question,answer                   a question and its answers, joined by |; for `kept fit`
 
 A file may have further columns: `id`, `split` (train, dev or test), `pair_start`. JSON lines may
 hold `mentions`, the links that `kept link` writes; `write_examples` writes such lines.
-docs/formats-of-texts.md has examples.
+docs/reference/formats-of-texts.md has examples.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from entity_linking.annotations import to_json
-from entity_linking.annotations.linked_texts import linked_of
+from entity_linking.annotations.linked_texts import MOST_CANDIDATES, linked_of
 from entity_linking.mentions import LinkedText, Mention
 from kept.datasets.example import TaskExample, word_places
 from kept.errors import ConfigError
@@ -51,6 +52,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "split": ("split", "set", "fold"),
     "question": ("question",),
     "answer": ("answer", "answers"),
+    "entity": ("entity",),
+    "second": ("text_b",),
+    "context": ("context", "passage"),
+    "choices": ("choices", "options"),
 }
 """What a column is for, and the names by which it is known; the first that a file has is taken."""
 SEVERAL = ("labels", "types")
@@ -61,9 +66,13 @@ N_FAULTS = 5
 CLASSIFICATION, MENTION, TYPING = "classification", "mention", "typing"
 RELATION, TAGGING = "relation", "tagging"
 KINDS = (CLASSIFICATION, MENTION, TYPING, RELATION, TAGGING)
-"""Tasks that a table can hold."""
+"""Tasks of `kept finetune` that a table can hold."""
+QUESTION = "question"
+"""Questions with answers, which a decoder or the graph itself answers: not a task of those."""
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
+WRONG_KINDS = (TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
+"""What a value of JSON raises that is not what its column holds."""
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 
 
@@ -84,9 +93,14 @@ class Table:
 
 def read_table(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     """The examples of a file, whose columns go by their names."""
-    examples = read_labelled(path).examples
-    report.n_texts += len(examples)
-    yield from examples
+    table = read_labelled(path)
+    if table.kind == QUESTION:
+        raise ConfigError(
+            f"{path} holds questions with answers, which are no classes: `kept fit` takes them; "
+            "classes of texts need columns text and label"
+        )
+    report.n_texts += len(table.examples)
+    yield from table.examples
 
 
 def read_labelled(path: Path, names: Mapping[str, str] | None = None) -> Table:
@@ -97,14 +111,14 @@ def read_labelled(path: Path, names: Mapping[str, str] | None = None) -> Table:
     """
     require_there(path)
     report = DamageReport(policy=DamagePolicy.SKIP)
-    rows = _rows(path, report)
+    rows = table_rows(path, report)
     first = next(rows, None)
     if first is None:
         _refuse_faults(report)
         raise ConfigError(f"{path} holds no row; give a header and one example a line")
     columns = columns_of(list(first[2]), names or {}, str(path))
-    kind = _kind(columns, str(path))
-    reader = _Reader(columns, kind, str(path), report)
+    kind = _kind(columns, str(path), list(first[2]))
+    reader = RowReader(columns, kind, str(path), report)
     for line, raw, row in _chained(first, rows):
         reader.read(line, raw, row)
     _refuse_faults(report)
@@ -152,22 +166,19 @@ def columns_of(header: Sequence[str], names: Mapping[str, str], source: str) -> 
     return columns
 
 
-def _kind(columns: Mapping[str, str], source: str) -> str:
+def _kind(columns: Mapping[str, str], place: str, header: Sequence[str]) -> str:
     if "question" in columns and "answer" in columns and "label" not in columns:
-        raise ConfigError(
-            f"{source} holds questions with answers; `kept ask` answers questions over a graph, and "
-            "classes of texts need columns text and label"
-        )
+        return QUESTION
     if "tags" in columns and ("tokens" in columns or "targets" in columns):
         return TAGGING
     missing = [use for use in ("text", "label") if use not in columns]
     if missing:
         options = " and ".join(f"--{use}" for use in missing)
-        allowed_columns = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
-        there = ", ".join(columns.values()) or "none that is known"
+        known = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
         raise ConfigError(
-            f"{source} has no column for {' and '.join(missing)} (names that are known: {allowed_columns}; "
-            f"found: {there}); name the columns with {options}, or write a header"
+            f"{place} has no column for {' and '.join(missing)}: its columns are "
+            f"{', '.join(header)} (names that are known: {known}); name the columns with "
+            f"{options}, or write a header"
         )
     if "head" in columns and "tail" in columns:
         return RELATION
@@ -176,20 +187,27 @@ def _kind(columns: Mapping[str, str], source: str) -> str:
     return CLASSIFICATION if "targets" not in columns else MENTION
 
 
-class _Reader:
-    """Rows to examples, with what was decided on the way."""
+class RowReader:
+    """Rows to examples, with what was decided on the way; their labels too, if `is_labelled`."""
 
     def __init__(
-        self, columns: Mapping[str, str], kind: str, source: str, report: DamageReport
+        self,
+        columns: Mapping[str, str],
+        kind: str,
+        place: str,
+        report: DamageReport,
+        *,
+        is_labelled: bool = True,
     ) -> None:
-        self.columns, self.kind, self.place, self.report = columns, kind, source, report
+        self.columns, self.kind, self.place, self.report = columns, kind, place, report
+        self.is_labelled = is_labelled
         self.examples: list[TaskExample] = []
         self.splits: list[str] = []
         self.repeated = 0
 
     def read(self, line: int, raw: bytes, row: Row) -> None:
         try:
-            example = self._tagged(line, row) if self.kind == TAGGING else self._example(line, row)
+            example = self.example(line, row)
             split = self._split(row)
         except ValueError as fault:
             self.report.reject(self.place, line, 0, str(fault), raw)
@@ -197,6 +215,16 @@ class _Reader:
         self.report.n_texts += 1
         self.examples.append(example)
         self.splits.append(split)
+
+    def example(self, line: int, row: Row) -> TaskExample:
+        """Return the example of a row; `ValueError` says what is wrong with it."""
+        readers = {TAGGING: self._tagged, QUESTION: self._question}
+        try:
+            example = readers.get(self.kind, self._example)(line, row)
+        except WRONG_KINDS as error:
+            raise ValueError(f"a cell of the wrong kind ({error})") from error
+        example.linked.text.encode()  # half a pair of surrogates is no character
+        return example
 
     def notes(self) -> list[str]:
         if not self.repeated:
@@ -234,7 +262,7 @@ class _Reader:
         value = row.get(self.columns["text"])
         if not isinstance(value, str) or not value.strip():
             raise ValueError("no text")
-        labels = self._labels(row)
+        labels = self._labels(row) if self.is_labelled else ()
         targets = self._targets(value, row)
         pair = self.cell(row, "pair")
         ends = None if pair in (None, "") else (str(pair[0]), str(pair[1]))
@@ -285,26 +313,46 @@ class _Reader:
         self.repeated += len(starts) > 1
         return Mention(starts[0], starts[0] + len(words))
 
+    def _question(self, line: int, row: Row) -> TaskExample:
+        """A question with its answers; `entity` is the id of whom it is about, named or not."""
+        text, value = row.get(self.columns["question"]), self.cell(row, "answer")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("no question")
+        answers = value if isinstance(value, list) else str(value or "").split(SEPARATOR)
+        answers = [str(answer).strip() for answer in answers if str(answer).strip()]
+        if not answers:
+            raise ValueError("no answer")
+        entity = self.cell(row, "entity")
+        about = None if entity in (None, "") else str(entity)
+        return TaskExample(self._linked(text, row, line), tuple(answers), source=about)
+
     def _tagged(self, line: int, row: Row) -> TaskExample:
-        tags = _listed(self.cell(row, "tags"))
+        tags = listed(self.cell(row, "tags")) if self.is_labelled else []
         if "tokens" not in self.columns:
             text = str(row.get(self.columns["text"], ""))
-            spans = [_within(text, start, end) for start, end in self.cell(row, "targets")]
+            places = [_within(text, start, end) for start, end in self._word_places(text, row)]
         else:
-            words = _listed(self.cell(row, "tokens"))
+            words = listed(self.cell(row, "tokens"))
             text = " ".join(words)
             spans = [Mention(*span) for span in word_places(words)]
         if not spans:
             raise ValueError("no word")
-        if len(spans) != len(tags):
-            raise ValueError(f"{len(spans)} words with {len(tags)} tags")
-        return TaskExample(self._linked(text, row, line), tuple(tags), tuple(spans))
+        if self.is_labelled and len(places) != len(tags):
+            raise ValueError(f"{len(places)} words with {len(tags)} tags")
+        return TaskExample(self._linked(text, row, line), tuple(tags), tuple(places))
+
+    def _word_places(self, text: str, row: Row) -> Sequence[tuple[int, int]]:
+        """The characters of each word: those of the file, else what blanks separate."""
+        given = self.cell(row, "targets")
+        if given in (None, "") and not self.is_labelled:
+            return [word.span() for word in re.finditer(r"\S+", text)]
+        return cast(Sequence[tuple[int, int]], given)
 
 
 def _within(text: str, start: Any, end: Any) -> Mention:
     try:
         first, stop = int(start), int(end)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"start {start!r} and end {end!r} are no numbers") from None
     if not 0 <= first < stop <= len(text):
         raise ValueError(
@@ -313,7 +361,7 @@ def _within(text: str, start: Any, end: Any) -> Mention:
     return Mention(first, stop)
 
 
-def _listed(value: Any) -> list[str]:
+def listed(value: Any) -> list[str]:
     """Words or tags: a list, JSON of one, or separated by blanks."""
     if isinstance(value, str) and value.startswith("["):
         value = json.loads(value)
@@ -327,7 +375,7 @@ def text_rows(path: Path, report: DamageReport) -> Iterator[tuple[int, str, dict
     A row without a text is rejected.
     """
     column: str | None = None
-    for line, raw, row in _rows(path, report):
+    for line, raw, row in table_rows(path, report):
         if column is None:
             column = columns_of(list(row), {}, str(path)).get("text")
             if column is None:
@@ -350,7 +398,8 @@ def _chained(first: _Numbered, rest: Iterator[_Numbered]) -> Iterator[_Numbered]
     yield from rest
 
 
-def _rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
+def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
+    """Each row of a CSV, TSV or JSON lines file: its line, its bytes, its cells by column."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if any(suffix in JSON_LINES for suffix in suffixes):
         return _json_rows(path, report)
@@ -418,23 +467,33 @@ def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Number
 
 # ---- writing -------------------------------------------------------------------------------------
 def write_examples(
-    examples: Iterable[TaskExample], path: Path, *, kind: str, force: bool = False
+    examples: Iterable[TaskExample],
+    path: Path,
+    *,
+    kind: str,
+    force: bool = False,
+    candidates: int | None = MOST_CANDIDATES,
 ) -> int:
     """Write examples as JSON lines that `read_table` reads; return their number.
 
-    A link is written as `kept link` does, so such a file is one of linked texts, too.
+    A link is written as `kept link` does, with at most so many `candidates` (None: all), so such a
+    file is one of linked texts, too.
     """
-    return write_lines(path, (_line(example, kind) for example in examples), force=force)
+    lines = (_line(example, kind, candidates) for example in examples)
+    return write_lines(path, lines, force=force)
 
 
-def _line(example: TaskExample, kind: str) -> bytes:
-    fields = json.loads(to_json(example.linked))
+def _line(example: TaskExample, kind: str, candidates: int | None) -> bytes:
+    fields = json.loads(to_json(example.linked, candidates))
     if example.targets:
         fields["targets"] = [[target.start, target.end] for target in example.targets]
     if kind == TAGGING:
         fields["tags"] = list(example.labels)
     elif kind == TYPING:
         fields["labels"] = list(example.labels)
+    elif kind == QUESTION:
+        fields = {"question": fields.pop("text"), "answer": list(example.labels), **fields}
+        fields |= {} if example.source is None else {"entity": example.source}
     else:
         fields["label"] = example.labels[0]
     if kind == RELATION:

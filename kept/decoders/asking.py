@@ -121,7 +121,7 @@ class Asker:
     def ask(self, question: str, options: AskOptions) -> Reply:
         """The decoder's reply to one question; raises `ConfigError` where it does not fit.
 
-        For an example see docs/decoders.md.
+        For an example see docs/how-to/decoders.md.
         """
         question = question.strip()
         (linked,) = self.linker.link([question])

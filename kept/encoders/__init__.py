@@ -26,6 +26,8 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-wklm": ("kept.encoders.wklm", "WKLM"),
     "kept-words": ("kept.encoders.words", "FactsAsWords"),
     "kept-ktnet": ("kept.encoders.ktnet", "KTNET"),
+    "kept-qagnn": ("kept.encoders.subgraph.qagnn", "QAGNN"),
+    "kept-greaselm": ("kept.encoders.subgraph.greaselm", "GreaseLM"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder."""

@@ -84,6 +84,16 @@ class KnowledgeConfig(PreTrainedConfig):  # type: ignore[misc]
         self.initializer_range = initializer_range
         super().__init__(**options)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As Hugging Face's, without the kind of a classification of one class.
+
+        transformers reads no file that names it; `KnowledgeForTask` knows it by its one label.
+        """
+        fields: dict[str, Any] = super().to_dict()
+        if self.problem_type == "single_label_classification" and self.num_labels == 1:
+            del fields["problem_type"]
+        return fields
+
     @classmethod
     def of(
         cls: type[Config], host: PreTrainedModel, graph: KnowledgeGraph, **options: Any

@@ -25,6 +25,7 @@ from kept.explorer.corrections import record
 from kept.explorer.questions import NameQuestion, Question
 from kept.explorer.readers import Reader, cut, names_of, with_choices
 from kg_loaders import KnowledgeGraph
+from kg_loaders.entity import entity_named
 
 N_CANDIDATES = 12
 N_RELATIONS = 300
@@ -121,8 +122,8 @@ class Explorer:
         """Write the choices for the mentions of a text as its gold links."""
         if self.gold is None:
             raise ConfigError("corrections have no file here: start kept explore with --gold FILE")
-        choices = {(c.start, c.end): c.entity for c in asked.choices}
-        self._text(asked)  # refuses choices that fit no mention, entities that are not there
+        choices = self._choices(asked)
+        self._text(asked)  # refuses choices that fit no mention
         n_texts, n_links = record(self.gold, asked.text, choices)
         return {"path": str(self.gold), "n_texts": n_texts, "n_links": n_links}
 
@@ -153,15 +154,19 @@ class Explorer:
     def _text(self, asked: Question) -> LinkedText:
         """The text with the linker's links, mentions that the page adds, and its choices."""
         linked = self._found(asked.text)
-        choices = {(c.start, c.end): c.entity for c in asked.choices}
-        for entity in choices.values():
-            if entity is not None and self.graph.entities.find(entity) is None:
-                raise ConfigError(f"the graph has no entity {entity!r}")
+        choices = self._choices(asked)
         places = [(link.mention.start, link.mention.end) for link in linked.links]
         added = sorted(choices.keys() - set(places))
         if added:
             linked = self._with_mentions(linked, added)
         return with_choices(linked, choices)
+
+    def _choices(self, asked: Question) -> dict[tuple[int, int], str | None]:
+        """The entities that were chosen, by identifier, label or alias; raises `KgError`."""
+        return {
+            (c.start, c.end): None if c.entity is None else entity_named(self.graph, c.entity).id
+            for c in asked.choices
+        }
 
     def _with_mentions(self, linked: LinkedText, places: Sequence[tuple[int, int]]) -> LinkedText:
         """Mentions that the linker did not find, with their candidates."""

@@ -12,7 +12,7 @@ from kept.explorer.explorer import Explorer
 from kept.explorer.questions import MAX_TEXT
 from kept.explorer.readers import Reader, method_readers, run_reader
 from kept.hosts import load_tokenizer
-from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
+from kept.linking.linkers import open_graph, open_pipeline, settings_of
 
 MAX_TEXTS = 200
 MAX_FILE = 10_000_000
@@ -38,13 +38,7 @@ def open_explorer(
     runs = [run_reader(folder, number) for number, folder in enumerate(models)]
     if index is None and case is None:
         case = case_of(runs)
-    settings = LinkerSettings(
-        kg=str(kg),
-        case=case,
-        index=None if index is None else str(index),
-        model=None if reranker is None else str(reranker),
-        method="prior" if reranker is None else "trained",
-    )
+    settings = settings_of(kg, index=index, reranker=reranker, case=case)
     graph = open_graph(settings)
     for run in runs:
         if run.predictor is not None:

@@ -1,7 +1,7 @@
 "use strict";
 // Spans are counted in characters as Python counts them: code points, not UTF-16 units.
 const start = JSON.parse(document.getElementById("data").textContent);
-const answers = start.answers; // the answers that a static page carries; null where a server answers
+const answers = start.answers && unpacked(start.answers); // what a page as a file carries; null where a server answers
 const state = { text: "", links: [], choices: new Map(), targets: [], changes: [], picked: null, turn: 0 };
 const by = (id) => document.getElementById(id);
 const readers = new Map(start.readers.map((reader) => [reader.key, reader]));
@@ -85,8 +85,15 @@ if (start.framed) addEventListener("message", (event) => {
   if (found.error) reject(new Error(found.error)); else resolve(found);
 });
 
-function carried(call, body) {
-  const found = answers[[call, body.reader || "", body.text].join("|")];
+async function unpacked(packed) {
+  if (!window.DecompressionStream) throw new Error("This browser is too old for this page: it needs DecompressionStream (2023).");
+  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+async function carried(call, body) {
+  const found = (await answers)[[call, body.reader || "", body.text].join("|")];
   if (!found || (body.changes || []).length || (body.choices || []).length || body.about)
     throw new Error("This page is a file and carries the answers it was written with. Start kept explore to ask anew.");
   if (found.error) throw new Error(found.error);
@@ -286,12 +293,7 @@ function showGraph() {
 
 // ---- 3 what was used --------------------------------------------------------
 function showUsed(about) {
-  if (!runs.length) {
-    by("used-body").hidden = true;
-    by("used-pane").querySelector(".soft").textContent =
-      "This pane shows which facts made an answer. It needs a fine-tuned model: kept explore … --model RUN, where RUN is the folder of kept finetune.";
-    return Promise.resolve();
-  }
+  if (!runs.length) return Promise.resolve();
   return pane("used-pane", async () => {
     const run = readers.get(by("run").value);
     showTargets(run);
@@ -346,7 +348,7 @@ function showInfluences(found) {
   body.replaceChildren(...found.influences.map((each) => row(
     `${each.kind}: ${each.kind === "link" ? named(each.what) : each.what}`, bar(each.change, most), signed(each.change), each.score.toFixed(3),
     make(each.label === found.label ? "span" : "strong", each.label || "none"), ...(withAttention ? [each.attention === null ? "–" : percent(each.attention)] : []))));
-  if (!found.influences.length) body.replaceChildren(row("Nothing of the graph was read."));
+  if (!found.influences.length) body.replaceChildren(row("Nothing of the graph was shown."));
 }
 
 function named(what) { // “words” → identifier: with the label that the page knows
@@ -433,9 +435,9 @@ function rerun() {
     box.replaceChildren(make("p", `Facts of the graph that are gone: ${found.moved.gone}; new: ${found.moved.new}.`, { class: "soft" }));
     if (before.answer) box.append(answersBefore(before.answer, after.answer));
     box.append(factsMoved(before, after));
-    const drawing = make("div", null, { class: "drawing", tabindex: 0, role: "region", "aria-label": "What is read after the changes" });
+    const drawing = make("div", null, { class: "drawing", tabindex: 0, role: "region", "aria-label": "What is shown after the changes" });
     draw(drawing, after.svg);
-    box.append(make("h3", "What is read now"), drawing);
+    box.append(make("h3", "What is shown now"), drawing);
   });
 }
 
@@ -463,9 +465,9 @@ function factsMoved(before, after) {
     item.append(make("span", words, { class: name }), what);
     list.append(item);
   };
-  for (const words of old) if (!now.has(words)) say(words, "gone", " is not read any more");
-  for (const words of now) if (!old.has(words)) say(words, "new", " is read now");
-  if (!list.children.length) list.append(make("li", "What is read of the graph is the same as before.", { class: "soft" }));
+  for (const words of old) if (!now.has(words)) say(words, "gone", " is not shown any more");
+  for (const words of now) if (!old.has(words)) say(words, "new", " is shown now");
+  if (!list.children.length) list.append(make("li", "What is shown of the graph is the same as before.", { class: "soft" }));
   return list;
 }
 
@@ -505,12 +507,25 @@ function begin() {
   by("texts-line").hidden = start.texts.length < 2;
   by("relations").replaceChildren(...start.relations.map((name) => make("option", null, { value: name })));
   by("text").value = start.texts[0];
-  if (answers) {
-    by("missed").hidden = by("text").hidden = by("link").hidden = by("keys").hidden = by("whatif-body").hidden = true;
-    by("whatif-pane").querySelector(".soft").textContent =
-      `This page is a file. ${runs.length ? "Pane 3 shows each fact left out; to" : "To"} add, edit and shuffle facts, start kept explore without -o.`;
-  }
+  if (answers) by("missed").hidden = by("text").hidden = by("link").hidden = by("keys").hidden = true;
+  showPanes();
   link(start.texts[0]);
+}
+
+function showPanes() { // without a model, and in a file, some panes would be empty: a line says how to have them
+  const away = [];
+  if (!runs.length) away.push(["used-pane", "which facts made an answer (kept explore … --model RUN, where RUN is the folder of kept finetune)"]);
+  if (answers) away.push(["whatif-pane", "what if facts were others (kept explore without -o)"]);
+  for (const [id] of away) {
+    by(id).hidden = true;
+    document.querySelector(`nav a[href="#${id}"]`).remove();
+  }
+  document.querySelectorAll("nav a").forEach((to, i) => {
+    to.textContent = to.textContent.replace(/^[0-9]+/, i + 1);
+    document.querySelector(`${to.getAttribute("href")} .number`).textContent = i + 1;
+  });
+  by("away").hidden = !away.length;
+  by("away").textContent = `Not on this page: ${away.map(([, what]) => what).join("; ")}.`;
 }
 
 by("ask").addEventListener("submit", (event) => { event.preventDefault(); if (by("text").value) link(by("text").value); });

@@ -26,7 +26,7 @@ Seed = Annotated[int, Meta(ge=0, le=MAX_SEED)]
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the reader of the page says that a mention means; `entity` None is NIL."""
+    """What the reader of the page says that a mention means; `entity` None is NIL, else a name."""
 
     start: Place
     end: Place

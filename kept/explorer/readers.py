@@ -220,7 +220,9 @@ def _facts_read(
     n_read = sum(fact["read"] and fact["fact"][0] in names for fact in facts)
     if n_read == n_all:
         return []
-    return [f"{n_read} of the {n_all} facts that the graph has about the linked names are read."]
+    return [
+        f"{n_read} of the {n_all} facts that the graph has about the linked names are shown to it."
+    ]
 
 
 def with_choices(linked: LinkedText, choices: Mapping[tuple[int, int], str | None]) -> LinkedText:

@@ -1,7 +1,7 @@
 """The page over HTTP, for one person on this machine: loopback, a token, and limits on everything.
 
-docs/explorer.md says who is kept out and how. No path of a request ever names a file: what is
-answered is the page, its style and script, and the calls of `CALLS`.
+docs/how-to/explorer.md says who is kept out and how. No path of a request ever names a file: the
+answers are the page, its style and script, and the calls of `CALLS`.
 """
 
 from __future__ import annotations

@@ -13,10 +13,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.completing import has_entity, touch, with_links
+from entity_linking.completing import has_entity, with_links
 from entity_linking.corruption import CorruptionReport
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link, Mention
 from kept import hosts
 from kept.adapters.inside import PLACES
 from kept.auto import saved_builder, saved_encoder, saved_tokenizer, saved_view
@@ -33,6 +32,7 @@ from kept.controls.conditions import (
 from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.controls.redrawing import relinking
 from kept.datasets.class_labels import classes_of, label_warnings, require_labels, warnings_of
+from kept.datasets.example import pair_of
 from kept.datasets.formats import (
     FORMATS,
     TASKS,
@@ -390,16 +390,6 @@ def _linked(
             pair = example.pair or (pair_of(text.links, example.targets) if has_pairs else None)
             changed[i] = dataclasses.replace(example, linked=text, pair=pair)
     return changed
-
-
-def pair_of(links: Sequence[Link], targets: Sequence[Mention]) -> tuple[str, str] | None:
-    """The entities of the first link that touches the head, and the tail; None without both."""
-    ends = [
-        next((k.entity for k in links if k.entity and touch(k.mention, target)), None)
-        for target in targets
-    ]
-    head, tail = ends
-    return (head, tail) if head and tail else None
 
 
 def _evaluated(sets: Mapping[str, Any]) -> list[str]:

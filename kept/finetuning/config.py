@@ -53,7 +53,8 @@ class FinetuneConfig(TaskFiles, RunConfig):
     control draws. `as_published`: a new encoder has its paper's settings where none are given, not
     those of `Method.recipe`, which `kept.finetuning.recipes` fills in.
 
-    How the encoder is adapted (docs/adaptation.md): `strategy` "features" is `freeze: [encoder]`.
+    How the encoder is adapted (docs/how-to/adaptation.md): `strategy` "features" is
+    `freeze: [encoder]`.
     `layer_mix`: the head reads a learned mixture of all layers. `lora`, `houlsby`, `pals`: what is
     put inside the host, whose own weights are then frozen. `teacher`, the folder of a run of this
     task that has ended, gives its logits on the training examples, read with its own method and

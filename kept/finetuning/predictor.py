@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,33 +23,36 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.completing import with_links
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import LinkedText, Linker
+from entity_linking.mentions import LinkedText, Linker, Mention
 from entity_linking.names.rules.case import CASES, Case
 from kept import hosts
 from kept.auto import saved_builder, saved_tokenizer, saved_view
 from kept.batches import KnowledgeBatch
-from kept.datasets.example import question
+from kept.datasets.example import pair_of, question
 from kept.datasets.formats import TASKS, TaskExample
 from kept.errors import CheckpointError, ConfigError
 from kept.finetuning.attention import rollout
 from kept.finetuning.data import TaskData, prepared
 from kept.finetuning.markers import MARKERS
-from kept.finetuning.run import class_logits, predict
+from kept.finetuning.run import Prediction, class_logits, predictions
 from kept.graphs.builder import BuilderConfig
-from kept.graphs.cuts import report_cut
+from kept.graphs.cuts import Cut, report_cut
 from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import View
 from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
 from kept.heads.span import SpanOptions
+from kept.linking.linkers import METHODS as LINK_METHODS
+from kept.linking.linkers import LinkerSettings, Method, open_linker
 from kept.methods import method_of
 from kept.pretraining.assembly import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 from kg_loaders.notebook import table
 
 Question = str | LinkedText | TaskExample
-CONFIG_FILE = "finetune.json"
+CONFIG_FILE, FIT_FILE = "finetune.json", "fit.json"
+BY_NAMES: Method = "prior"
 
 
 @dataclass(frozen=True)
@@ -153,9 +157,11 @@ class Predictor:
         view: Mapping[str, Any] | None = None,
         threshold: float = 0.0,
         case: Case = "smart",
+        link_method: Method = BY_NAMES,
     ) -> None:
         self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
         self.case: Case = case
+        self.link_method: Method = link_method
         self.markers, self.threshold = markers or TASKS[task].markers, threshold
         self.method = method_of(model.encoder)
         self.view = dict(view or {})
@@ -199,6 +205,7 @@ class Predictor:
             view=saved_view(folder),
             threshold=threshold,
             case=case or own_case,
+            link_method=_link_method(Path(folder) / FIT_FILE),
         )
 
     def predict(
@@ -209,17 +216,45 @@ class Predictor:
     ) -> list[tuple[str, ...]]:
         """Return the labels of every question, in their order; of a regression the number as text.
 
-        Of a span its words: the question is a pair of texts (`kept.graphs.words.join_texts`). Of
-        choices (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
+        Of a tagging one for each word; a question without targets is parted into runs of letters
+        and digits, and every other sign alone. Of a span its words: the question is a pair of texts
+        (`kept.graphs.words.join_texts`). Of choices
+        (`kept.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
         Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
         of the training. What is cut of long texts is counted in the log. Raises `ConfigError` where
         a target is missing, or cut off with the text, and `GraphMismatchError` for a graph whose
         rows are not the model's.
         """
+        return [each.labels for each in self.predictions(questions, kg, linker)]
+
+    def predictions(
+        self,
+        questions: Sequence[Question],
+        kg: KnowledgeGraph | str | Path,
+        linker: Linker | None = None,
+        *,
+        cuts: list[Cut] | None = None,
+    ) -> list[Prediction]:
+        """Return the labels of every question with their confidence; raises what `predict` does.
+
+        What is cut of long texts is put into `cuts`, where it is given, instead of into the log.
+        """
         graph = self._graph(kg)
-        data = self._reported(self._examples(questions, graph, linker), graph)
-        return list(predict(self.model, data, threshold=self.threshold))
+        data = self._data(self._examples(questions, graph, linker), graph)
+        if cuts is None:
+            report_cut(data.cut, self.remedy_for_cuts())
+        else:
+            cuts.append(data.cut)
+        return predictions(self.model, data, threshold=self.threshold)
+
+    def linker(self, graph: KnowledgeGraph) -> Linker:
+        """Return the linker that the training had: by names, unless `kept fit` took another."""
+        if self.link_method == BY_NAMES:
+            return DictionaryLinker(graph, case=self.case)
+        place = str(graph.folder or "a graph in memory")
+        settings = LinkerSettings(kg=place, method=self.link_method, case=self.case)
+        return open_linker(settings, graph)
 
     def classes_for(self, task: str, labels: Sequence[str]) -> list[str]:
         """The model's classes, for a model that learns from it; raises `ConfigError` where it was
@@ -362,14 +397,16 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        text_linker = linker or DictionaryLinker(graph, case=self.case)
-        texts = with_links([each.linked for each in examples], text_linker)
+        own = linker or self.linker(graph)
+        texts = with_links([each.linked for each in examples], own)
+        n_targets = self.model.config.head.get("n_targets", 0)
+        kind = self.model.question().problem_type
         examples = [
             dataclasses.replace(each, linked=text)
             for each, text in zip(examples, texts, strict=True)
         ]
-        n_targets = self.model.config.head.get("n_targets", 0)
-        kind = self.model.question().problem_type
+        if kind == TAGGING:
+            examples = [_in_words(each) for each in examples]
         for each in examples:
             if len(each.targets) != n_targets and kind not in (TAGGING, SPAN, CHOICE):
                 raise ConfigError(
@@ -377,6 +414,8 @@ class Predictor:
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
                     "question(text, target, …)"
                 )
+        if n_targets == 2 and kind not in (TAGGING, SPAN, CHOICE):
+            examples = [_with_pair(each) for each in examples]
         return examples
 
     def _data(
@@ -402,11 +441,11 @@ class Predictor:
     def _reported(self, examples: Sequence[TaskExample], graph: KnowledgeGraph) -> TaskData:
         """The data of `examples`; what is cut of them is counted in the log."""
         data = self._data(examples, graph)
-        report_cut(data.cut, self._remedy_for_cuts())
+        report_cut(data.cut, self.remedy_for_cuts())
         return data
 
-    def _remedy_for_cuts(self) -> str:
-        """What to do about texts of which not all is read."""
+    def remedy_for_cuts(self) -> str:
+        """Return what to do about texts of which not all is read."""
         kind = self.model.question().problem_type
         if kind == SPAN:
             return (
@@ -468,10 +507,43 @@ def _example(given_question: Question) -> TaskExample:
     return given_question if isinstance(given_question, TaskExample) else question(given_question)
 
 
+def _with_pair(example: TaskExample) -> TaskExample:
+    """The example of a relation with the entities of its ends: facts that join them stay hidden.
+
+    The training never showed them.
+    """
+    pair = example.pair or pair_of(example.linked.links, example.targets)
+    return dataclasses.replace(example, pair=pair)
+
+
+def _in_words(example: TaskExample) -> TaskExample:
+    """The example with its words as targets, where it has none: a tagger answers word by word."""
+    if example.targets:
+        return example
+    text = example.linked.text
+    words = tuple(Mention(*match.span()) for match in re.finditer(r"\w+|[^\w\s]", text))
+    if not words:
+        raise ConfigError(f"{text!r} has no word to tag; give a text with words")
+    return dataclasses.replace(example, targets=words)
+
+
 def _link_in_words(linked: LinkedText, index: int) -> str:
     link = linked.links[index]
     surface = linked.text[link.mention.start : link.mention.end]
     return f"“{surface}” → {link.entity or 'its candidates'}"
+
+
+def _link_method(path: Path) -> Method:
+    """The method with which `kept fit` linked the texts; `BY_NAMES` for any other run."""
+    if not path.is_file():
+        return BY_NAMES
+    try:
+        method = json.loads(path.read_text(encoding="utf-8"))["data"].get("link_method", BY_NAMES)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, OSError) as error:
+        raise CheckpointError(f"{path} is not what kept fit wrote: {error}") from error
+    if method not in LINK_METHODS or method == "trained":
+        raise CheckpointError(f"{path}: link_method {method!r} is none of kept link's")
+    return cast(Method, method)
 
 
 def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None:

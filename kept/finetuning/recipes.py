@@ -17,7 +17,7 @@ from kept.datasets.formats import TASKS
 from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.methods import BASELINE, method, title
 from kept.pretraining.lengths import LENGTHS, with_lengths
-from kept.training.config import TrainConfig, merged
+from kept.training.config import TrainConfig, merged, with_auto_precision
 
 RECIPE_HOST = "minilm"
 """The host that rates of recipes are for, also with its first layers alone (minilm:3)."""
@@ -30,26 +30,22 @@ RATES = ("learning_rate", "host_learning_rate")
 def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of `FinetuneConfig` with those of the method's recipe under them.
 
-    Fields that say `as_published`, or have no new method (`model` is given), or an unknown task,
-    are returned as they are: the configuration names a fault.
+    The paper's head of a task comes with either. Other fields that say `as_published`, or have no
+    new method (`model` is given), or an unknown task, are returned as they are: the configuration
+    names a fault.
 
     >>> with_recipe({"task": "typing", "method": "kbert"})["view"]
     {'max_branches': 8}
     """
     name, task = fields.get("method"), str(fields.get("task")).replace("-", "_")
-    if name is None or task not in TASKS or fields.get("as_published"):
+    if name is None or task not in TASKS:
+        return dict(fields)
+    if not fields.get("head") and task in (heads := method(name).heads):
+        fields = {**fields, "head": heads[task]}
+    if fields.get("as_published"):
         return dict(fields)
     recipe = method(name).recipe
-    under: dict[str, Any] = {
-        field: dict(values)
-        for field, values in (
-            ("options", recipe.options),
-            ("view", recipe.view),
-            ("graph", recipe.graph),
-        )
-        if values
-    }
-    under |= _reading(fields, task)
+    under: dict[str, Any] = {**recipe.fields(), **_reading(fields, task)}
     under["training"] = _training(fields, recipe.rates)
     set_fields = {name: value for name, value in fields.items() if value is not None}
     return merged(under, set_fields)
@@ -58,9 +54,10 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a new run with its method's recipe and the length of its texts.
 
-    A `model` brings the length with which it was trained, where `graph` has other settings alone.
+    Its precision is auto where none is given, but for `as_published`. A `model` brings the length
+    with which it was trained, where `graph` has other settings alone.
     """
-    completed = with_lengths(with_recipe(fields))
+    completed = with_auto_precision(with_lengths(with_recipe(fields)))
     model, graph = completed.get("model"), completed.get("graph")
     if isinstance(model, str | Path) and isinstance(graph, Mapping) and "max_words" not in graph:
         saved = saved_builder(model)

@@ -28,7 +28,15 @@ from kept.finetuning.multitask import TaskMixture
 from kept.finetuning.scoring.counts import Answers
 from kept.finetuning.scoring.scores import Baseline, scores
 from kept.graphs.coverage import Coverage, caution
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
+from kept.heads.model import (
+    CHOICE,
+    MULTI,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+    KnowledgeForTask,
+    Question,
+)
 from kept.heads.span import Span
 from kept.randomness import generator
 from kept.training.processes.together import SINGLE_PROCESS, Processes
@@ -181,7 +189,19 @@ class FinetuneRun:
         return self.facts if mix is None else {**self.facts, "layer_mix": mix}
 
 
-@torch.no_grad()
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The labels of one item, and how likely the model holds each, uncalibrated.
+
+    `confidence` has a number for each label: of a class its probability, of a type that of this
+    type, of a tag that of its word (None for a word without a node), of a span its share among the
+    best spans, of a choice its share among the choices; None for a regression.
+    """
+
+    labels: tuple[str, ...]
+    confidence: tuple[float | None, ...]
+
+
 def predict(
     model: KnowledgeForTask,
     data: TaskData,
@@ -191,10 +211,27 @@ def predict(
     task: int = 0,
     together: Processes = SINGLE_PROCESS,
 ) -> Answers:
-    """Labels for every item of `data`, in its order; the model is left in the mode it was in.
+    """Labels for every item of `data`, in its order; see `predictions`."""
+    rows = predictions(
+        model, data, threshold=threshold, batch_size=batch_size, task=task, together=together
+    )
+    return [row.labels for row in rows]
+
+
+@torch.no_grad()
+def predictions(
+    model: KnowledgeForTask,
+    data: TaskData,
+    *,
+    threshold: float,
+    batch_size: int = 32,
+    task: int = 0,
+    together: Processes = SINGLE_PROCESS,
+) -> list[Prediction]:
+    """A prediction for every item of `data`, in its order; the model keeps its mode.
 
     Where several processes call it `together`, each reads its share of the batches, which are those
-    of one process, and all get every label.
+    of one process, and all get every prediction.
 
     Of a regression the number, as text of six places. Of a span its words, "" for no answer: where
     there may be none, the best span must be more than `threshold` better. Of choices the number of
@@ -202,35 +239,61 @@ def predict(
     `task`: the number of the model's task (`KnowledgeForTask.question`).
     """
     question = model.question(task)
+    items: dict[int, Prediction] = {}
+    for chosen, samples, batch, logits in _answered(model, data, batch_size, task, together):
+        first = 0
+        for item, sample in zip(chosen, samples, strict=True):
+            rows = slice(first, first + len(sample))
+            first = rows.stop
+            items[item] = _prediction(question, data, item, logits, batch, rows, threshold)
+    for others in together.from_each(items):
+        items |= others
+    return [items[i] for i in range(len(data))]
+
+
+def _prediction(
+    question: Question,
+    data: TaskData,
+    item: int,
+    logits: Tensor,
+    batch: KnowledgeBatch,
+    rows: slice,
+    threshold: float,
+) -> Prediction:
+    """The prediction for one item from its `rows` of a batch: several for spans and choices."""
     names, kind = question.labels, question.problem_type
-    labels: dict[int, tuple[str, ...]] = {}
-    for indices, samples, batch, logits in _answered(model, data, batch_size, task, together):
-        offset = -1
-        for item, sample in zip(indices, samples, strict=True):
-            offset += 1
-            if kind == SPAN:
-                rows = slice(offset, offset + len(sample))
-                offset = rows.stop - 1
-                spans = data.answers(item, logits[rows], batch.take(rows))
-                labels[item] = (answer_of(data.examples[item].linked.text, spans, threshold),)
-                continue
-            if kind == CHOICE:
-                best = int(logits[offset : offset + len(sample), 0].argmax())
-                labels[item], offset = (str(best + 1),), offset + len(sample) - 1
-                continue
-            if kind == REGRESSION:
-                labels[item] = (f"{float(logits[offset, 0]):.6f}",)
-                continue
-            if kind == TAGGING:
-                numbers = _tags(logits[offset], batch, offset, len(data.examples[item].targets))
-            elif kind == MULTI:
-                numbers = (logits[offset] > threshold).nonzero()[:, 0].tolist()
-            else:
-                numbers = [int(logits[offset].argmax())]
-            labels[item] = tuple(OUTSIDE if n is None else names[n] for n in numbers)
-    for others in together.from_each(labels):
-        labels |= others
-    return [labels[i] for i in range(len(data))]
+    if kind == SPAN:
+        spans = data.answers(item, logits[rows], batch.take(rows))
+        answer = answer_of(data.examples[item].linked.text, spans, threshold)
+        return Prediction((answer,), (_share_of(answer, data, item, spans),))
+    if kind == CHOICE:
+        shares = logits[rows, 0].double().softmax(0)
+        best = int(shares.argmax())
+        return Prediction((str(best + 1),), (float(shares[best]),))
+    own = logits[rows.start]
+    if kind == REGRESSION:
+        return Prediction((f"{float(own[0]):.6f}",), (None,))
+    if kind == TAGGING:
+        n_words = len(data.examples[item].targets)
+        tags = _tags(own, batch, rows.start, n_words)
+        labels = tuple(OUTSIDE if n is None else names[n] for n, _ in tags)
+        return Prediction(labels, tuple(share for _, share in tags))
+    if kind == MULTI:
+        numbers = (own > threshold).nonzero()[:, 0].tolist()
+        shares = own.double().sigmoid()
+    else:
+        numbers, shares = [int(own.argmax())], own.double().softmax(0)
+    return Prediction(tuple(names[n] for n in numbers), tuple(float(shares[n]) for n in numbers))
+
+
+def _share_of(answer: str, data: TaskData, item: int, spans: Sequence[Span]) -> float | None:
+    """The share of the spans with the words of `answer` among the best spans."""
+    if not spans:
+        return None
+    text = data.examples[item].linked.text
+    shares = torch.tensor([span.score for span in spans], dtype=torch.float64).softmax(0)
+    is_answer = [text[span.start : span.end] == answer for span in spans]
+    return float(shares[torch.tensor(is_answer)].sum())
 
 
 @torch.no_grad()
@@ -281,9 +344,12 @@ def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:
     return text[best.start : best.end]
 
 
-def _tags(logits: Tensor, batch: KnowledgeBatch, position: int, n_words: int) -> list[int | None]:
-    """The best class at the first node of every word; None for a word without one."""
+def _tags(
+    logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int
+) -> list[tuple[int | None, float | None]]:
+    """The best class at the first node of every word, and its probability; None without a node."""
     assert batch.target_spans is not None
     spans = batch.target_spans[position, :n_words].tolist()
     best = logits.argmax(dim=1).tolist()
-    return [best[start] if start < stop else None for start, stop in spans]
+    shares = logits.double().softmax(dim=1).amax(dim=1).tolist()
+    return [(best[a], shares[a]) if a < stop else (None, None) for a, stop in spans]

@@ -49,8 +49,8 @@ def _cause(scores: Mapping[str, Any], config: FinetuneConfig, n_train: int) -> s
         if share is not None and share < READ_SHARE:
             link = "" if config.link else "; --link finds entities in texts without links"
             return (
-                f"of {share:.0%} of the texts the graph is read, so it can decide few; add names "
-                f"and facts (kept kg build --aliases FILE){link}"
+                f"something of the graph is shown in {share:.0%} of the texts, so it can decide "
+                f"few; add names and facts (kept kg build --aliases FILE){link}"
             )
         if config.as_published and method(name or "").recipe.differs:
             return (

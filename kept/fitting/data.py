@@ -15,11 +15,18 @@ from typing import Any
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
-from kept.datasets.example import TaskExample, clusters
-from kept.datasets.tables import RELATION, TAGGING, TYPING, Table, read_labelled, write_examples
+from kept.datasets.example import TaskExample, clusters, pair_of
+from kept.datasets.tables import (
+    QUESTION,
+    RELATION,
+    TAGGING,
+    TYPING,
+    Table,
+    read_labelled,
+    write_examples,
+)
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
-from kept.finetuning.assembly import pair_of
 from kept.fitting.options import FitOptions
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.randomness import generator
@@ -40,13 +47,20 @@ class FitData:
     splits: dict[str, list[TaskExample]]
     linker: str
     notes: tuple[str, ...]
+    link_method: str | None = None
 
-    def write(self, folder: Path) -> dict[str, Path]:
-        """Write a file of each split, for the runs; return their paths."""
+    def write(self, folder: Path, *, candidates: int | None) -> dict[str, Path]:
+        """Write a file of each split, for the runs; return their paths.
+
+        A link has at most so many `candidates`; None: all, which methods that choose among them
+        read.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         paths = {name: folder / f"{name}.jsonl" for name in SPLITS}
         for name, path in paths.items():
-            write_examples(self.splits[name], path, kind=self.kind, force=True)
+            write_examples(
+                self.splits[name], path, kind=self.kind, force=True, candidates=candidates
+            )
         return paths
 
 
@@ -64,7 +78,8 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     notes = [note for table in tables.values() for note in table.notes]
     examples = [example for table in tables.values() for example in table.examples]
     given = [s or name for name, table in tables.items() for s in table.splits]
-    linked, linker = _linked(examples, kind, options, graph)
+    linked, method = _linked(examples, kind, options, graph)
+    linker = "links of the file" if method is None else f"kept link --method {method}"
     splits, dropped = split(linked, given, options)
     if dropped:
         notes.append(
@@ -77,7 +92,7 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
                 f"rows, or a larger share (--{name}-share)" if name != "train" else
                 f"{len(splits[name])} training examples, {LEAST[name]} are needed; give more rows"
             )  # fmt: skip
-    return FitData(kind, splits, linker, tuple(notes))
+    return FitData(kind, splits, linker, tuple(notes), method)
 
 
 def _kind_of(tables: dict[str, Table]) -> str:
@@ -134,13 +149,13 @@ def split(
 
 def _linked(
     examples: Sequence[TaskExample], kind: str, options: FitOptions, graph: KnowledgeGraph
-) -> tuple[list[TaskExample], str]:
-    """Texts without links linked by the graph's names; and by which linker."""
+) -> tuple[list[TaskExample], str | None]:
+    """Texts without links linked by the graph's names; and by which method, None for no text."""
     bare = [i for i, example in enumerate(examples) if not example.linked.links]
     texts = list(dict.fromkeys(examples[i].linked.text for i in bare))
-    changed, name = list(examples), "links of the file"
+    changed, method = list(examples), None
     if texts:
-        found, name = _links_of(texts, options, graph)
+        found, method = _links_of(texts, options, graph)
         for i in bare:
             links = found[examples[i].linked.text].links
             linked = dataclasses.replace(examples[i].linked, links=links)
@@ -150,7 +165,24 @@ def _linked(
             dataclasses.replace(e, pair=e.pair or pair_of(e.linked.links, e.targets))
             for e in changed
         ]
-    return changed, name
+    if kind == QUESTION:
+        changed = [
+            dataclasses.replace(e, source=e.source or subject_of(e.linked.links, graph))
+            for e in changed
+        ]
+    return changed, method
+
+
+def subject_of(links: Sequence[Link], graph: KnowledgeGraph) -> str | None:
+    """Return whom a question is about: the first linked entity with facts, else the first linked.
+
+    Questions about one entity are of one group.
+    """
+    names = [link.entity for link in links if link.entity is not None]
+    numbers = [graph.entities.find(name) for name in names]
+    pairs = zip(names, numbers, strict=True)
+    with_facts = [name for name, i in pairs if i is not None and len(graph.outgoing(i))]
+    return next(iter([*with_facts, *names]), None)
 
 
 def _links_of(
@@ -163,7 +195,7 @@ def _links_of(
         method = "mix"
         settings = dataclasses.replace(settings, method=method)
         linked = open_linker(settings, graph).link(texts)
-    return dict(zip(texts, linked, strict=True)), f"kept link --method {method}"
+    return dict(zip(texts, linked, strict=True)), method
 
 
 def is_ambiguous(link: Link) -> bool:
@@ -186,7 +218,7 @@ class Coverage:
 def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) -> Coverage:
     """How much of what is asked about the graph knows."""
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
-    by_target = kind not in ("classification", TAGGING)
+    by_target = kind not in ("classification", TAGGING, QUESTION)
     asked = [
         links
         for example in examples
@@ -243,6 +275,7 @@ def as_fields(data: FitData) -> dict[str, Any]:
     return {
         "kind": data.kind,
         "linker": data.linker,
+        "link_method": data.link_method or "prior",
         "n": {name: len(examples) for name, examples in data.splits.items()},
         "notes": list(data.notes),
     }

@@ -12,7 +12,8 @@ from kept.training.config import RunConfig
 
 LINKERS = Literal["auto", "prior", "overlap", "coherence", "mix"]
 COLUMN_OPTIONS = (
-    "text", "label", "mention", "start", "end", "head", "tail", "tokens", "tags", "split",
+    "text", "label", "mention", "start", "end", "head", "tail", "tokens", "tags", "question",
+    "answer", "entity", "split",
 )  # fmt: skip
 
 
@@ -35,13 +36,20 @@ class FitOptions(RunConfig):
     tail: str | None = Field(None, description="Column of the second.")
     tokens: str | None = Field(None, description="Column of words, separated by blanks.")
     tags: str | None = Field(None, description="Column of their BIO tags.")
+    question: str | None = Field(None, description="Column of a question to the graph.")
+    answer: str | None = Field(None, description="Column of its answers, joined by |.")
+    entity: str | None = Field(
+        None, description="Column of the entity that a question is about, an id or a label."
+    )
     split: str | None = Field(None, description="Column that says train, dev or test.")
     dev: Path | None = Field(None, description="File of dev (default: a share is split off).")
     test: Path | None = Field(None, description="File of test (default: a share is split off).")
     dev_share: float = Field(0.15, gt=0, lt=0.5, description="Share of dev, whole groups.")
     test_share: float = Field(0.25, gt=0, lt=0.5, description="Share of test, whole groups.")
     methods: str = Field(
-        "all", description="Methods to choose among beside none, comma-separated, or all."
+        "all",
+        description="Methods to choose among beside none, comma-separated, or all; for questions "
+        "values, words, branches, nodes.",
     )
     linker: LINKERS = Field(
         "auto", description="How names are linked; auto: mix where a name is that of several."
@@ -54,7 +62,10 @@ class FitOptions(RunConfig):
         1, le=MAX_COUNT, description="Trainings of the chosen settings, and of the host alone."
     )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="Of splits, weights and order.")
-    host: str = Field("minilm", description="minilm, a folder or a hub name.")
+    host: str = Field(
+        "minilm",
+        description="minilm, a folder or a hub name; for questions a decoder (minilm: smollm2).",
+    )
     max_words: PositiveInt | None = Field(
         None,
         le=MAX_COUNT,

@@ -17,10 +17,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from entity_linking.annotations.linked_texts import MOST_CANDIDATES
+from kept.datasets.tables import QUESTION
 from kept.errors import ConfigError, KeptError
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.recipes import with_defaults
+from kept.finetuning.recipes import budget_warning, with_defaults
 from kept.finetuning.run import FinetuneRun
 from kept.finetuning.scoring.answers import ANSWERS, answers_of, write_answers
 from kept.fitting.data import as_fields, audit, coverage, read_data
@@ -37,7 +39,7 @@ from kept.fitting.search import (
 )
 from kept.fitting.search import as_fields as trial_fields
 from kept.fitting.verdict import Findings, Verdict, verdict
-from kept.methods import BASELINE
+from kept.methods import BASELINE, method
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import claim, whole_files, write_json, write_text
@@ -56,7 +58,8 @@ class FitResult:
 
     `scores` on test are of the chosen model ("chosen"), of the host alone ("none"), of always the
     most frequent answer ("majority"), and of the chosen model shown another entity's facts
-    ("wrong facts"; not there where the host alone was chosen).
+    ("wrong facts"; not there where the host alone was chosen). Of questions there are two more:
+    shares refused with the fact that answers in the graph, and without it.
     """
 
     output: Path
@@ -91,13 +94,13 @@ def fit(options: FitOptions, announce: Announce = lambda line: None) -> FitResul
     something else.
     """
     output = options.output
-    _refuse_foreign(output, options)
+    refuse_foreign(output, options)
     output.mkdir(parents=True, exist_ok=True)
     with claim(output):
         return _Fit(options, announce).run()
 
 
-def _refuse_foreign(output: Path, options: FitOptions) -> None:
+def refuse_foreign(output: Path, options: FitOptions) -> None:
     """Raise `ExistsError` unless the folder is new, or of a fit of the same options."""
     if not output.exists():
         return
@@ -106,7 +109,7 @@ def _refuse_foreign(output: Path, options: FitOptions) -> None:
     names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
     request = output / SEARCH / "options.json"
     if request.is_file():
-        if json.loads(request.read_text(encoding="utf-8")) != _request(options):
+        if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
             raise ExistsError(
                 f"{output} holds a fit of other options or files, which was not finished; name a "
                 "new folder, or remove it"
@@ -115,7 +118,7 @@ def _refuse_foreign(output: Path, options: FitOptions) -> None:
         raise ExistsError(f"{output} holds {min(names)!r} and no unfinished fit; name a new folder")
 
 
-def _request(options: FitOptions) -> dict[str, Any]:
+def request_of(options: FitOptions) -> dict[str, Any]:
     """What a fit is resumed by: options and the digests of the files."""
     fields = options.model_dump(mode="json", exclude={"output", "threads"})
     for name in ("data", "dev", "test"):
@@ -135,10 +138,15 @@ class _Fit:
 
     def run(self) -> FitResult:
         methods = candidates_of(self.options.methods)
-        (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
-        write_json(self.output / SEARCH / "options.json", _request(self.options), force=True)
         self.data = read_data(self.options, self.graph)
-        self.paths = self.data.write(self.output / DATA)
+        if self.data.kind == QUESTION:
+            raise ConfigError("questions with answers are fitted by kept.questions.fitting.fit")
+        # only now: a table that cannot be read leaves a folder that other options may use
+        (self.output / SEARCH).mkdir(parents=True, exist_ok=True)
+        write_json(self.output / SEARCH / "options.json", request_of(self.options), force=True)
+        chooses = [name for name in methods if method(name).view.reads_candidates]
+        most = None if chooses else MOST_CANDIDATES
+        self.paths = self.data.write(self.output / DATA, candidates=most)
         self._announce_data()
         seconds = self.options.budget * 60
         choice = choose(
@@ -207,6 +215,8 @@ class _Fit:
         try:
             config = self._config(candidate, steps, self.options.seed)
             run = assemble(config.with_absolute_paths(), hidden=self.data.splits["test"])
+            if short := budget_warning(config, len(run.train)):
+                self.announce(f"{candidate}: {short}")
             train(run.model, run.data, config.training, folder)
             answers, scores = run.score("dev")
             right = {
@@ -251,6 +261,8 @@ class _Fit:
             means["none"] = means["chosen"]
         result = self._result(choice, means)
         write_json(self.output / FIT, result.as_json() | {"data": as_fields(self.data)}, indent=1)
+        if not method(choice.chosen.method).view.reads_candidates:
+            self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
         shutil.rmtree(self.output / SEARCH)
         return result
 
@@ -270,8 +282,9 @@ class _Fit:
         run = assemble(config.with_absolute_paths())
         if is_model:
             _write_settings(run, folder)
-        train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
+        ended = train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
         metrics, predictions = run.metrics()
+        metrics["precision"] = ended.precision
         kind = self.data.kind
         found = {"chosen" if is_chosen else "none": score_of(metrics["test"], kind)}
         if is_chosen:

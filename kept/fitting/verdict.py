@@ -13,7 +13,7 @@ AMBIGUOUS = 0.3
 GOOD = 0.9
 SHARE_KEPT = 0.5
 """A gain of which another entity's facts keep more than this share is not one of facts."""
-PAGE = "docs/fit.md"
+PAGE = "docs/how-to/fit.md"
 
 
 @dataclass(frozen=True)

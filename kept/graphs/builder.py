@@ -145,7 +145,7 @@ def join_all(
     kept_spans = pieces[is_shown]
     n_fixed = kept_spans.counts + np.bincount(anchors.texts, minlength=len(linked))
     facts = fit(graph, anchors, facts, config.max_nodes - n_fixed)
-    return connect(
+    graphs = connect(
         linked,
         kept_spans,
         slots[is_shown],
@@ -154,3 +154,7 @@ def join_all(
         graph,
         keeps_mentions=not config.replace_mentions,
     )
+    return [
+        built if hidden is None else dataclasses.replace(built, hidden=hidden)
+        for built, (hidden, _) in zip(graphs, limits, strict=True)
+    ]

@@ -80,20 +80,20 @@ def summary(coverage: dict[str, Any] | None) -> str:
     """Return `Coverage.as_json` in a line; "not recorded" for None, as in runs of 0.1."""
     if coverage is None:
         return "not recorded"
-    names = (("link", "link"), ("fact", "fact"), ("both_facts", "both facts"), ("read", "read"))
+    names = (("link", "link"), ("fact", "fact"), ("both_facts", "both facts"), ("read", "shown"))
     shares = {key: coverage["shares"][name] for name, key in names}
     return ", ".join(f"{key} {share:.1%}" for key, share in shares.items() if share is not None)
 
 
 def cell(coverage: dict[str, Any] | None) -> str:
-    """Return `Coverage.as_json` as a table cell: per cent with a link, a fact, both facts, read."""
+    """Return `Coverage.as_json` as a cell: per cent with a link, a fact, both facts, any shown."""
     if coverage is None:
         return "not recorded"
     shares = (coverage["shares"][name] for name in ("link", "fact", "both_facts", "read"))
     return " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
 
 
-COLUMN = "% of samples with link / fact / both facts / read"
+COLUMN = "% of samples with link / fact / both facts / shown"
 """Above `cell`."""
 
 
@@ -103,7 +103,8 @@ def caution(coverage: dict[str, Any] | None, of: str) -> str | None:
     if share is None or share >= LOW_SHARE:
         return None
     return (
-        f"{of}: the graph is read in {share:.1%} of the samples ({summary(coverage)}); no score "
+        f"{of}: something of the graph is shown in {share:.1%} of the samples "
+        f"({summary(coverage)}); no score "
         f"can move by more; below {LOW_SHARE:.0%} a difference is hardly told from chance"
     )
 

@@ -42,6 +42,11 @@ class Cut:
     n_links: int
     n_links_lost: int
 
+    def __add__(self, other: Cut) -> Cut:
+        """The counts of both together, cut at the same number of word pieces."""
+        sums = {name: n + getattr(other, name) for name, n in asdict(self).items()}
+        return Cut(**sums | {"max_words": self.max_words})
+
     def as_json(self) -> dict[str, int]:
         """The counts, as metrics files hold them."""
         return asdict(self)

@@ -130,7 +130,9 @@ def from_json(line: str) -> WordKnowledgeGraph:
             )
             for item in data["links"]
         )
-        arrays = {name: _array(data[name], name) for name in (*_NODE_ARRAYS, *_EDGE_ARRAYS)}
+        arrays: dict[str, Any] = {
+            name: _array(data[name], name) for name in (*_NODE_ARRAYS, *_EDGE_ARRAYS)
+        }
         return WordKnowledgeGraph(
             text=data["text"], links=links, id_space_hash=data["id_space_hash"], **arrays
         )

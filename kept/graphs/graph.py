@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,14 @@ class EdgeKind(IntEnum):
     RELATION_ENTITY = 3
 
 
+class Hidden(Protocol):
+    """Facts that a text must not be shown."""
+
+    def keeps(self, triples: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of `triples [n 3]` may be shown, bool `[n]`."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class WordKnowledgeGraph:
     """One text joined with its neighbourhood in a knowledge graph.
@@ -46,8 +55,9 @@ class WordKnowledgeGraph:
     `ids` are word-piece ids for words (special tokens included), graph entity ids for entities,
     graph relation ids for relations. `segments` are 0, and 1 for the words of a second text, its
     anchors and what they bring. `link_labels` int64 `[link]` is what a text-level preparation says
-    of each link (see `kept.objectives.base.Rewritten`). An *anchor* is an entity node with a span:
-    it stands for a mention. Word-word edges are implied (words and anchors form one complete
+    of each link (see `kept.objectives.base.Rewritten`). `hidden` are facts that a view must not
+    show either, where it reads the knowledge graph itself. An *anchor* is an entity node with a
+    span: it stands for a mention. Word-word edges are implied (words and anchors form one complete
     block), not stored.
     """
 
@@ -64,6 +74,7 @@ class WordKnowledgeGraph:
     edge_weights: NDArray[np.float32]
     id_space_hash: str
     link_labels: NDArray[np.int64] | None = None
+    hidden: Hidden | None = None
 
     def __repr__(self) -> str:
         counts = [int((self.kinds == kind).sum()) for kind in NodeKind]

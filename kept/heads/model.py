@@ -20,6 +20,7 @@ from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
 from kept.heads.candidates import CandidatesHead, CandidatesOptions
+from kept.heads.graph import GraphHead, GraphOptions
 from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
     PooledHead,
@@ -89,6 +90,7 @@ HEADS: dict[str, HeadKind] = {
     "uer": HeadKind(UEROptions, UERHead),
     "span": HeadKind(SpanOptions, SpanHead),
     "candidates": HeadKind(CandidatesOptions, CandidatesHead),
+    "graph": HeadKind(GraphOptions, GraphHead),
 }
 
 
@@ -121,6 +123,8 @@ class KnowledgeForTask(KnowledgeModel):
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
         super().__init__(config)
+        if config.problem_type is None and config.num_labels == 1:  # `KnowledgeConfig.to_dict`
+            config.problem_type = SINGLE
         _require_kind(config.problem_type)
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)

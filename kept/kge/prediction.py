@@ -18,8 +18,12 @@ from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
 from kept.kge.calibration import Calibration
 from kept.kge.splits import Seen, Splits
 from kept.results import Result
+from kg_loaders import KnowledgeGraph
+from kg_loaders.entity import relation_named
 
 UNKNOWN = "?"
+Question = tuple[str, str, str]
+"""Head, relation and tail by name, one of them `UNKNOWN`."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,25 @@ class Answers:
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame`, a row per answer, best first."""
         return Result(rows=[asdict(each) for each in self.best]).to_pandas()
+
+
+def by_identifiers(
+    graph: KnowledgeGraph, question: Question, *, allow_new: bool = False
+) -> Question:
+    """Return the question with labels replaced by identifiers.
+
+    With `allow_new` one name may be of an entity that the graph does not have yet. Raises
+    `UnknownNodeError`, and `AmbiguousNameError` for a label that several have.
+    """
+    head, relation, tail = question
+
+    def entity(name: str) -> str:
+        if name == UNKNOWN or (allow_new and name not in graph):
+            return name
+        return graph[name].id
+
+    named = relation if relation == UNKNOWN else relation_named(graph, relation)
+    return entity(head), named, entity(tail)
 
 
 def best_answers(

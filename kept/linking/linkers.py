@@ -123,6 +123,23 @@ class LinkerSettings:
             )
 
 
+def settings_of(
+    kg: str | Path,
+    *,
+    index: Path | None = None,
+    reranker: Path | None = None,
+    case: Case | None = None,
+) -> LinkerSettings:
+    """Return the settings of a graph linked by names, or by a re-ranker of `kept link train`."""
+    return LinkerSettings(
+        kg=str(kg),
+        case=case,
+        index=None if index is None else str(index),
+        model=None if reranker is None else str(reranker),
+        method="prior" if reranker is None else "trained",
+    )
+
+
 def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
     """The graph of the settings, see `kept.linking.graphs.read_graph`."""
     return read_graph(

@@ -190,11 +190,6 @@ class _Begun(msgspec.Struct):
     linker: str
 
 
-class _Line(msgspec.Struct):
-    id: str
-    text: str
-
-
 class PartialOutput:
     """JSON lines that appear as `target` when they are whole, and can be gone on with before.
 
@@ -271,23 +266,35 @@ class PartialOutput:
                 whole += len(line) if line.endswith(b"\n") else 0
             stream.truncate(whole)
 
+    def rows(self) -> Iterator[tuple[int, dict[str, object]]]:
+        """The number and the object of each line that is written."""
+        with self._part.open("rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                try:
+                    row = msgspec.json.decode(raw, type=dict[str, object])
+                except msgspec.DecodeError as error:
+                    raise LinkingError(
+                        f"{self._part}, line {number}: {error}; delete it and begin again"
+                    ) from error
+                yield number, row
+
+    def other_text(self, number: int, row: Mapping[str, object]) -> LinkingError:
+        """The error that line `number`, `row`, is of another text than the input has there."""
+        text = str(row.get("text", row.get("question", "")))
+        return LinkingError(
+            f"{self._part}, line {number} is {text[:60]!r}, which is not text {number} of the "
+            "input; give the same input, or delete the part"
+        )
+
     def rest(self, items: Iterator[Item]) -> tuple[int, Iterator[Item]]:
         """How many items are written, and the others; `LinkingError` if they are other texts."""
         n_done = 0
-        with self._part.open("rb") as stream:
-            for n_done, raw in enumerate(stream, 1):
-                item = next(items, None)
-                try:
-                    line = msgspec.json.decode(raw, type=_Line)
-                except msgspec.DecodeError as error:
-                    raise LinkingError(
-                        f"{self._part}, line {n_done}: {error}; delete it and begin again"
-                    ) from error
-                if item is None or (line.id, line.text) != (item.linked.id, item.linked.text):
-                    raise LinkingError(
-                        f"{self._part}, line {n_done} is {line.text[:60]!r}, which is not text "
-                        f"{n_done} of the input; give the same input, or delete the part"
-                    )
+        for n_done, row in self.rows():
+            item = next(items, None)
+            if item is None or (row.get("id"), row.get("text")) != (
+                item.linked.id, item.linked.text,
+            ):  # fmt: skip
+                raise self.other_text(n_done, row)
         return n_done, items
 
     def write(self, steps: Iterable[list[bytes]]) -> int:

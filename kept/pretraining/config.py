@@ -36,11 +36,13 @@ class PretrainConfig(RunConfig):
     earlier run, for the initial weights of the encoder and of a head over words; `train_only` names
     the encoder's parts to train (all, if empty), so that schedules of several stages are several
     runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that
-    stay, such as "words", the host's word table.
+    stay, such as "words", the host's word table. `as_published`: options, view and graph are the
+    paper's where none are given, not the recipe's, which `kept.pretraining.recipes` fills in.
     """
 
     host: str = "minilm"
     method: str = "colake"
+    as_published: bool = False
     text: tuple[Path, ...] = ()
     redirects: Path | None = None
     treebank: tuple[Path, ...] = Field((), validate_default=True)

@@ -22,6 +22,10 @@ POPULARITY = (0, 1, 2, 5, 20, 100)
 Scored = list[tuple[ProbeAnswer, Ranking]]
 
 
+ALL = "all"
+"""The line of all items together."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
     """One line of a table: `name` is a relation, a bin, or what the line is about.
@@ -100,7 +104,7 @@ def total_row(
     baseline: Majority | None = None,
 ) -> ProbeRow:
     """All items, each counting the same."""
-    return _row("all", result.answers, ranking, generator, baseline)
+    return _row(ALL, result.answers, ranking, generator, baseline)
 
 
 def macro_row(

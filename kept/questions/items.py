@@ -250,6 +250,11 @@ def _label(graph: KnowledgeGraph, answer: str) -> str:
     return answer if number is None else graph.label(number)
 
 
+def entity_number(graph: KnowledgeGraph, name: str) -> int:
+    """Return the number of an entity by its id or its label; `ConfigError` for one that is none."""
+    return _number(graph, "entity", name)
+
+
 def _number(graph: KnowledgeGraph, kind: str, name: str) -> int:
     """The number of an entity or relation by its id, or by a label that one alone has."""
     entities = kind == "entity"

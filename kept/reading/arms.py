@@ -49,6 +49,14 @@ class Arm:
 
 
 ALL_BRANCHES = {"max_branches": 16}
+FACTS_AS_SUBGRAPH: Mapping[str, Any] = {
+    "changes": "read at the mention; the subgraph is the facts of both directions; what is new "
+    "learns 5 times faster than the host",
+    "view": {"extras": "facts"},
+    "graph": BOTH,
+    "rates": {"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+    **AT_MENTION,
+}
 OPEN_KAR = {"null": "soft", "first_score": 2.0}
 
 ARMS: dict[str, Arm] = {
@@ -113,6 +121,10 @@ ARMS: dict[str, Arm] = {
         rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
         **AT_MENTION,
     ),
+    "qagnn-published": Arm(method="qagnn"),
+    "qagnn-facts": Arm(method="qagnn", **FACTS_AS_SUBGRAPH),
+    "greaselm-published": Arm(method="greaselm"),
+    "greaselm-facts": Arm(method="greaselm", **FACTS_AS_SUBGRAPH),
     "kepler-published": Arm(
         method="kepler", tasks=("description",), stage={"objectives": {"mlm": {}, "ke": {}}}
     ),

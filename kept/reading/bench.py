@@ -189,7 +189,8 @@ def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outc
     cell, model, world = bench.cell, bench.model, bench.world
     budget, steps = cell.budget, steps or cell.budget.steps
     training, test = bench.data(world.train, is_training=True), bench.data(world.test)
-    before = _measured(bench, training, test) if cell.condition == TRUE else None
+    is_measured = cell.condition == TRUE and budget.measures
+    before = _measured(bench, training, test) if is_measured else None
     curve: list[tuple[int, float]] = [(0, accuracy(model, test, N_CURVE))]
     losses: list[tuple[int, float]] = []
 
@@ -223,7 +224,7 @@ def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outc
         probe=None if before is None or after is None else (before.probe, after.probe),
         moved=_both(before, after),
         gradients=None if before is None or after is None else (before.gradients, after.gradients),
-        edited=edited(bench) if cell.condition == TRUE and world.telling else None,
+        edited=edited(bench) if is_measured and world.telling else None,
         stopped_at=result.step,
         steps=steps,
         seconds=time.monotonic() - began,

@@ -33,7 +33,8 @@ class Budget:
     ends early when two evaluations in turn are at `SOLVED` or above. `n_layers`: the host's first
     ones alone (None: all); three are the longest path from a fact to what the head reads, over
     CoLAKE's relation and anchor to a mark. Unless `train_words`, the host's word table is frozen:
-    it learns nothing from made-up names, and is half of a step's cost.
+    it learns nothing from made-up names, and is half of a step's cost. `measures`: probe, shift,
+    gradient norms and answers after edits, too, which cost as much as the training.
     """
 
     steps: int = 400
@@ -44,6 +45,7 @@ class Budget:
     host: str = "minilm"
     n_layers: int | None = 3
     train_words: bool = False
+    measures: bool = True
 
 
 BUDGET = Budget()
@@ -74,6 +76,8 @@ class Cell:
         """Everything that the outcome depends on."""
         fields = {"version": VERSION, **dataclasses.asdict(self), "arm": described(self.arm)}
         settings: dict[str, Any] = json.loads(json.dumps(fields))
+        if settings["budget"]["measures"]:
+            del settings["budget"]["measures"]  # as before there was a choice
         return settings
 
     @property
@@ -95,10 +99,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a cell; accuracies are over `n` test items.
 
     `curve` holds (step, accuracy on the first `N_CURVE` of them), `losses` (step, loss). `probe`,
-    `moved`, `gradients`: untrained and trained, under true facts; None elsewhere, and `moved` where
-    there are no facts to remove. `edited`: after training the facts of training heads were changed;
-    the share of answers that follow the new fact, and that keep the old one. `stopped_at` is the
-    last step.
+    `moved`, `gradients`: untrained and trained, under true facts; None elsewhere and without
+    `Budget.measures`, and `moved` where there are no facts to remove. `edited`: after training the
+    facts of training heads were changed; the share of answers that follow the new fact, and that
+    keep the old one. `stopped_at` is the last step.
     """
 
     task: str

@@ -24,8 +24,8 @@ from kept.probing.layers.linear import fit
 
 GOOD = 0.9
 """The share of the ceiling from which on a method counts as reading."""
-READS, NOT_TESTED = "reads facts", "not tested: does not read facts at this budget"
-OTHERWISE = "not tested: right without the fact, so something else tells the answer"
+READS, DOES_NOT_READ = "reads facts", "does not read facts at this budget"
+OTHERWISE = "right without the fact, so something else tells the answer"
 
 
 @torch.no_grad()
@@ -201,8 +201,8 @@ class Verdict:
 
     @property
     def in_words(self) -> str:
-        """`READS`, `NOT_TESTED` or `OTHERWISE`."""
+        """`READS`, `DOES_NOT_READ` or `OTHERWISE`."""
         if self.reads:
             return READS
         is_right = self.accuracy >= GOOD * self.ceiling
-        return OTHERWISE if is_right and self.is_confounded else NOT_TESTED
+        return OTHERWISE if is_right and self.is_confounded else DOES_NOT_READ

@@ -35,18 +35,20 @@ class Study:
     """Arms by tasks by conditions by seeds; the first seed of everything comes first.
 
     Other conditions than "true" are run only where an arm reads, for as many steps as "true" took.
+    Seeds are `first_seed` and on: settings are chosen on others than those that are reported.
     """
 
     arms: Sequence[str]
     tasks: Sequence[str]
     conditions: Sequence[str] = (TRUE, REDRAWN)
     seeds: int = 1
+    first_seed: int = 0
     size: Size = SIZE
     budget: Budget = BUDGET
 
     def cells(self, true: Callable[[Cell], Outcome | None]) -> Iterator[Cell]:
         """All cells; `true` gives the outcome of an earlier cell, None if it was not run."""
-        for seed in range(self.seeds):
+        for seed in range(self.first_seed, self.first_seed + self.seeds):
             for name in self.arms:
                 for task in self._tasks(name):
                     first = Cell(

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from kept.reading.arms import ARMS, Arm
-from kept.reading.measures import NOT_TESTED, READS
+from kept.reading.measures import DOES_NOT_READ, READS
 
 FIELDS = ("options", "view", "graph", "head_options")
 """The fields that a run's configuration and an arm share, `markers` aside."""
@@ -20,7 +20,7 @@ INSIDE = ("options", "view", "head_options")
 def stored_verdict(
     method: str, steps: int, settings: Mapping[str, Any], *, host: str
 ) -> str | None:
-    """`READS` or `NOT_TESTED` for a run of `method` that takes so many steps; None where no
+    """`READS` or `DOES_NOT_READ` for a run of `method` that takes so many steps; None where no
     control of this method was run that long, none on this host, or none with its options.
 
     `settings` are fields of the run's configuration (`FIELDS`, `markers`); those that are not given
@@ -38,7 +38,7 @@ def stored_verdict(
     until = [each["until_good"] for each in matching if each["verdict"] == READS]
     if until and min(step or 0 for step in until) <= steps:
         return READS
-    return NOT_TESTED if max(each["steps"] for each in matching) >= steps or until else None
+    return DOES_NOT_READ if max(each["steps"] for each in matching) >= steps or until else None
 
 
 @cache

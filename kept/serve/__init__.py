@@ -1,4 +1,5 @@
-"""`kept serve`: linking, graphs, vectors, probing and completion over HTTP (the extra `serve`)."""
+"""`kept serve`: a graph, its linker and models over HTTP (the extra `serve`), or as tools of the
+Model Context Protocol (the extra `mcp`)."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from importlib.util import find_spec
 
 from kept.errors import MissingExtraError
 
+PACKAGES = {"serve": ("fastapi", "uvicorn", "prometheus_client"), "mcp": ("mcp",)}
+"""What each extra installs."""
 
-def require_extra() -> None:
+
+def require_extra(extra: str = "serve") -> None:
     """Raise `MissingExtraError` where a package of the extra is not installed."""
-    gone = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    gone = [name for name in PACKAGES[extra] if find_spec(name) is None]
     if gone:
-        raise MissingExtraError(f"kept serve needs {', '.join(gone)}: pip install 'kept[serve]'")
+        raise MissingExtraError(f"kept serve needs {', '.join(gone)}: pip install 'kept[{extra}]'")

@@ -15,29 +15,25 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from entity_linking.errors import LinkingError
-from kept.errors import KeptError
+from kept.errors import ConfigError, KeptError, MissingExtraError
+from kept.serve.answers import Answer, streamed, unforeseen
 from kept.serve.batching import Batcher
+from kept.serve.errors import NotServedError
 from kept.serve.guard import Guard, memory_bytes
-from kept.serve.limits import Limits
+from kept.serve.limits import LATE, MAX_TEXTS, Limits
 from kept.serve.metrics import Metrics
 from kept.serve.requests import (
+    AskRequest,
     CompleteRequest,
     EncodeRequest,
+    FactsRequest,
+    PredictRequest,
     ProbeRequest,
     ShowRequest,
     Texts,
 )
-from kept.serve.service import NotServedError, Service
+from kept.serve.service import Service
 from kg_loaders.errors import KgError
-
-
-class _Answer(Response):
-    """JSON; labels may hold anything that a string can."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def make_app(
@@ -53,6 +49,9 @@ def make_app(
             "encode_mentions": service.encode_mentions,
             "probe": service.probe,
             "complete": service.complete,
+            "facts": service.facts,
+            "ask": service.ask,
+            "predict": service.predict,
         },
         bounds,
         metrics.batch,
@@ -79,7 +78,7 @@ def _routes(service: Service, batcher: Batcher, limits: Limits, metrics: Metrics
         return await batcher.ask(kind, questions)
 
     def sent(answers: Any) -> Response:
-        answer = _Answer(answers)
+        answer = Answer(answers)
         if len(answer.body) > limits.result_bytes:
             return _failure(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -110,6 +109,26 @@ def _routes(service: Service, batcher: Batcher, limits: Limits, metrics: Metrics
     async def complete(asked: CompleteRequest) -> Response:
         return sent((await ask("complete", [asked]))[0])
 
+    @app.post("/facts", summary="Who a name is, and its facts")
+    async def facts(asked: FactsRequest) -> Response:
+        return sent((await ask("facts", [asked]))[0])
+
+    @app.post("/ask", summary="Answers of the graph to questions")
+    async def answer_questions(asked: AskRequest) -> Response:
+        questions = [(question, asked.least_confidence) for question in asked.questions]
+        if asked.stream:
+            return await streamed(batcher, "ask", questions, limits)
+        _require_few(questions)
+        return sent({"answers": await ask("ask", questions)})
+
+    @app.post("/predict", summary="Predictions of a run")
+    async def predict(asked: PredictRequest) -> Response:
+        items = [(asked.run, item) for item in asked.items]
+        if asked.stream:
+            return await streamed(batcher, "predict", items, limits)
+        _require_few(items)
+        return sent({"predictions": await ask("predict", items)})
+
     @app.get("/health", summary="Whether the service answers")
     async def health() -> Response:
         return sent({"status": "ok", "version": app.version})
@@ -126,9 +145,18 @@ def _routes(service: Service, batcher: Batcher, limits: Limits, metrics: Metrics
     return app
 
 
+def _require_few(questions: Sequence[Any]) -> None:
+    """Raise `ConfigError` for more questions than are answered at once."""
+    if len(questions) > MAX_TEXTS:
+        raise ConfigError(
+            f"{len(questions)} questions are asked, {MAX_TEXTS} at most are answered at once; ask "
+            'with "stream": true'
+        )
+
+
 # ---- failures ------------------------------------------------------------------------------------
 def _failure(status: HTTPStatus, message: str) -> Response:
-    return _Answer({"error": message}, int(status))
+    return Answer({"error": message}, int(status))
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
@@ -142,15 +170,13 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    is_missing = isinstance(error, NotServedError)
+    is_missing = isinstance(error, NotServedError | MissingExtraError)
     status = HTTPStatus.NOT_IMPLEMENTED if is_missing else HTTPStatus.UNPROCESSABLE_ENTITY
     return _failure(status, str(error))
 
 
 async def _late(_: Request, __: Exception) -> Response:
-    return _failure(
-        HTTPStatus.GATEWAY_TIMEOUT, "no answer in time; ask about fewer or shorter texts"
-    )
+    return _failure(HTTPStatus.GATEWAY_TIMEOUT, LATE)
 
 
 async def _http(_: Request, error: Exception) -> Response:
@@ -159,9 +185,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 
 async def _unforeseen(_: Request, error: Exception) -> Response:
-    return _failure(
-        HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: kept did not foresee this"
-    )
+    return _failure(HTTPStatus.INTERNAL_SERVER_ERROR, unforeseen(error))
 
 
 _FAILURES: dict[type[Exception], Any] = {

@@ -1,6 +1,6 @@
 """What every request passes before anything is read of it, as ASGI middleware.
 
-docs/service.md says who is kept out and how.
+docs/how-to/service.md says who is kept out and how.
 """
 
 from __future__ import annotations
@@ -61,22 +61,30 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        begun, status = time.perf_counter(), 0
+        begun, status, is_stuck = time.perf_counter(), 0, False
 
-        async def told(message: Message) -> None:
-            nonlocal status
+        async def send_guarded(message: Message) -> None:
+            nonlocal status, is_stuck
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            await send(message)
+            try:
+                async with asyncio.timeout(self._limits.send_seconds):
+                    await send(message)
+            except TimeoutError:
+                is_stuck = True
+                raise
 
         self._n_inside += 1
         try:
             self._let_in(scope)
             body = await self._body(scope, receive)
-            await self._app(scope, _replayed(body, receive), told)
+            await self._app(scope, _replayed(body, receive), send_guarded)
         except Refusal as refusal:
-            await _refuse(refusal, told)
+            await _refuse(refusal, send_guarded)
+        except Exception:
+            if not is_stuck:  # a client that takes no answer is left, whatever that breaks
+                raise
         finally:
             self._n_inside -= 1
             self._metrics.request(scope["path"], status, time.perf_counter() - begun)

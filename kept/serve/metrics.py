@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-PATHS = ("/link", "/show", "/encode", "/probe", "/complete", "/health", "/metrics")
+PATHS = (
+    "/link", "/facts", "/ask", "/predict", "/show", "/encode", "/probe", "/complete", "/health",
+    "/metrics",
+)  # fmt: skip
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 

@@ -7,19 +7,15 @@ from pathlib import Path
 
 from entity_linking.names.rules.case import Case
 from kept.auto import AutoEncoder
-from kept.completion.completers.folders import is_completer, open_completer
-from kept.completion.completers.texts.literals import with_literals
 from kept.errors import ConfigError
 from kept.explorer.opening import case_of
 from kept.explorer.readers import method_readers, run_reader
 from kept.hosts import load_tokenizer
-from kept.kge.calibration import Calibration
-from kept.kge.splits import read_splits
-from kept.kge.trained import load_scorer, read_description, read_seen
-from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
+from kept.linking.linkers import open_graph, open_pipeline, settings_of
 from kept.probing.models.base import ClozeModel
 from kept.probing.models.opening import open_model
-from kept.serve.service import Completion, Service
+from kept.serve.completing import open_completion
+from kept.serve.service import Service
 
 
 def open_service(
@@ -45,13 +41,7 @@ def open_service(
     encoder = None if model is None else AutoEncoder.from_pretrained(model)
     if index is None and case is None:
         case = case_of([reader for _, reader in served], encoder)
-    settings = LinkerSettings(
-        kg=str(kg),
-        case=case,
-        index=None if index is None else str(index),
-        model=None if reranker is None else str(reranker),
-        method="prior" if reranker is None else "trained",
-    )
+    settings = settings_of(kg, index=index, reranker=reranker, case=case)
     graph = open_graph(settings)
     readers = {reader.key: reader for reader in method_readers(load_tokenizer(tokenizer))}
     for folder, reader in served:
@@ -76,18 +66,3 @@ def open_masked(name: str) -> ClozeModel:
     if not isinstance(model, ClozeModel):
         raise ConfigError(f"{name} is a decoder; /probe asks masked language models and runs")
     return model
-
-
-def open_completion(kg: Path, model: Path) -> Completion:
-    """Return the scorer in `model` over the triples of `kg`; an inductive one takes any graph."""
-    training = read_description(model)["training"]
-    splits = read_splits(kg, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0))
-    if training.get("literals", False):
-        splits = with_literals(splits, kg)
-    stored = training.get("calibration")
-    calibration = None if stored is None else Calibration.from_json(stored)
-    if is_completer(model):
-        scorer = open_completer(model).completer.on(splits.graph, splits.train)
-        return Completion(splits, scorer, splits.seen, calibration, is_inductive=True)
-    scorer_alone = load_scorer(model, splits.graph).scorer
-    return Completion(splits, scorer_alone, read_seen(model, splits), calibration)

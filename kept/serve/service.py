@@ -6,42 +6,25 @@ Every method takes the questions of a batch and returns as many answers, ready f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import structs
-
-from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.mentions import LinkedText, Mention
 from entity_linking.pipeline import Pipeline
 from kept.auto import AutoEncoder
 from kept.errors import ConfigError
-from kept.evaluation.ranking import HasScores
 from kept.explorer.readers import Reader
-from kept.kge.calibration import Calibration
-from kept.kge.prediction import best_answers
-from kept.kge.splits import Seen, Splits
 from kept.probing.candidates import whole_words
 from kept.probing.engine import probe
 from kept.probing.items.item import HOLE, ClozeItem
 from kept.probing.models.base import ClozeModel
-from kept.serve.requests import Cloze, CompleteRequest, ShowRequest
+from kept.serve.completing import Completion
+from kept.serve.errors import NotServedError
+from kept.serve.knowledge import MOST_CANDIDATES, Asking, facts_of_name, links_of
+from kept.serve.predicting import Asked, Predictions
+from kept.serve.requests import Cloze, CompleteRequest, FactsRequest, ShowRequest
 from kept.suggestions import no_such
 from kg_loaders import KnowledgeGraph
-
-
-@dataclass(frozen=True, eq=False)
-class Completion:
-    """A scorer over the triples that it answers about."""
-
-    splits: Splits
-    scorer: HasScores
-    seen: Seen
-    calibration: Calibration | None = None
-    is_inductive: bool = False
-
-
-class NotServedError(ConfigError):
-    """Asked for a part that this service was started without."""
 
 
 @dataclass(eq=False)
@@ -54,13 +37,31 @@ class Service:
     encoder: AutoEncoder | None = None
     cloze: ClozeModel | None = None
     completion: Completion | None = None
+    predictions: Predictions = field(init=False)
+    asking: Asking = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.predictions = Predictions.of(self.graph, self.linker, self.readers)
+        self.asking = Asking(self.graph, self.linker)
 
     def link(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """Return the links of each text with their candidates, in the text's order."""
         return [
-            {"text": linked.text, "links": [self._link(link, linked.text) for link in linked.links]}
+            {"text": linked.text, "links": links_of(self.graph, linked, MOST_CANDIDATES)}
             for linked in self.linker.link(list(texts))
         ]
+
+    def facts(self, asked: Sequence[FactsRequest]) -> list[dict[str, Any]]:
+        """Return who each name is, and its facts."""
+        return [facts_of_name(self.graph, each.name, each.n) for each in asked]
+
+    def ask(self, asked: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
+        """Return the answer to each question, at least as sure as its number."""
+        return [self.asking.answer(question, least) for question, least in asked]
+
+    def predict(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+        """Return the prediction of a run for each item."""
+        return self.predictions.predict(asked)
 
     def show(self, asked: Sequence[ShowRequest]) -> list[dict[str, Any]]:
         """Return what a method or a run reads of each text: facts, a summary, an SVG picture."""
@@ -101,22 +102,9 @@ class Service:
         """Return the best answers for the slot "?" of each triple (see `best_answers`)."""
         if self.completion is None:
             raise NotServedError("there is no triple scorer here: start kept serve with --kgc")
-        return [self._complete(each, self.completion) for each in asked]
+        return [self.completion.best(*each.triple, each.n) for each in asked]
 
     # ---- parts -------------------------------------------------------------
-    def _link(self, link: Link, text: str) -> dict[str, Any]:
-        row = None if link.entity is None else self.graph.entities.find(link.entity)
-        return {
-            "start": link.mention.start,
-            "end": link.mention.end,
-            "words": text[link.mention.start : link.mention.end],
-            "entity": link.entity,
-            "label": None if row is None else self.graph.label(row),
-            "confidence": link.confidence,
-            "ambiguous": link.is_ambiguous,
-            "candidates": [structs.asdict(candidate) for candidate in link.candidates[:12]],
-        }
-
     def _probe(self, question: Cloze, n: int, model: ClozeModel) -> dict[str, Any]:
         start = question.text.find(HOLE)
         if start < 0 or question.text.count(HOLE) > 1:
@@ -138,10 +126,3 @@ class Service:
             "probability": ranking.probability,
             "n_candidates": ranking.n_candidates,
         }
-
-    def _complete(self, asked: CompleteRequest, over: Completion) -> dict[str, Any]:
-        answers = best_answers(
-            over.scorer, over.splits, over.seen, (asked.head, asked.relation, asked.tail),
-            n=asked.n, untrained=over.is_inductive, calibration=over.calibration,
-        )  # fmt: skip
-        return asdict(answers)

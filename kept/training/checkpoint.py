@@ -6,14 +6,20 @@
         state.json                            step, seconds, binding configuration, scalars
         checksums.json                        the seal of every file above and of itself
 
+When a run is finished, `leave_finished` takes weights and optimiser away that lie in the run's
+folder, or are needed no more: `state.json` stays, with the names of the weights.
+
 A folder with that name was complete when it got the name. Anything else (a cut file, a flipped
 byte) fails its checksum. Only listed files are read; nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import filecmp
+import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -26,7 +32,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from kept.errors import CheckpointError
-from kept.model_files import MODEL, readable, require_finite, seal_model
+from kept.model_files import MODEL, readable, require_finite, seal_model, verify_model
 from kg_loaders.disk.seals import files_below, open_sealed, seal
 from kg_loaders.disk.writing import remove, whole_files, whole_folder
 
@@ -51,6 +57,8 @@ class TrainState(BaseModel):
     data_fingerprint: str
     environment: dict[str, str]
     scalars: dict[str, float] = {}
+    published: tuple[str, ...] = ()
+    """Files of the run's folder that hold the weights of a finished run; () where it is not."""
 
 
 @runtime_checkable
@@ -149,10 +157,56 @@ def verify_checkpoint(path: Path) -> dict[str, Path]:
     if not path.is_dir():
         raise CheckpointError(f"{path} does not exist")
     listed = open_sealed(path, MODEL, verify=True).files
-    for name in (STATE, OPTIMISER):
+    names = (STATE,) if OPTIMISER not in listed and _published(path) else (STATE, OPTIMISER)
+    for name in names:
         if name not in listed:
             raise CheckpointError(f"{path} lists no {name}: it is not a training checkpoint")
     return {name: path / name for name in listed}
+
+
+def _published(path: Path) -> tuple[Path, ...]:
+    """The files beside `checkpoints/` that hold the weights of a finished run; () if it is not."""
+    if not (path / STATE).is_file():
+        return ()
+    return tuple(path.parents[1] / name for name in _read_json(path / STATE, TrainState).published)
+
+
+def leave_finished(run_dir: Path, *, resumable: bool) -> None:
+    """Leave one copy of the weights in the folder of a finished run, and its last checkpoint alone.
+
+    Of that only `state.json` stays, so that the run is known to be finished. A run that may be
+    prolonged (`resumable`) keeps its optimiser, and its weights are the published file itself where
+    that is the same and the disk has hard links. A kill in between costs room, no weights.
+    """
+    saved = list_checkpoints(run_dir / "checkpoints")
+    if not saved or _published(saved[-1]):
+        return
+    for old in saved[:-1]:
+        _discard(old)
+    last = saved[-1]
+    weights = [path.name for path in sorted(last.glob("*.safetensors")) if path.name != OPTIMISER]
+    if not all((run_dir / name).is_file() for name in weights):
+        return
+    if resumable:
+        for name in weights:
+            _share(run_dir / name, last / name)
+        return
+    state = _read_json(last / STATE, TrainState)
+    lean = state.model_copy(update={"scalars": {}, "published": tuple(weights)})
+    with whole_folder(last, kind="checkpoint", is_kind=_is_checkpoint, force=True) as part:
+        (part / STATE).write_text(lean.model_dump_json(), encoding="utf-8")
+        seal(part, MODEL, {}, [STATE])
+
+
+def _share(published: Path, held: Path) -> None:
+    """Make `held` another name of `published`, if their bytes are the same."""
+    if held.stat().st_ino == published.stat().st_ino or not filecmp.cmp(published, held, False):
+        return
+    beside = held.with_name(f".{held.name}.link")
+    with suppress(OSError):  # a disk without hard links
+        beside.unlink(missing_ok=True)
+        os.link(published, beside)
+        beside.replace(held)
 
 
 def load_checkpoint(
@@ -172,6 +226,10 @@ def load_checkpoint(
     state = _read_json(files[STATE], TrainState)
     if check is not None:
         check(state)
+    if state.published:
+        verify_model(path.parents[1])
+        _load_weights(path, list(_published(path)), model, part)
+        return state
     weights = [
         f for name, f in files.items() if name.endswith(".safetensors") and name != OPTIMISER
     ]

@@ -104,7 +104,9 @@ class TrainConfig(BaseModel):
     `learning_rate` suits the new ones. `averaging`: the mean of the parameters over steps, and what
     it is for. `shard` names what several processes share out instead of holding it whole; it
     belongs to the start of a command, as the number of processes does, not to the run, and is not
-    written.
+    written. `precision`: products in float32, in bfloat16 by autocast (weights and the optimiser's
+    numbers stay in float32), or "auto", whichever a short measured step is faster in
+    (`kept.training.precision`); a resumed run goes on in the one that it began with.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -130,7 +132,7 @@ class TrainConfig(BaseModel):
     shard: tuple[Shard, ...] = Field((), exclude=True)
     objective_weights: dict[str, NonNegativeFloat] = {}
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
     threads: PositiveInt | None = Field(None, le=MAX_THREADS)
     workers: NonNegativeInt = Field(0, le=MAX_THREADS)
     prefetch: PositiveInt = 2
@@ -220,6 +222,20 @@ def merged(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, An
         both = isinstance(inner, Mapping) and isinstance(value, Mapping)
         result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
     return result
+
+
+def with_auto_precision(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a run with `training.precision: auto` where they name none.
+
+    Those that say `as_published` compute in float32, as the library does by default.
+
+    >>> with_auto_precision({"training": {"steps": 2}})["training"]
+    {'precision': 'auto', 'steps': 2}
+    """
+    training = fields.get("training") or {}
+    if fields.get("as_published") or not isinstance(training, Mapping):
+        return dict(fields)
+    return merged({"training": {"precision": "auto"}}, {**fields, "training": dict(training)})
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -32,7 +32,10 @@ def device_of(accelerator: Accelerator) -> torch.device:
 
 
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
-    """torch's own: accelerate has one precision per process, and a run's stages may have two."""
+    """torch's own: accelerate has one precision per process, and a run's stages may have two.
+
+    `config.precision` is "fp32" or "bf16": `kept.training.precision` has chosen where it was auto.
+    """
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16")
 
 

@@ -60,7 +60,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a run ended.
+    """How a run ended; it computed in `precision`, "fp32" or "bf16".
 
     `first` and `last` are the records of this process's first and last step, None when there was
     none left; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
@@ -78,6 +78,7 @@ class TrainResult:
     log: Path
     curves: Path
     notices: tuple[str, ...]
+    precision: str = "fp32"
 
     def require_end(self) -> None:
         """Raise `UnfinishedError` unless every step was done: such a model is not evaluated."""

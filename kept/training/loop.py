@@ -50,6 +50,7 @@ from kept.training.optimisers import (
     set_rates,
     sparse_parameters,
 )
+from kept.training.precision import PrecisionChoice, choose_precision
 from kept.training.processes.shards import Shards
 from kept.training.processes.together import join_processes, processes, report_dead_process
 from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
@@ -137,11 +138,16 @@ class _Run:
         self.first: StepRecord | None = None
         self.saved_step, self.saved_at = -1, self.costs.started
         self.n_without_loss = 0
+        self.is_published = False
 
     # ---- before ----------------------------------------------------------------------------
     def start(self, resume: Resume) -> None:
         path = self.together.from_first(lambda: self._checkpoint(resume))
-        if path is not None:
+        if path is None:
+            self._compute_in(
+                self.together.from_first(lambda: choose_precision(self.config, self.device))
+            )
+        else:
             state = load_checkpoint(
                 path,
                 model=self.model,
@@ -150,9 +156,10 @@ class _Run:
                 part=self.shards.own,
             )
             self.step = self.saved_step = state.step
+            self.is_published = bool(state.published)
             self.costs.seconds_before = state.seconds
             self._notice(f"resumed from {path}")
-        elif resume in (Resume.LATEST, Resume.NEWEST_GOOD):
+        if path is None and resume in (Resume.LATEST, Resume.NEWEST_GOOD):
             self._notice(f"{self.checkpoints} holds no checkpoint: starting at step 0")
         self.log: RunLog | NoLog = NoLog()
         if self.together.is_first:
@@ -160,6 +167,12 @@ class _Run:
         self.losses = self.shards.joined(self.tables)
         if never := self.stages.never(self.n_steps - 1, self._epoch(self.n_steps - 1)):
             self._notice(f"the run is too short to unfreeze {', '.join(never)}")
+
+    def _compute_in(self, choice: PrecisionChoice) -> None:
+        """Take what was chosen where the precision is open: auto."""
+        if self.config.precision == "auto":
+            self.config = self.config.model_copy(update={"precision": choice.precision})
+            self._notice(str(choice))
 
     def _checkpoint(self, resume: Resume) -> Path | None:
         remove_leftovers(self.checkpoints)
@@ -169,6 +182,7 @@ class _Run:
         """Return a check that raises `CheckpointError` for another run's checkpoint."""
 
         def check(state: TrainState) -> None:
+            self._compute_in(PrecisionChoice(state.binding["precision"]))
             require_same_run(path, state, self.config, self.fingerprint, self.n_steps)
             if changed := differences(state.environment, self._environment()):
                 self._notice("not bitwise the same from here: " + "; ".join(changed))
@@ -426,7 +440,7 @@ class _Run:
                 "skipped"
             )
         self._save()
-        if self.past is not None and self.past[0].publish:
+        if self.past is not None and self.past[0].publish and not self.is_published:
             take_means(self.past[1])
         weights = self.shards.weights()
         self.together.from_first(lambda: self._publish(weights))
@@ -443,6 +457,7 @@ class _Run:
             log=self.log_path,
             curves=self.curves_path,
             notices=tuple(self.notices),
+            precision=self.config.precision,
         )
 
     def _publish(self, weights: Mapping[str, Tensor] | None) -> None:

@@ -64,6 +64,8 @@ def require_same_run(
     faults = differences(state.binding, binding(config))
     if state.data_fingerprint != fingerprint:
         faults.append(f"data: fingerprint {state.data_fingerprint}, now {fingerprint}")
+    if state.published and state.step < n_steps:
+        faults.append(f"steps: {state.step}, after which it was finished; now {n_steps} are asked")
     if state.step > n_steps:
         faults.append(f"steps: {state.step} are done, now {n_steps} are asked")
     if faults:

@@ -8,7 +8,7 @@ from tests.docs.stubs import STUBS, stubs
 
 
 def main() -> None:
-    """Write docs/methods.md, and the signatures of kept's commands as functions of Python."""
+    """Write the page of methods, and the signatures of kept's commands as functions of Python."""
     write_text(PAGE, page(), force=True)
     write_text(STUBS, stubs(), force=True)
 

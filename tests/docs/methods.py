@@ -1,4 +1,4 @@
-"""docs/methods.md, from the lines of `METHODS`."""
+"""docs/reference/methods.md, from the lines of `METHODS`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kept.pretraining.config import TREES
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 ROOT = Path(__file__).parents[2]
-PAGE, QUIRKS = ROOT / "docs/methods.md", ROOT / "docs/quirks.md"
+PAGE, QUIRKS = ROOT / "docs/reference/methods.md", ROOT / "docs/reference/quirks.md"
 COMMAND = "python -m tests.docs"
 WEIGH = "weigh_links"
 READS = {
@@ -32,28 +32,37 @@ INTRO = f"""\
 # The methods
 <!-- written by {COMMAND}, from the lines of kept/methods.py: change those -->
 
-All read one batch type, made from one word-knowledge graph; a method is a view, an encoder and
-objectives, joined in one line of [methods.py](../kept/methods.py). *Parameters added* are those of
-the encoder on MiniLM ({{n_own:,}} of its own), for a graph of E entities, R relations and S types.
+A method is a view, an encoder and objectives. One line of [methods.py](../../kept/methods.py) joins
+them. All methods read the same type of batch, which is made from one word-knowledge graph.
+*Parameters added* is what the encoder adds to MiniLM ({{n_own:,}} parameters), for a graph of
+E entities, R relations and S types.
 """
 WEIGHING = """\
-Links that are not sure: the views of {names}
-take `weigh_links` (`kept pretrain --set view.weigh_links=true`). What a link brought then weighs as
-much as the link is sure: attention to its nodes (K-BERT, CoLAKE, E-BERT) and the entity's share of
-the stream (ERNIE) are multiplied by the confidence, KnowBERT's priors sum to it, a pair of
-K-Adapter's `relation_pairs` counts by both, a mention of WKLM's by its link. 1 is the method as
-published, 0 is as if there were no link ([test](../tests/kept/encoders/test_soft_links.py)); with
-E-BERT the words behind it have moved. On one task it [helps where many
-links are wrong](../experiments/relation_extraction/wiki80-types.link-errors.md) and the linker
-knows which may be."""
+## Links that are not sure
+
+The views of {names} take the option `weigh_links`
+(`kept pretrain --set view.weigh_links=true`). The knowledge of a link then counts as much as the
+link's confidence:
+
+- K-BERT, CoLAKE and E-BERT multiply the attention to its nodes by the confidence.
+- ERNIE multiplies the entity's share of the hidden state by it.
+- KnowBERT's priors sum to it.
+- A pair of K-Adapter's `relation_pairs` counts by the confidence of both links.
+- A mention in WKLM's objective counts by the confidence of its link.
+
+A confidence of 1 is the method as published. 0 is as if there were no link
+([test](../../tests/kept/encoders/test_soft_links.py)), except that E-BERT has moved the words
+behind it. On one task the option [helps where many links are
+wrong](../../experiments/relation_extraction/wiki80-types.link-errors.md) and the linker knows which
+ones may be."""
 RELEASED = """\
-Released checkpoints: `kept convert METHOD FILE -o DIR`; `kept convert METHOD --options` tells the
-options. *Not here* are objectives of the paper that are off unless they are asked for by name: see
-the method's rows in [quirks.md](quirks.md), as for every other difference from released code."""
+`kept convert METHOD FILE -o DIR` converts a released checkpoint. `kept convert METHOD --options`
+lists its options. *Not here* are objectives of the paper that are off by default. The method's rows
+in [quirks.md](quirks.md) say so, and list every other difference from the released code."""
 
 
 def page() -> str:
-    """The text of docs/methods.md."""
+    """The text of docs/reference/methods.md."""
     host = load_host("minilm")
     parts = [
         INTRO.format(n_own=size(host)),
@@ -81,7 +90,7 @@ def _how_it_works(name: str, host: PreTrainedModel) -> list[str]:
     losses = (
         f"[`{loss}`]({place(OBJECTIVES[loss].options)}): {asks}" for loss, asks in _losses(name)
     )
-    own = ROOT / f"docs/methods/{name}.md"
+    own = ROOT / f"docs/reference/methods/{name}.md"
     more = f" ([more](methods/{name}.md))" if own.exists() else ""
     facts = "" if line.reads_facts or name == BASELINE else ", no facts"
     return [
@@ -133,20 +142,20 @@ def _files(name: str) -> Iterator[str]:
     yield f"[view]({place(line.view)})"
     yield f"[encoder]({place(line.encoder)})"
     if name in CONVERTERS:
-        yield f"[converter](../{CONVERTERS[name].replace('.', '/')}.py)"
+        yield f"[converter](../../{CONVERTERS[name].replace('.', '/')}.py)"
     root = ROOT / "tests/parity"
     parity = [str(p.relative_to(root)) for p in sorted(root.rglob(f"test_{name}*.py"))]
     parity = [file for file in parity if "release" not in file]
     if len(parity) == 1:
-        yield f"[parity](../tests/parity/{parity[0]})"
+        yield f"[parity](../../tests/parity/{parity[0]})"
     elif parity:
-        links = (f"[{i}](../tests/parity/{file})" for i, file in enumerate(parity, 1))
+        links = (f"[{i}](../../tests/parity/{file})" for i, file in enumerate(parity, 1))
         yield f"parity {', '.join(links)}"
 
 
 def place(part: Any) -> str:
-    """Where a part of `kept` is defined, from docs/."""
-    return f"../{part.__module__.replace('.', '/')}.py"
+    """Where a part of `kept` is defined, from docs/reference/."""
+    return f"../../{part.__module__.replace('.', '/')}.py"
 
 
 def view_options(name: str) -> list[str]:
@@ -155,10 +164,10 @@ def view_options(name: str) -> list[str]:
 
 
 def n_quirks(paper: str) -> int:
-    """How many differences docs/quirks.md tells of a method."""
+    """How many differences docs/reference/quirks.md tells of a method."""
     text = QUIRKS.read_text(encoding="utf-8")
     section = re.search(rf"^## {re.escape(paper)}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert section, f"docs/quirks.md has no section {paper}"
+    assert section, f"docs/reference/quirks.md has no section {paper}"
     return sum(line.startswith("|") for line in section[1].splitlines()) - 2
 
 

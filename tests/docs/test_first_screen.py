@@ -58,7 +58,7 @@ def test_the_committed_picture_shows_a_change() -> None:
 
 def test_the_page_of_journeys_names_them_all() -> None:
     walked = re.findall(r"^journey (\w+) ", JOURNEYS.read_text(encoding="utf-8"), re.MULTILINE)
-    page = (ROOT / "docs" / "journeys.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/results/journeys.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert told[: len(walked)] == walked
     assert set(told) == set(walked)

@@ -1,4 +1,4 @@
-"""The Python of docs/methods/kadapter.md runs, and says what the page says."""
+"""The Python of docs/reference/methods/kadapter.md runs, and says what the page says."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs/methods/kadapter.md").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parents[2] / "docs/reference/methods"
+PAGE = (FOLDER / "kadapter.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
@@ -16,7 +17,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(BLOCKS) == 3
     names: dict[str, Any] = {}
     for block in BLOCKS:
-        exec(compile(block, "docs/methods/kadapter.md", "exec"), names)
+        exec(compile(block, "docs/reference/methods/kadapter.md", "exec"), names)
     assert names["trained"] == {"wordnet"}
     assert names["other"].names == ["factual", "linguistic", "wordnet"]
     adapters = names["other"].config.adapters

@@ -1,4 +1,4 @@
-"""docs/methods.md is what the lines of `METHODS` say."""
+"""docs/reference/methods.md is what the lines of `METHODS` say."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_parameters_added_hold_for_a_graph_of_another_size() -> None:
     host, graph = load_host("minilm"), world(9, 5, 4)
     for line in METHODS.values():
         terms = parameters_added(line, host).replace(",", "").replace(" (", " * (")
-        formula = re.sub(r" ([ERS])$", r" * \1", terms)
+        formula = re.sub(r"(\d) ([ERS])", r"\1 * \2", terms)
         expected = eval(formula, {"E": 9, "R": 5, "S": 4})
         assert added(line, host, graph) == expected, formula
 
 
 def target(link: str) -> Path:
     """Where a link of the page leads; the sources may be those of an installed package."""
-    path = (ROOT / "docs" / link).resolve()
+    path = (ROOT / "docs/reference" / link).resolve()
     inside = path.is_relative_to(ROOT / "kept")
     return PACKAGE / path.relative_to(ROOT / "kept") if inside else path
 
@@ -54,6 +54,6 @@ def test_every_published_method_has_parity(name: str) -> None:
 
 
 def test_pages_of_options_are_of_methods() -> None:
-    pages = {path.stem for path in (ROOT / "docs/methods").glob("*.md")}
+    pages = {path.stem for path in (ROOT / "docs/reference/methods").glob("*.md")}
     assert len(pages) > 6
     assert pages <= METHODS.keys()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from entity_linking import DictionaryLinker, LinkedText, gold_link
-from entity_linking.completing import needs_links, with_links
+from entity_linking.completing import needs_links, touch, with_links
+from entity_linking.mentions import Mention
 from kg_loaders import Text, TextKind, graph_from_records
 
 PARIS, SEINE, ROME = "Q90", "Q1471", "Q220"
@@ -60,3 +61,15 @@ def test_no_link_reaches_across_the_border_of_a_pair() -> None:
     graph = graph_from_records([Text("Q60", TextKind.LABEL, "New York")])
     text = LinkedText("It is New York", (), pair_start=10)
     assert with_links([text], DictionaryLinker(graph))[0].links == ()
+
+
+def test_mentions_side_by_side_do_not_touch() -> None:
+    for one, other, expected in (
+        ((0, 5), (5, 9), False), ((0, 5), (4, 9), True), ((0, 5), (6, 9), False),
+        ((0, 9), (3, 4), True), ((2, 3), (2, 3), True),
+    ):  # fmt: skip
+        assert touch(Mention(*one), Mention(*other)) is expected
+        assert touch(Mention(*other), Mention(*one)) is expected
+    assert _links((5, 6, None), text="Paris+Seine") == [
+        ("Paris", PARIS), ("+", "-"), ("Seine", SEINE),
+    ]  # fmt: skip

@@ -274,6 +274,7 @@ LINK_FORMATS = (
 TASK_FORMATS = (
     "atlas", "semeval", "tacred", "docred", "ultrafine", "tsv", "cola", "wic", "conll", "stsb",
     "scores", "squad", "squad2", "copa", "lettered",
+    "commonsenseqa",
 )  # fmt: skip
 
 READERS: dict[str, Target] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
+from kg_loaders.records import Text, TextKind
 from tests.kept.tiny_hosts import method_encoder, tiny_host
 
 TEXTS = [
@@ -215,3 +217,51 @@ def test_the_example_for_readers(tmp_path: Path) -> None:
     encoded = encoder.encode(["Tim Cook is visiting Beijing.", "Hello."], kg=world)
     assert encoded.sentences.shape == (2, 384)
     assert [encoded[0].linked.text[a:b] for a, b in encoded[0].token_spans.tolist()][-1] == "."
+
+
+def test_a_new_encoder_has_the_recipe_unless_as_published(
+    small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+) -> None:
+    tiny_host(n_words=len(tokenizer), n_positions=128).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for name, line in METHODS.items():
+        make = partial(AutoEncoder.from_host, name, tmp_path, small_graph, untrained=True)
+        usual, published = make(), make(as_published=True)
+        own = make(as_published=True, view=line.recipe.view, **line.recipe.options)
+        same, other = (
+            all(value.equal(weights.encoder.state_dict().get(key)) for key, value in
+                usual.encoder.state_dict().items())
+            for weights in (own, published)
+        )  # fmt: skip
+        assert same, name
+        assert usual.view == {**published.view, **line.recipe.view}, name
+        assert usual.encoder.config.to_dict() == own.encoder.config.to_dict()
+        for field, value in line.recipe.graph.items():
+            assert getattr(usual.builder, field) == value != getattr(published.builder, field)
+        if name in ("ernie", "ebert"):
+            assert not other, name
+        if name in ("colake", "knowbert"):
+            assert usual.encoder.config.to_dict() != published.encoder.config.to_dict()
+    own = AutoEncoder.from_host("kbert", tmp_path, small_graph, view={"max_branches": 3})
+    assert own.view["max_branches"] == 3
+    given = BuilderConfig(max_words=20)
+    kept_as_given = AutoEncoder.from_host("kbert", tmp_path, small_graph, builder=given).builder
+    assert kept_as_given.directions == given.directions
+
+
+def test_a_fact_about_a_tail_reaches_a_mention_by_the_recipe_alone(
+    small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+) -> None:
+    """Berlin is a tail alone here: as published K-BERT shows no fact about it."""
+    tiny_host(n_words=len(tokenizer), n_positions=128).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    labels = [("a", "Paris"), ("b", "Berlin")]
+    records = [Text(node, TextKind.LABEL, label, "en") for node, label in labels]
+    graph = graph_from_records([*records, Triple("a", "near", "b")])
+    bare = graph.with_triples(graph.triples[:0], note="no fact")
+    for as_published in (False, True):
+        made = AutoEncoder.from_host("kbert", tmp_path, graph, as_published=as_published)
+        with_fact, without = (
+            made.encode("the city of Berlin", kg=each).sentences for each in (graph, bare)
+        )
+        assert torch.equal(with_fact, without) == as_published

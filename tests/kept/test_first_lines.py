@@ -177,3 +177,18 @@ def test_only_what_is_for_users_is_listed() -> None:
     assert set(listed) == {*kept.__all__, "__version__"}
     with pytest.raises(AttributeError, match="did you mean compare"):
         kept.comapre  # noqa: B018
+
+
+def test_texts_of_nodes_and_edges_of_networkx_are_kept() -> None:
+    edges = nx.MultiDiGraph()
+    edges.add_node("Q1", label="Ada", type="person", description=None)
+    edges.add_node("Q2", label="Q2", description="a city")
+    edges.add_node("Q3", label="")
+    edges.add_edge("Q1", "Q2", key=0, relation="P1", label="born in")
+    edges.add_edge("Q2", "Q3", predicate=None, type="P2")
+    graph = kept.KnowledgeGraph.from_networkx(edges)
+    assert sorted(graph) == [("Q1", "P1", "Q2"), ("Q2", "P2", "Q3")]
+    assert (graph["Q1"].label, graph["Q1"].types) == ("Ada", ["person"])
+    assert (graph["Q1"].description, graph["Q2"].description) == (None, "a city")
+    assert [graph["Q2"].label, graph["Q3"].label] == ["Q2", "Q3"]
+    assert [graph.relation_label(i) for i in range(graph.n_relations)] == ["born in", "P2"]

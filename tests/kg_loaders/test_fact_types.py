@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import networkx
+import pandas as pd
 import pytest
 
-from kg_loaders import KnowledgeGraph, Source, load
+from kg_loaders import KnowledgeGraph, Source, load, open_graph
 from kg_loaders.fact_types import fact_types
 from kg_loaders.growth.adding import add
 
@@ -138,3 +141,39 @@ def test_spacy_labels_follow_by_the_label_of_the_class(tmp_path: Path) -> None:
     ents = [(each.text, each.label_) for each in nlp("Anna met Bert.").ents]
     assert ents[0] == ("Anna", "human")
     assert ents[1][1] != "human"
+
+
+@pytest.mark.parametrize("way", ["triples", "tsv", "csv", "pandas", "networkx", "rdf", "open"])
+def test_every_way_into_python_has_the_types_of_facts(way: str, tmp_path: Path) -> None:
+    """As `kept kg build` has them, with the same content hash; types of files go first."""
+    rows = [("anna", "instance of", "human"), ("anna", "role", "guard")]
+
+    def made(**options: Any) -> KnowledgeGraph:
+        if way == "triples":
+            return KnowledgeGraph.from_triples(rows, **options)
+        if way == "pandas":
+            columns = ["head", "relation", "tail"]
+            return KnowledgeGraph.from_pandas(pd.DataFrame(rows, columns=columns), **options)
+        if way == "networkx":
+            edges: Any = networkx.MultiDiGraph()
+            for head, relation, tail in rows:
+                edges.add_edge(head, tail, relation=relation)
+            return KnowledgeGraph.from_networkx(edges, **options)
+        if way == "rdf":
+            lines = ["@prefix : <http://x/> .", ":anna a :human ; :role :guard ."]
+            (tmp_path / "a.ttl").write_text("\n".join(lines), encoding="utf-8")
+            return KnowledgeGraph.from_rdf(tmp_path / "a.ttl", **options)
+        separator, name = (",", "a.csv") if way == "csv" else ("\t", "a.tsv")
+        text = "".join(separator.join(row) + "\n" for row in rows)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        ways = {"csv": KnowledgeGraph.from_csv, "tsv": KnowledgeGraph.from_tsv}
+        return ways.get(way, open_graph)(tmp_path / name, **options)
+
+    anna, human = ("http://x/anna", "http://x/human") if way == "rdf" else ("anna", "human")
+    assert made()[anna].types == [human]
+    assert made(types_of_facts=False)[anna].types == []
+    if way in ("tsv", "open"):
+        built, _ = load([tmp_path / "a.tsv"], types_of_facts=True)
+        assert made().content_hash == built.content_hash
+        (tmp_path / "types.tsv").write_text("anna\tperson\n", encoding="utf-8")
+        assert made(types=tmp_path / "types.tsv")["anna"].types == ["person"]

@@ -80,9 +80,17 @@ def sample(mutants: list[Mutant], n: int) -> list[Mutant]:
 
 
 def mutated(source: str, mutant: Mutant) -> ast.Module:
-    """The module with the change in it."""
+    """The module with the change in it.
+
+    Names that the change drops are kept in a line that never runs: the function needs the same
+    variables of the scopes around it, or its code could not take the place of the old one.
+    """
     tree = ast.parse(source)
     old = list(ast.walk(tree))[mutant.site]
+    function = next(f for f, _ in _functions(tree) if any(node is old for node in ast.walk(f)))
+    names = {node.id for node in ast.walk(old) if isinstance(node, ast.Name)}
+    names |= {"__class__"} if "super" in names else set()
+    uses = [ast.Expr(ast.Name(name, ast.Load())) for name in sorted(names)]
     new = list(_changes(old))[mutant.change][1]
     for parent in ast.walk(tree):
         for name, value in ast.iter_fields(parent):
@@ -91,6 +99,9 @@ def mutated(source: str, mutant: Mutant) -> ast.Module:
             elif isinstance(value, list):
                 value[:] = [new if item is old else item for item in value]
     ast.copy_location(new, old)
+    if uses:
+        last = function.body[-1]
+        function.body.append(ast.copy_location(ast.If(ast.Constant(False), uses, []), last))
     return ast.fix_missing_locations(tree)
 
 

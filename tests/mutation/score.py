@@ -41,7 +41,9 @@ def told(
                 if result == "survived" and mutant.name in accepted:
                     result = "equivalent"
                 if result == "survived":
-                    left.append(f"- `{mutant.name}`{' (stale)' if is_stale else ''}")
+                    marks = " (no test reaches it)" if not record["n_tests"] else ""
+                    marks += " (stale)" if is_stale else ""
+                    left.append(f"- `{mutant.name}`{marks}")
                 results[result] += 1
             n_tried = sum(results.values()) - results["untried"] - results["stale"]
             counts = [len(mutants), n_tried, *results.values()]

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -31,7 +32,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, shown, traced
-from tests.mutation.targets import Group, name_of
+from tests.mutation.targets import N_FILES, Group, name_of
 
 BASE_SECONDS = 5  # of processor time, beside five times what the tests take
 MOST_BYTES = 6 << 30
@@ -104,7 +105,7 @@ def replace_code(tree: ast.Module, path: str) -> None:
         if type(held) is FunctionType and held.__code__.co_filename == path:
             old = held.__code__
             new = codes[old.co_qualname, old.co_firstlineno]
-            if new.co_freevars == old.co_freevars and new != old:
+            if new != old:
                 held.__code__ = new
 
 
@@ -133,6 +134,9 @@ class Trial:
         self.failed: str | None = None
         self.reached: set[tuple[str, int]] = set()
         self.reached_in_setup: set[tuple[str, int]] = set()
+        self.n_tests: Counter[str] = Counter()
+        """By the name of a mutant, the tests that reach its line, of the files that were tried."""
+        self.reached_modules: set[str] = set()
 
     def pytest_configure(self) -> None:
         """No test fails because the machine is slow, and no example is made smaller."""
@@ -152,77 +156,123 @@ class Trial:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Every mutant of the group that is not known yet."""
+        """Try every mutant of the group that is not known yet, on the nearest file of tests first.
+
+        What survives is tried on the next file: most modules never need the later, slower ones.
+        """
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected")
         items = {item.nodeid: item for item in session.items}
         paths = {}
         for module in self.group.modules:
             paths[module] = str(importlib.import_module(name_of(module)).__file__)
-        reach = self._reach(items, paths)
-        session.testsfailed = len(items) - len(reach)
-        reached = {module for _, lines in reach.values() for module, _ in lines}
-        missed = sorted({*self.group.modules} - reached)
-        if missed and self.group.is_listed:
-            raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
-        for module, path in paths.items():
-            source = self.sources[module]
-            for mutant in sample(mutants_of(source, module), self.n_mutants):
-                known = self.state.known.get(mutant.name)
+        left = {mutant: module for module in self.group.modules for mutant in self._unknown(module)}
+        for number, file in enumerate(self.group.tests):
+            is_further = number >= N_FILES and not self.group.is_listed
+            tried = [each for each in left if not (is_further and self.n_tests[each.name])]
+            if not tried:
+                break
+            reach = self._reach(file, items, paths)
+            self.reached_modules |= {module for _, lines in reach.values() for module, _ in lines}
+            n_tests = sum(test.split("::")[0] == file for test in items)
+            session.testsfailed += n_tests - len(reach)
+            for mutant in tried:
                 if time.monotonic() > self.until:
                     return True
-                if not holds(known, module, self.group.tests, self.root):
-                    by = known.get("by") if known else None
-                    tests = [
-                        (test != by, seconds, items[test])
-                        for test, (seconds, lines) in reach.items()
-                        if [module, mutant.line] in lines and test in items
-                    ]
-                    tests.sort(key=lambda t: t[:2])
-                    tree = mutated(source, mutant)
-                    self._try(mutant, module, tests, lambda t=tree, p=path: replace_code(t, p))
+                if self._is_caught(mutant, left[mutant], reach, items, paths):
+                    del left[mutant]
+        missed = sorted({*left.values()} - self.reached_modules)  # all files were tried on these
+        if missed and self.group.is_listed:
+            raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
+        for mutant, module in left.items():
+            self._add(mutant, module, "survived" if self.n_tests[mutant.name] else "unreached")
         return True
 
-    def _try(
-        self, mutant: Mutant, module: str, tests: list[tuple[bool, float, pytest.Item]],
-        prepare: Callable[[], None],
-    ) -> None:  # fmt: skip
-        began = time.monotonic()
+    def _unknown(self, module: str) -> list[Mutant]:
+        """The mutants to try of a module: those about which nothing that still holds is known."""
+        return [
+            mutant
+            for mutant in sample(mutants_of(self.sources[module], module), self.n_mutants)
+            if not holds(self.state.known.get(mutant.name), module, self.group.tests, self.root)
+        ]
+
+    def _reach_of_nearest(
+        self, items: dict[str, pytest.Item], paths: dict[str, str], lines: set[tuple[str, int]]
+    ) -> tuple[dict[str, Any], int]:
+        """The reach of the first files, and of further ones until these lines are reached.
+
+        The second value is how many of their tests fail without a mutant.
+        """
+        reach: dict[str, Any] = {}
+        n_failed = 0
+        for number, file in enumerate(self.group.tests):
+            if not self.group.is_listed and number >= N_FILES and not lines:
+                break
+            reach_of_file = self._reach(file, items, paths)
+            n_failed += sum(test.split("::")[0] == file for test in items) - len(reach_of_file)
+            reach |= reach_of_file
+            lines = lines - {
+                (m, line) for _, reached in reach_of_file.values() for m, line in reached
+            }
+        return reach, n_failed
+
+    def _is_caught(
+        self, mutant: Mutant, module: str, reach: dict[str, Any], items: dict[str, pytest.Item],
+        paths: dict[str, str],
+    ) -> bool:  # fmt: skip
+        """Try a mutant on the tests of one file that reach its line; remember it if one fails."""
+        known = self.state.known.get(mutant.name)
+        by = known.get("by") if known else None
+        tests = sorted(
+            (test != by, seconds, test)
+            for test, (seconds, lines) in reach.items()
+            if [module, mutant.line] in lines and test in items
+        )
+        if not tests:
+            return False
+        self.n_tests[mutant.name] += len(tests)
+        tree = mutated(self.sources[module], mutant)
         seconds = BASE_SECONDS + 5 * sum(test[1] for test in tests)
-        result, by = "survived", None
-        if tests:
-            said = self._forked([test[2] for test in tests], prepare, int(seconds))
-            if said is None:
-                result = "ended"  # by its limits, or by a crash: seen as well as a failure
-            elif said["failed"]:
-                result, by = "caught", said["failed"]
+        report = self._forked(
+            [items[test] for _, _, test in tests],
+            lambda: replace_code(tree, paths[module]),
+            int(seconds),
+        )
+        if report is None:  # ended by its limits, or by a crash: seen as well as a failure
+            self._add(mutant, module, "ended")
+        elif report["failed"]:
+            self._add(mutant, module, "caught", report["failed"])
+        return report is None or bool(report["failed"])
+
+    def _add(self, mutant: Mutant, module: str, result: str, by: str | None = None) -> None:
+        """Remember what became of a mutant. One that no test reaches has survived, too."""
         of_tests = test_sha(self.root / by.split("::")[0], by) if by else self.all_sha
         self.state.add(
-            {"name": mutant.name, "result": result, "by": by, "n_tests": len(tests),
-             "module": sha(self.sources[module]), "tests": of_tests, "line": mutant.line}
+            {"name": mutant.name, "result": "survived" if result == "unreached" else result,
+             "by": by, "n_tests": self.n_tests[mutant.name], "module": sha(self.sources[module]),
+             "tests": of_tests, "line": mutant.line}
         )  # fmt: skip
-        self.tell(f"{result:<9}{time.monotonic() - began:5.1f} s  {mutant.name}")
+        self.tell(f"{result:<10}{mutant.name}")
 
-    def _reach(self, items: dict[str, pytest.Item], paths: dict[str, str]) -> dict[str, Any]:
-        """What each test takes and reaches: its seconds, and [module, line] in a list."""
-        reach: dict[str, Any] = {}
+    def _reach(
+        self, file: str, items: dict[str, pytest.Item], paths: dict[str, str]
+    ) -> dict[str, Any]:
+        """What each test of a file takes and reaches: its seconds, and [module, line] in a list."""
         sources = sha("\n".join(self.sources.values()))
-        for file in self.group.tests:
-            name = f"reach of {file} in {' '.join(self.group.modules)}"
-            key = sha(sources + self.tests_sha[file])
-            record = self.state.known.get(name)
-            if record is None or record["key"] != key:
-                mine = [item for test, item in items.items() if test.split("::")[0] == file]
-                said = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)
-                if said is None:
-                    raise pytest.UsageError(f"{file} ends pytest, without any mutant")
-                record = {"name": name, "key": key, "reach": said["reach"]}
-                for test in [item.nodeid for item in mine if item.nodeid not in said["reach"]]:
-                    self.tell(f"fails without a mutant, so it can catch none: {test}")
-                    record["key"] = "to be measured again"
-                self.state.add(record)
-            reach |= record["reach"]
-        return reach
+        name = f"reach of {file} in {' '.join(self.group.modules)}"
+        key = sha(sources + self.tests_sha[file])
+        record = self.state.known.get(name)
+        if record is None or record["key"] != key:
+            mine = [item for test, item in items.items() if test.split("::")[0] == file]
+            report = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)
+            if report is None:
+                raise pytest.UsageError(f"{file} ends pytest, without any mutant")
+            record = {"name": name, "key": key, "reach": report["reach"]}
+            for test in [item.nodeid for item in mine if item.nodeid not in report["reach"]]:
+                self.tell(f"fails without a mutant, so it can catch none: {test}")
+                record["key"] = "to be measured again"
+            self.state.add(record)
+        return dict(record["reach"])
 
     def _trace(self, paths: dict[str, str]) -> None:
         builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]

@@ -56,7 +56,7 @@ def analogies(
     )
     from kept.probing.words.questions import read_analogies
     from kept.probing.words.spaces import open_space, stranger
-    from kept.probing.words.tables import RANDOM, to_markdown
+    from kept.probing.words.tables import RANDOM, shortfalls, to_markdown
     from kg_loaders.disk.writing import refuse_file, write_json, write_text
 
     learning()
@@ -84,3 +84,5 @@ def analogies(
               for name, (a, i) in rows.items()}  # fmt: skip
     write_json(output / VALUES, {"command": command, "spaces": values}, indent=2, force=force)
     echo(page, nl=False)
+    for line in shortfalls(rows):
+        echo(f"warning: {line}")

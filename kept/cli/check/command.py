@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kept.bounds import MAX_COUNT
+from kept.bounds import MAX_COUNT, MAX_SEED
 from kept.cli.check.analogies import analogies
 from kept.cli.check.layers import layers
 from kept.cli.options import KeptCommand, local_or_hub
@@ -46,7 +46,13 @@ def reading(
     conditions: Annotated[
         str, typer.Option(help="Conditions beside true, comma-separated, or all.")
     ] = "redrawn",
-    seeds: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="0 and on.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Number of seeds.")] = 1,
+    first_seed: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MAX_SEED, help="The first of them; settings are chosen on other seeds."
+        ),
+    ] = 0,
     steps: Annotated[
         int, typer.Option(min=1, max=MAX_COUNT, help="Maximum number of optimiser steps.")
     ] = 400,
@@ -100,12 +106,14 @@ def reading(
     if recipes:
         chosen_arms = _recipes(methods, recipe_arms())
         size = replace(size, n_train=RECIPE_HEADS)
-        budget = replace(budget, steps=min(steps, RECIPE_STEPS), n_layers=None, train_words=True)
+        budget = replace(budget, steps=min(steps, RECIPE_STEPS), n_layers=None, train_words=True,
+                         measures=False)  # fmt: skip
     study = Study(
         arms=chosen_arms,
         tasks=() if tasks == "own" else _tasks(tasks),
         conditions=(TRUE, *map(require_condition, chosen_conditions)),
         seeds=seeds,
+        first_seed=first_seed,
         size=size,
         budget=budget,
     )
@@ -113,8 +121,9 @@ def reading(
     outcomes = read_outcomes(output)
     command = (
         f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
-        f"{seeds} --steps {steps} --form {form} --distractors {distractors} --host {host} --layers "
-        f"{layers}{' --recipes' if recipes else ''} -o {output.name}"
+        f"{seeds}{f' --first-seed {first_seed}' if first_seed else ''} --steps {steps} --form "
+        f"{form} --distractors {distractors} --host {host} --layers {layers}"
+        f"{' --recipes' if recipes else ''} -o {output.name}"
     )
     page = to_markdown(outcomes, command)
     write_text(output / PAGE, page, force=True)

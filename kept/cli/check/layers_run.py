@@ -16,7 +16,7 @@ from kept.errors import ConfigError
 from kept.methods import BASELINE
 from kept.probing.layers.edges import require_task
 from kept.probing.layers.study import Reader, Size, measure
-from kept.probing.layers.tables import draw_layers, to_markdown, to_values
+from kept.probing.layers.tables import draw_layers, shortfalls, to_markdown, to_values
 from kept.probing.models.opening import is_ours
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.writing import refuse_file, whole_file, write_json, write_text
@@ -73,6 +73,8 @@ def run(
     with whole_file(output / CURVES, force=force) as part:
         draw_layers(rows, part)
     echo(page, nl=False)
+    for line in shortfalls(rows):
+        echo(f"warning: {line}")
 
 
 def _readers(models: Sequence[str], kg: Path | None) -> dict[str, Reader]:

@@ -72,7 +72,10 @@ def compare(
 
     Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """
+    from functools import partial
+
     from kept.comparison.find import find_experiment
+    from kept.comparison.requested import Request, remember_request
     from kept.errors import ConfigError
     from kept.questions.plan import asks_questions
 
@@ -81,6 +84,19 @@ def compare(
         "budget": budget, "threads": threads,
     }  # fmt: skip
     path = find_experiment(task, tasks)
+    request = partial(
+        remember_request,
+        output,
+        path.stem,
+        Request(
+            kg=None if kg is None else str(kg.resolve()),
+            case=case,
+            data=None if data is None else str(data.resolve()),
+            limit=limit,
+            as_published=as_published,
+        ),
+    )
+    settings["remember"] = request
     if asks_questions(path):
         if case is not None:
             raise ConfigError(f"{task} is a set of questions, which bring their links; no --case")

@@ -49,11 +49,15 @@ def run(
     data: Path | None,
     budget: float | None,
     threads: int | None,
+    remember: Callable[[], None] = lambda: None,
 ) -> Result:
-    """Compare, print, return, and write NAME.md and NAME.json into `output`."""
+    """Compare, print, return, and write NAME.md and NAME.json into `output`.
+
+    `remember` writes with which options the experiment was read, for `kept report`.
+    """
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
     device = ExperimentRuns(experiment, Path(), output).device
-    with running(output, device, budget=budget, threads=threads) as (bar, should_stop):
+    with running(output, device, remember, budget=budget, threads=threads) as (bar, should_stop):
         overrides: dict[str, Any] = {
             "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
             "announce": bar.notice, "reporter": bar, "should_stop": should_stop,
@@ -79,7 +83,12 @@ def run(
 
 @contextmanager
 def running(
-    output: Path, device: str, *, budget: float | None, threads: int | None
+    output: Path,
+    device: str,
+    remember: Callable[[], None] = lambda: None,
+    *,
+    budget: float | None,
+    threads: int | None,
 ) -> Iterator[tuple[TrainingProgress, Callable[[], bool]]]:
     """Yield the progress of runs in `output` to report to, and whether to stop them.
 
@@ -89,6 +98,7 @@ def running(
     def prepare() -> None:
         refuse_foreign(output, REQUESTED, RECORDS)
         output.mkdir(parents=True, exist_ok=True)
+        remember()
 
     try:
         with report_dead_process():
@@ -110,7 +120,7 @@ def _write(compared: Compared, output: Path) -> None:
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
         show(compared, TerminalConsole())
         echo(f"tables in {output / name}.md, values in .json beside it")
-    for caution in compared.cautions:
+    for caution in (*compared.cautions, *compared.shortfalls):
         echo(f"warning: {caution}")
     for name, why in compared.left_out.items():
         echo(f"left out: {name}: {why}")

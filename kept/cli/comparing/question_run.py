@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from kept.cli.comparing.compare_run import print_table, running
@@ -41,10 +42,14 @@ def read_plan(path: Path, kg: Path | None, limit: int | None) -> QuestionPlan:
 def run(
     plan: QuestionPlan, *, output: Path, methods: str, controls: str, seeds: int | None,
     data: Path | None, budget: float | None, threads: int | None,
+    remember: Callable[[], None] = lambda: None,
 ) -> Result:  # fmt: skip
-    """Ask what is missing, print, and write NAME.md and NAME.json into `output`."""
+    """Ask what is missing, print, and write NAME.md and NAME.json into `output`.
+
+    `remember` as in `compare_run.run`.
+    """
     names, kinds = row_names(methods, plan), control_names(controls)
-    with running(output, "cpu", budget=budget, threads=threads) as (bar, should_stop):
+    with running(output, "cpu", remember, budget=budget, threads=threads) as (bar, should_stop):
         runs = QuestionRuns(plan, data_root(data), output, bar, should_stop)
         ran = run_missing(
             runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,

@@ -18,7 +18,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page; RUNS/TASK.html by default.")
     ] = None,
-    kg: Annotated[Path | None, typer.Option(help="The graph, as given to kept compare.")] = None,
+    kg: Annotated[Path | None, typer.Option(help="Your graph instead of the experiment's.")] = None,
     data: Data = None,
     tasks: Tasks = None,
     limit: Limit = None,
@@ -33,7 +33,8 @@ def report(
 ) -> None:
     """Write one page: tables, curves, changed examples with their graphs; CSV files beside it.
 
-    Reads finished runs and starts none. A page that kept wrote is replaced.
+    Reads finished runs and starts none. Options that are left out are those of the last kept
+    compare in this folder. A page that kept wrote is replaced.
 
     Example: kept report runs/compare --task wiki80 --open
     """
@@ -41,6 +42,7 @@ def report(
     from kept.comparison.find import data_root, find_experiment, read_experiment
     from kept.comparison.pages.latex import is_kept_latex, latex_tables
     from kept.comparison.pages.report import write_report
+    from kept.comparison.requested import read_request
     from kept.comparison.runs import ExperimentRuns
     from kept.comparison.tuning import SUFFIX, read_choices, with_chosen_rates, with_rates
     from kept.errors import ConfigError
@@ -53,6 +55,12 @@ def report(
             raise ConfigError(f"{latex}: choose a name in .tex")
         refuse_file(latex, force=force or is_kept_latex(latex))
     place = find_experiment(task, tasks)
+    before = read_request(runs, place.stem)
+    if str(before) and (kg, data, limit) == (None, None, None):
+        echo(f"as in the last kept compare here: {before}")
+    kg = kg or (None if before.kg is None else Path(before.kg))
+    data = data or (None if before.data is None else Path(before.data))
+    limit = limit or before.limit
     if asks_questions(place):
         from kept.cli.comparing import question_run
 
@@ -63,7 +71,9 @@ def report(
         if open_page:
             webbrowser.open(path.resolve().as_uri())
         return
-    experiment = read_experiment(task, kg, folder=tasks, limit=limit)
+    experiment = read_experiment(
+        task, kg, folder=tasks, limit=limit, case=before.case, as_published=before.as_published
+    )
     experiment_runs = ExperimentRuns(experiment, data_root(data), runs)
     path = output or runs / f"{experiment.name}.html"
     common = finished(experiment_runs)

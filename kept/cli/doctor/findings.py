@@ -28,8 +28,8 @@ EXTRAS = {
     "duckdb": "graphs larger than memory while they are built (`kept kg build --beyond-memory 2G`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "notebook": "the explorer as a widget in notebooks (`kept.explorer.widget`)",
-    "peft": "LoRA on the host (docs/adaptation.md)",
-    "ray": "`kept link --cluster` over machines (docs/processes.md)",
+    "peft": "LoRA on the host (docs/how-to/adaptation.md)",
+    "ray": "`kept link --cluster` over machines (docs/how-to/processes.md)",
     "plot": "curves and diagrams as PNG; `kept demo`, `kept check`, `kept curve` (matplotlib)",
     "pyg": "graph networks (`kept kgc train --scorer rgcn`) and graphs as PyG graphs",
     "serve": "linking, vectors, probing and completion over HTTP (`kept serve`)",
@@ -183,6 +183,8 @@ def memory() -> tuple[int | None, int | None]:
 def _device() -> Iterator[Finding]:
     import torch
 
+    from kept.training.precision import faster_precision
+
     yield Finding("machine", "torch", "ok", f"{torch.get_num_threads()} threads on the processor")
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
@@ -194,6 +196,9 @@ def _device() -> Iterator[Finding]:
     else:
         says = "none that torch can use: trainings run on the processor"
         yield Finding("machine", "GPU", "note", says)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    says = str(faster_precision(device))
+    yield Finding("machine", "precision: auto", "ok", says.removeprefix("precision: "))
 
 
 def _task(task: str, data: Path | None) -> Iterator[Finding]:

@@ -95,10 +95,13 @@ def _evaluate(source: Path, model: Path, options: EvalOptions, together: Process
     classification = _classification(opened, scorer, source if options.classify else
                                      options.negatives, together)  # fmt: skip
     if options.as_json:
-        _print_json(opened, headline, strata, beside, classification, options, rows)
+        weak = shortfalls(beside, classification, opened, source)
+        _print_json(opened, headline, strata, beside, classification, options, rows, weak)
         return
     _show(headline, f"{model.name} on {source.name}, {options.split}")
     _show_beside(beside, headline, model.name)
+    for line in shortfalls(beside, classification, opened, source):
+        echo(f"warning: {line}")
     _show_strata(strata, len(rows), opened, pooled=options.pooled)
     tell_shared(opened.splits)
     if opened.completer is not None:
@@ -206,6 +209,58 @@ def _show_beside(beside: Mapping[str, Beside], headline: RankingResult, model: s
         echo("of questions for heads and tails alone")
 
 
+BASELINES = {
+    "degree": "which counts how often an entity fills the slot of the relation",
+    "PageRank": "which looks at the question's entity alone",
+}
+
+
+def shortfalls(
+    beside: Mapping[str, Beside],
+    classification: TripleClassification | None,
+    opened: Opened,
+    source: Path,
+) -> list[str]:
+    """Return a warning for each score that is no better than its baseline's, with what to do."""
+    lines = []
+    ours = beside["model"].all.mrr if beside else 0.0
+    better = {name: beside[name].all.mrr for name in BASELINES if name in beside}
+    better = {name: mrr for name, mrr in better.items() if mrr >= ours}
+    if better:
+        name = max(better, key=better.__getitem__)
+        lines.append(
+            f"MRR {ours:.4f} is no better than that of {name} ({better[name]:.4f}), "
+            f"{BASELINES[name]}: {_more_training(opened, source)}"
+        )
+    if classification is not None:
+        n_true, n_false = classification.n_true, classification.n_false
+        majority = max(n_true, n_false) / (n_true + n_false)
+        if classification.accuracy.estimate <= majority:
+            lines.append(
+                f"accuracy {classification.accuracy.estimate:.3f} of triple classification is no "
+                f"better than always the same answer ({majority:.3f}): "
+                f"{_more_training(opened, source)}"
+            )
+    return lines
+
+
+def _more_training(opened: Opened, source: Path) -> str:
+    training = opened.described["training"]
+    name = training.get("about", {}).get("scorer", opened.described["scorer"])
+    epochs = len(training.get("losses") or ())
+    if name == "mix":
+        remedy = "mix it of scorers that are each above the baselines (kept kgc train --of)"
+    elif epochs:
+        remedy = (
+            f"it had {epochs} epochs: kept kgc train {source} --scorer {name} -o NEW --epochs "
+            f"{4 * epochs}"
+        )
+    else:
+        remedy = f"train one on it: kept kgc train {source} --scorer {name} -o NEW"
+    other = "complex" if name != "complex" else "nbfnet"
+    return f"the scorer has learned little of this graph. {remedy}, or take --scorer {other}"
+
+
 def _strata(
     opened: Opened, result: RankingResult, rows: NDArray[np.int32]
 ) -> dict[str, dict[str, Any]]:
@@ -278,6 +333,7 @@ def _print_json(
     classification: TripleClassification | None,
     options: EvalOptions,
     rows: NDArray[np.int32],
+    warnings: list[str],
 ) -> None:
     is_all = options.pooled or opened.completer is not None
     n_unseen = sum(part["n_triples"] for name, part in strata.items() if name != STRATA[0])
@@ -289,6 +345,7 @@ def _print_json(
         "n_repeats": opened.splits.repeats(),
         "repeats_ranked": options.repeats,
         "beside": {name: one.as_json() for name, one in beside.items()},
+        "warnings": warnings,
     }  # fmt: skip
     if opened.completer is not None:
         printed["n_trained_on"] = opened.trained_on_rows(rows)

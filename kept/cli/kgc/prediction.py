@@ -17,14 +17,18 @@ from kept.completion.completers.new_entity import missing_entity, with_entity
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
 from kept.kge.calibration import Calibration
-from kept.kge.prediction import UNKNOWN, Answer, Answers, best_answers
+from kept.kge.prediction import (
+    UNKNOWN,
+    Answer,
+    Answers,
+    Question,
+    best_answers,
+    by_identifiers,
+)
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
-from kg_loaders import KnowledgeGraph
-from kg_loaders.entity import relation_named
 
 N_REASONS = 6
-Question = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,23 +68,6 @@ def predict(source: Path, model: Path, question: Question, options: PredictOptio
     if reasons is not None and first is not None:
         _print_reasons(reasons, first)
     return answers
-
-
-def by_identifiers(graph: KnowledgeGraph, question: Question, *, allow_new: bool) -> Question:
-    """Return the question with labels replaced by identifiers.
-
-    With `allow_new` one name may be of an entity that the graph does not have yet. Raises
-    `UnknownNodeError`, and `AmbiguousNameError` for a label that several have.
-    """
-    head, relation, tail = question
-
-    def entity(name: str) -> str:
-        if name == UNKNOWN or (allow_new and name not in graph):
-            return name
-        return graph[name].id
-
-    named = relation if relation == UNKNOWN else relation_named(graph, relation)
-    return entity(head), named, entity(tail)
 
 
 def _seen(opened: Opened, model: Path, question: Question) -> Seen:
@@ -139,7 +126,7 @@ def _print_json(answers: Answers, reasons: list[Reason] | None) -> None:
 
 
 def _print_answers(answers: Answers, opened: Opened) -> None:
-    table = Table("rank", Column("id", no_wrap=True, overflow="ignore"), "label", "score",
+    table = Table("rank", Column("id", no_wrap=True), "label", "score",
                   "confidence", "known", "trained")  # fmt: skip
     for place, answer in enumerate(answers.best, 1):
         sure = "" if answer.confidence is None else f"{answer.confidence:.3f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ from kept.linking.linkers import LinkerSettings, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
+from kg_loaders.disk.kinds import require_file_or_folder
 
 N_SHOWN = 20
 _Linked = TypeVar("_Linked")
@@ -87,11 +89,15 @@ class LinkRun:
 
     def _shown(self, steps: Iterator[list[_Linked]], n_done: int = 0) -> Iterator[list[_Linked]]:
         """The same steps, behind a progress bar."""
-        with _progress(TerminalConsole(stderr=True)) as progress:
+        with line_progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
             for step in steps:
                 yield step
                 progress.update(task, advance=len(step))
+
+
+_PLACE = re.compile(r"(/|\.\.?/|~/)")
+"""How a path begins, and no text in a language that is written without spaces."""
 
 
 def items_of(
@@ -99,15 +105,17 @@ def items_of(
 ) -> tuple[Iterator[Item], int | None]:
     """The items, and how many there may be."""
     path = Path(source)
+    require_file_or_folder(source)
     if len(source) <= 255 and (path.is_file() or (path.is_dir() and format in FOLDERS)):
         known = format_of(path, format)
         return read_items(path, known, report), count_lines(path, known)
-    if format is not None or (path.suffix and " " not in source):
+    if format is not None or (" " not in source and (path.suffix or _PLACE.match(source))):
         raise LinkingError(f"{source} is not a file; text with spaces is taken as text")
     return iter([Item(LinkedText(source, ()), given=False)]), 1
 
 
-def _progress(console: TerminalConsole) -> Progress:
+def line_progress(console: TerminalConsole) -> Progress:
+    """Return the bar of a command that goes through lines."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     return Progress(*columns, *times, console=console, transient=True)

@@ -1,11 +1,11 @@
-"""`kept serve`: linking, graphs, vectors, probing and completion over HTTP."""
+"""`kept serve`: a graph, its linker and models, over HTTP or the Model Context Protocol."""
 
 from __future__ import annotations
 
 import signal
 import socket
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,10 +13,21 @@ from kept.bounds import MAX_COUNT
 from kept.cli.errors import mark_interrupted
 from kept.cli.options import LinkCase, Threads, local_or_hub
 from kept.cli.terminal import echo
+from kept.errors import ConfigError
+
+if TYPE_CHECKING:
+    from entity_linking.names.rules.case import Case
 
 
 def serve(
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    mcp: Annotated[
+        bool,
+        typer.Option(
+            "--mcp",
+            help="No HTTP: tools for language models over standard input and output (MCP).",
+        ),
+    ] = False,
     model: Annotated[
         str | None,
         typer.Option(
@@ -26,13 +37,16 @@ def serve(
     ] = None,
     run: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of a `kept finetune` run for /show; may be repeated."),
+        typer.Option(
+            help="Folder of a run of `kept fit` or `kept finetune`, for /predict and /show; may be "
+            "repeated."
+        ),
     ] = None,
     probe: Annotated[
         str | None, typer.Option(callback=local_or_hub, help="Masked LM or run for /probe.")
     ] = None,
     kgc: Annotated[
-        Path | None, typer.Option(help="Folder of `kept kgc train` for /complete.")
+        Path | None, typer.Option(help="Folder of `kept kgc train`, to complete triples.")
     ] = None,
     index: Annotated[Path | None, typer.Option(help="Folder made by `kept link index`.")] = None,
     case: LinkCase = None,
@@ -74,19 +88,29 @@ def serve(
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Serve a graph and models over HTTP: /link, /show, /encode, /probe, /complete.
+    """Serve a graph and models over HTTP, or as tools for language models (--mcp).
 
-    Listens on this machine alone. /docs describes the requests, /metrics is for Prometheus.
-    SIGTERM or Ctrl-C stops it once everything that was asked is answered.
+    Over HTTP: /link, /facts, /ask, and with models /predict, /show, /encode, /probe, /complete. It
+    listens on this machine alone; /docs describes the requests, /metrics is for Prometheus. With
+    --mcp: link, facts, query, ask, and with --kgc complete. SIGTERM or Ctrl-C stops either once
+    everything that was asked is answered.
 
-    Example: kept serve --kg kg/ --model runs/ernie
+    Example: kept serve --kg kg/ --run runs/people
     """
     import secrets
 
     from kept.serve import require_extra
 
+    linking = (index, reranker, cast("Case | None", case))
+    if mcp:
+        of_http = {"--model": model, "--run": run, "--probe": probe, "--fd": fd, "--name": name}
+        for option, value in of_http.items():
+            if value:
+                raise ConfigError(f"{option} is for HTTP; leave it out with --mcp")
+        require_extra("mcp")
+        _serve_tools(kg, kgc, *linking, max_requests, max_seconds)
+        return
     require_extra()
-    from entity_linking.names.rules.case import Case
     from kept.serve.limits import Limits
     from kept.serve.opening import open_service
     from kept.serve.server import listen, make_server, require_address
@@ -98,7 +122,7 @@ def serve(
         torch.set_num_threads(threads)
     service = open_service(
         kg, model=model, runs=run or (), probe=probe, kgc=kgc, index=index, reranker=reranker,
-        tokenizer=tokenizer, case=cast(Case | None, case),
+        tokenizer=tokenizer, case=linking[2],
     )  # fmt: skip
     listening = listen(address, port) if fd is None else socket.socket(fileno=fd)
     limits = Limits(
@@ -118,3 +142,30 @@ def serve(
     signal.signal(signal.SIGTERM, lambda *_: None)
     server.run(sockets=[listening])
     echo("ended; everything that was asked is answered")
+
+
+def _serve_tools(
+    kg: Path,
+    kgc: Path | None,
+    index: Path | None,
+    reranker: Path | None,
+    case: Case | None,
+    max_calls: int,
+    max_seconds: float,
+) -> None:
+    """Serve the tools over standard input and output; nothing else is written to the latter."""
+    from kept.linking.linkers import settings_of
+    from kept.serve.limits import Limits
+    from kept.serve.mcp_server import make_mcp_server, open_tools
+    from kept.serve.stdio import output_for_protocol, run_stdio
+
+    limits = Limits(n_requests=max_calls, answer_seconds=max_seconds)
+    with output_for_protocol():
+        settings = settings_of(kg, index=index, reranker=reranker, case=case)
+        tools = open_tools(settings, kgc, limits)
+    server = make_mcp_server(tools)
+    fault = run_stdio(
+        server, lambda: tools.n_calls > 0, seconds=max_seconds, on_interrupt=mark_interrupted
+    )
+    if fault:
+        raise ConfigError(fault)

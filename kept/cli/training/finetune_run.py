@@ -34,7 +34,7 @@ from kept.finetuning.shortfall import shortfall
 from kept.heads.model import SPAN, KnowledgeForTask
 from kept.integrations.trackers import require_trackers
 from kept.results import Result
-from kept.training.checkpoint import list_checkpoints
+from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import rank_and_size, require_several
 from kept.training.processes.together import processes, report_dead_process
@@ -106,9 +106,11 @@ def run(
         result = _train(assembled, output, how, console, begun, track)
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
-            _score(assembled, output)
+            _score(assembled, output, result.precision)
         if not rank_and_size().rank:
-            write_environment(output, config)
+            if result.stopped == "finished":
+                leave_finished(output, resumable=config.training.schedule == "constant")
+            write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
     metrics = output / METRICS_FILE
@@ -164,9 +166,10 @@ def _train(
         )
 
 
-def _score(assembled: FinetuneRun, output: Path) -> None:
+def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
     with report_dead_process():
         metrics, predictions = assembled.metrics(together=processes())
+    metrics["precision"] = precision
     if rank_and_size().rank:
         return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
@@ -219,5 +222,5 @@ def _correlations(name: str, scores: dict[str, Any], knowledge: str) -> str:
 def _knowledge(knowledge: str, coverage: dict[str, Any]) -> str:
     share = coverage["shares"]["read"]
     if share is None:
-        return f"knowledge {knowledge}: words alone are shown, no graph is read here"
-    return f"knowledge {knowledge}, read in {share:.1%} of the texts"
+        return f"knowledge {knowledge}: words alone are shown here"
+    return f"knowledge {knowledge}, something of the graph is shown in {share:.1%} of the texts"

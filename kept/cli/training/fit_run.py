@@ -8,14 +8,20 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.cli.terminal import echo
 from kept.cli.training.guide import write_environment, write_guide
+from kept.datasets.tables import QUESTION, read_labelled
+from kept.fitting import run as texts
 from kept.fitting.options import FitOptions
-from kept.fitting.run import fit
+from kept.questions import fitting as questions
 from kept.results import Result
 
 GOES_ON = (
     'kept predict RUN "A text." --kg KG --explain',
     "kept explore --kg KG --model RUN --open",
     "kept serve --kg KG --model RUN",
+)
+QUESTIONS_GO_ON = (
+    'kept predict RUN "A question?" --kg KG',
+    'kept ask "A question?" --kg KG --run RUN',
 )
 
 
@@ -27,9 +33,10 @@ def run(options: FitOptions) -> Result:
     def announce(line: str) -> None:
         echo(f"{time.monotonic() - begun:4.0f} s  {line}", err=True)
 
-    result = fit(options, announce)
+    is_of_questions = read_labelled(options.data, options.columns).kind == QUESTION
+    result = (questions.fit if is_of_questions else texts.fit)(options, announce)
     write_environment(options.output, options)
-    write_guide(options.output, options.kg, GOES_ON)
+    write_guide(options.output, options.kg, QUESTIONS_GO_ON if is_of_questions else GOES_ON)
     for name, score in result.scores.items():
         echo(f"{name}: {score:.3f} on test")
     echo(f"model: {result.method}, in {options.output}")

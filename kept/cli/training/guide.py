@@ -29,13 +29,15 @@ FILES = {
     "extended.json": "which graph it follows since `kept extend`, and how new rows started",
     "new_rows.jsonl": "entities and relations whose rows no training has seen",
     "fit.json": "every trial, the scores on test and the verdict of `kept fit`",
+    "questions.json": "the way in which questions are answered; `kept predict` reads it",
+    "answers.jsonl": "each answer to test beside the right one",
     "data": "the linked splits; `kept finetune --format table` reads them",
     "coverage.json": "in how many texts the graph was read",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",
     "predictions.jsonl": "each answer beside its gold label",
     "log.jsonl": "losses, rates and costs, a line per logged step",
     "curves.png": "the losses as a picture",
-    "checkpoints": "what `--resume` goes on from; may be removed once the run is finished",
+    "checkpoints": "what `--resume` goes on from; of a finished run a note that it is finished",
     "adapters": "adapters that other runs can load",
     "environment.json": "versions of all that it was made with, the machine, the command",
     "tensorboard": "the curves for `tensorboard --logdir .`",
@@ -47,12 +49,12 @@ FILES = {
 }
 
 
-def write_environment(output: Path, config: BaseModel) -> None:
+def write_environment(output: Path, config: BaseModel, *, precision: str | None = None) -> None:
     """Write what a run depends on beside its settings: what a second person needs to repeat it.
 
     Versions of Python and of each package that kept needs, the machine and its threads, the
-    command, and the SHA-256 of each file that `config` names (the graph has hashes of its own, in
-    `config.json`).
+    precision in which it computed, the command, and the SHA-256 of each file that `config` names
+    (the graph has hashes of its own, in `config.json`).
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
     told = {
@@ -64,6 +66,8 @@ def write_environment(output: Path, config: BaseModel) -> None:
         "packages": _packages(),
         "files": {str(path): _sha256(path) for path in files if path.is_file()},
     }
+    if precision is not None:
+        told["precision"] = precision
     write_json(output / ENVIRONMENT, told, indent=1, force=True)
 
 

@@ -1,14 +1,17 @@
-"""`kept predict`: the answer of a fine-tuned run for a text, and the influence of each fact."""
+"""`kept predict`: the answers of a fine-tuned run for a text or a file, and what caused them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from kept.cli.options import LinkCase
+from kept.cli.options import LinkCase, Threads
 from kept.cli.terminal import echo
+from kept.cli.training.predict_options import FileOptions, is_file
+from kept.errors import ConfigError
 
 if TYPE_CHECKING:
     from kept.finetuning.predictor import Explanation
@@ -17,9 +20,40 @@ NO_ANSWER, SAME = "no answer is likely enough", "say the same"
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run.")],
-    text: Annotated[str, typer.Argument(help="The text to classify.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run, or of `kept fit`.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|TEXT",
+            help="A file of texts (.csv, .tsv, .jsonl, or a text per line), or a text itself.",
+        ),
+    ],
     kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Of a file: write JSON lines to this file, or a table to one named .csv.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="USE=NAME",
+            help="Of a file: the column for a use, such as text=sentence; may be repeated.",
+        ),
+    ] = None,
+    damage: Annotated[
+        str, typer.Option(help="Of a file: at a line that cannot be read, stop or skip it.")
+    ] = "stop",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="With -o: resume a run that was stopped.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
+    ] = False,
     target: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,15 +76,51 @@ def predict(
         bool, typer.Option("--explain", help="Print the answer without each fact and each link.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    threads: Threads = None,
 ) -> Any:
-    """Predict for one text with a fine-tuned run; the graph may have been edited since.
+    """Predict for a text or a file of texts with a fine-tuned run.
 
-    The text is linked as `kept link` does, by the case of the training. With --explain, each fact
-    and each link is left out in turn: those that change the answer caused it. Where facts are nodes
-    that the model attends to, their share of attention is printed too.
+    Texts are linked as in the training; the graph may have been edited since. With --explain, each
+    fact and each link is left out in turn: those that change the answer caused it. Where facts are
+    nodes that the model attends to, their share of attention is printed too. A folder of `kept fit`
+    on questions answers a question, with the facts that say so, or says that the graph does not
+    hold the answer.
 
-    Example: kept predict runs/types "Padre met Jasper." --kg kg/ --target Padre --explain
+    Of a file, each line is predicted and written with its number, while later ones are read; its
+    columns are those of `kept fit` without the label (docs/reference/formats-of-texts.md).
+
+    Example: kept predict runs/types people.csv --kg kg/ -o predictions.jsonl
     """
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    options = FileOptions(output, tuple(column or ()), damage, resume=resume, force=force)
+    about_text = {"--target": target, "--context": context, "--choice": choice, "--about": about,
+                  "--explain": explain}  # fmt: skip
+    if is_file(text):
+        options.require_file_only(about_text)
+        from kept.cli.training.predict_run import predict_file
+
+        return predict_file(run, Path(text), kg, options, case)
+    options.require_text_only(text)
+    return _predict_text(
+        run, text, kg, target or (), context, choice or (), case, about, explain, as_json
+    )
+
+
+def _predict_text(
+    run: Path,
+    text: str,
+    kg: Path,
+    target: Sequence[str],
+    context: str | None,
+    choice: Sequence[str],
+    case: str | None,
+    about: str | None,
+    explain: bool,
+    as_json: bool,
+) -> Any:
     import dataclasses
     import json
 
@@ -58,15 +128,24 @@ def predict(
     from entity_linking.names.rules.case import Case
     from kept.datasets.example import question
     from kept.datasets.questions.choices import choice_example
-    from kept.errors import ConfigError
     from kept.finetuning.predictor import Predictor
     from kept.graphs.words import join_texts
     from kept.heads.model import CHOICE
+    from kept.questions.fitted import FittedAnswerer, answers_questions
 
+    if answers_questions(run):
+        given = {"--target": target, "--context": context, "--choice": choice, "--about": about,
+                 "--explain": explain, "--case": case}  # fmt: skip
+        for name, value in given.items():
+            if value:
+                raise ConfigError(f"{name} is for texts with classes; {run} answers questions")
+        answer = FittedAnswerer.open(run, kg).answer(text)
+        echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
+        return answer
     if about is not None and not explain:
         raise ConfigError("--about says what --explain follows; give both")
     predictor = Predictor.from_pretrained(run, case=cast(Case | None, case))
-    example = question(text, *(target or ()))
+    example = question(text, *target)
     if context is not None:
         pair = join_texts(example.linked, LinkedText(context, ()))
         example = dataclasses.replace(example, linked=pair)
@@ -108,5 +187,5 @@ def _page(explanation: Explanation) -> str:
             f"{group.label or NO_ANSWER}"
         )
     if not explanation.influences:
-        lines.append("  nothing of the graph was read")
+        lines.append("  nothing of the graph was shown")
     return "\n".join(lines)

@@ -46,7 +46,18 @@ def pretrain(
     ] = None,
     host: HostModel = None,
     method: Annotated[
-        str | None, typer.Option(help="colake (default), or one of {kept.methods:METHODS}.")
+        str | None,
+        typer.Option(
+            help="colake (default), or one of {kept.methods:METHODS}; with the settings of its "
+            "recipe for options, view and graph."
+        ),
+    ] = None,
+    as_published: Annotated[
+        bool | None,
+        typer.Option(
+            "--as-published",
+            help="The settings of the method's paper, not the recipe with which it reads facts.",
+        ),
     ] = None,
     objective: Annotated[
         list[str] | None,
@@ -114,6 +125,7 @@ def pretrain(
         "treebank": treebank,
         "host": host,
         "method": method,
+        "as_published": as_published,
         "objectives": {name: {} for name in objective} if objective else None,
         "start_from": start_from,
         "train_only": tuple(train_only) if train_only else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,9 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import assemble
 from kept.pretraining.config import PretrainConfig
 from kept.pretraining.data import WordGraphData
-from kept.pretraining.lengths import with_lengths
+from kept.pretraining.recipes import with_defaults
 from kept.results import Result
-from kept.training.checkpoint import list_checkpoints
+from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import rank_and_size, require_several
 from kept.training.processes.shards import tables_in_parts
@@ -68,7 +67,7 @@ def run(
         config_file=config_file,
         resume=resume,
         skip_damaged=skip_damaged,
-        complete=partial(with_lengths, default=PretrainConfig.model_fields["method"].default),
+        complete=with_defaults,
     )
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
@@ -76,7 +75,9 @@ def run(
         result = _train(config.with_absolute_paths(), output, how, console, begun, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
         if not rank_and_size().rank:
-            write_environment(output, config)
+            if result.stopped == "finished":
+                leave_finished(output, resumable=config.training.schedule == "constant")
+            write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
     tell(result, output)
     losses = result.last.losses if result.last is not None else {}

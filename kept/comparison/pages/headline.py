@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from kept.comparison.compared import LARGEST, Compared
+from kept.comparison.compared import LARGEST, SMALLEST, Compared
+from kept.evaluation.crossed import Effect
 
 
 def headline(compared: Compared) -> str:
@@ -17,12 +18,19 @@ def headline(compared: Compared) -> str:
             word = compared.conclusion(row.method).partition(";")[0]
             groups.setdefault(word, []).append(compared.experiment.title(row.method))
     effects = "; ".join(f"{', '.join(names)}: {word}" for word, names in groups.items())
-    visible_effects = [
-        pair.effect.visible() for pair in compared.pairs if pair.effect.of_seeds is not None
-    ]
+    visible_effects = _visible(pair.effect for pair in compared.pairs)
     if not visible_effects:
         return f"{effects}." if effects else "No method with true knowledge is finished."
     return f"{effects}.{_invisible(visible_effects)}"
+
+
+def _visible(effects: Iterable[Effect]) -> list[float]:
+    """The smallest visible effect of each pair that differs at all, over several seeds.
+
+    Of pairs whose answers are equal it would be zero, which says nothing.
+    """
+    several = [effect.visible() for effect in effects if effect.of_seeds is not None]
+    return [smallest for smallest in several if smallest >= SMALLEST]
 
 
 def _invisible(smallest: Sequence[float]) -> str:
@@ -30,8 +38,9 @@ def _invisible(smallest: Sequence[float]) -> str:
     least, most = min(smallest), max(smallest)
     if least >= LARGEST:
         return " No effect was visible: give more seeds."
-    upto = f"to {most:.3f} " if most < LARGEST else "to any "
-    return f" Effects below {least:.3f} {upto}were not visible."
+    first, last = f"{least:.3f}", f"{most:.3f}" if most < LARGEST else "any"
+    span = first if last == first else f"{first} to {last}"
+    return f" Effects below {span} were not visible."
 
 
 def _primary_sentence(compared: Compared) -> str:
@@ -43,8 +52,8 @@ def _primary_sentence(compared: Compared) -> str:
         for value, word in words.items()
         if (results := [r for r in compared.primary if r.verdict_sign == value])
     ]
-    effects = [r.effect.visible() for r in compared.primary if r.effect.of_seeds is not None]
-    limit = _invisible(effects) if effects else ""
+    visible_effects = _visible(r.effect for r in compared.primary)
+    limit = _invisible(visible_effects) if visible_effects else ""
     return (
         f"Primary contrast{late}: the gain of true knowledge over "
         f"{named.against if named else 'a control'}, on samples with a fact against those "

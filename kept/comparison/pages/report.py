@@ -258,4 +258,5 @@ def _caution(compared: Compared) -> list[str]:
         notes.append(verdict(f"Not finished: {'; '.join(compared.missing)}"))
     notes += [verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()]
     notes += [verdict(f"Low coverage: {line}.") for line in compared.cautions]
+    notes += [verdict(f"Below a baseline: {line}.") for line in compared.shortfalls]
     return notes

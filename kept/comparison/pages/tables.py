@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -218,12 +219,22 @@ def conditions(compared: Compared) -> str:
         f"Score: {experiment.metric} on {experiment.asked}.{_cut_off(compared)} A score is "
         "the mean over seeds. Intervals and p are over seeds and over groups of items (one text, "
         "or the same two entities), both drawn: they hold for other seeds and other items; of one "
-        f"seed, for other items alone. {_regrouped(compared)}"
+        f"seed, for other items alone. {_regrouped(compared)}{_precisions(compared)}"
         "No graph holds a triple between two entities of an evaluated pair. "
         f"{_continued_pretraining(compared)} {COVERAGE} A verdict is at 5 %, p with Holm's "
         "correction; *ruled out*: two one-sided tests at 5 %; *not visible*: found in fewer than "
         "four of five such comparisons, at 5 % without correction."
     )
+
+
+def _precisions(compared: Compared) -> str:
+    """A sentence where runs of one table were computed in different precisions."""
+    costs = [record.costs for row in compared.rows for record in row.records]
+    counts = Counter(str(cost["precision"]) for cost in costs if "precision" in cost)
+    if len(counts) < 2:
+        return ""
+    parts = ", ".join(f"{n} in {name}" for name, n in sorted(counts.items()))
+    return f"The machines chose different precisions for runs of this table: {parts}. "
 
 
 def _rates(compared: Compared) -> str:
@@ -235,7 +246,9 @@ def _rates(compared: Compared) -> str:
 
 
 def _cautions(compared: Compared) -> str:
-    return "".join(f"\n**Low coverage:** {line}.\n" for line in compared.cautions)
+    lines = [f"**Low coverage:** {line}" for line in compared.cautions]
+    lines += [f"**Below a baseline:** {line}" for line in compared.shortfalls]
+    return "".join(f"\n{line}.\n" for line in lines)
 
 
 def _cut_off(compared: Compared) -> str:

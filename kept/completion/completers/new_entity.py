@@ -21,6 +21,8 @@ from kg_loaders import (
     graph_from_records,
 )
 from kg_loaders.damage import DamageReport
+from kg_loaders.entity import relation_named
+from kg_loaders.errors import UnknownNodeError
 from kg_loaders.formats import tsv
 
 
@@ -43,7 +45,8 @@ def with_entity(
     """The same splits with one entity more; its facts join the training split, to be read.
 
     `text` is "name: description", or a description alone. A line of `facts` is head, relation,
-    tail, of which one end is `name`, and the rest the graph knows. Raises `SourceError` otherwise.
+    tail, of which one end is `name`, and the rest the graph knows by identifiers or labels. Raises
+    `SourceError` otherwise.
     """
     graph = splits.graph
     added = [] if facts is None else list(_facts(graph, name, facts))
@@ -92,13 +95,15 @@ def _facts(graph: KnowledgeGraph, name: str, path: Path) -> Iterator[Triple]:
         if not isinstance(record, Triple):
             continue
         n_read += 1
-        source = f"{path}, line {report.n_lines}"
+        place = f"{path}, line {report.n_lines}"
         others = [end for end in (record.head, record.tail) if end != name]
         if len(others) != 1:
-            raise SourceError(f"{source}: {record} has not {name!r} at one end; drop the line")
-        if others[0] not in graph.entities or record.relation not in graph.relations:
-            odd = others[0] if others[0] not in graph.entities else record.relation
-            raise SourceError(f"{source}: {odd!r} is not in the graph; drop the line or correct it")
-        yield record
+            raise SourceError(f"{place}: {record} has not {name!r} at one end; drop the line")
+        try:
+            other, relation = graph[others[0]].id, relation_named(graph, record.relation)
+        except UnknownNodeError as error:
+            raise SourceError(f"{place}: {error}; drop the line or correct it") from None
+        ends = [name if end == name else other for end in (record.head, record.tail)]
+        yield Triple(ends[0], relation, ends[1])
     if not n_read:
         raise SourceError(f"{path} holds no triple; write head, relation, tail in a line")

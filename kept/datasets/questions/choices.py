@@ -1,8 +1,10 @@
-"""Questions with a few answers to choose from: COPA, and files with lettered options.
+"""Questions with a few answers to choose from: COPA, CommonsenseQA, and files of lettered options.
 
 Roemmele et al. 2011, "Choice of Plausible Alternatives" (AAAI spring symposium), in the form of
 SuperGLUE; and prompts made of CommonsenseQA and others, a JSON object a line: `question`, `options`
-("A. bank\\nB. library"), `answer` ("A. bank" or "A"), and `passage` or none.
+("A. bank\\nB. library"), `answer` ("A. bank" or "A"), and `passage` or none. Talmor et al. 2019,
+"CommonsenseQA: A Question Answering Challenge Targeting Commonsense Knowledge" (NAACL), in the form
+of its own files, which OpenBookQA's share.
 """
 
 from __future__ import annotations
@@ -113,5 +115,44 @@ def _of_lettered(row: _Lettered) -> TaskExample:
     right = letters.index(answer[:1]) if answer[:1] in letters else None
     if right is None or not lines[first + right].startswith(answer):
         raise LinkingError(f"{row.question[:40]!r}: {answer!r} is none of {lines[first:]}")
-    question_text = " ".join([row.passage.strip(), *lines[:first]]).strip()
-    return choice_example(question_text, [match[2] for match in options], right + 1)
+    asked = " ".join([row.passage.strip(), *lines[:first]]).strip()
+    return choice_example(asked, [match[2] for match in options], right + 1)
+
+
+class _Option(msgspec.Struct):
+    label: str
+    text: str
+
+
+class _Asked(msgspec.Struct):
+    stem: str
+    choices: list[_Option]
+
+
+class _Commonsense(msgspec.Struct):
+    question: _Asked
+    id: str = ""
+    answerKey: str = ""
+    fact1: str = ""
+
+
+def read_commonsenseqa(path: Path, report: DamageReport) -> Iterator[TaskExample]:
+    """CommonsenseQA's own lines, and OpenBookQA's, whose fact stands before its question.
+
+    The test set has no `answerKey`: its questions have no label.
+    """
+    return read_rows(path, report, _Commonsense, _of_commonsense)
+
+
+def _of_commonsense(row: _Commonsense) -> TaskExample:
+    options = row.question.choices
+    labels = [option.label for option in options]
+    if row.answerKey and row.answerKey not in labels:
+        raise LinkingError(
+            f"{row.question.stem[:40]!r}: answerKey {row.answerKey!r} is none of {labels}"
+        )
+    right = labels.index(row.answerKey) + 1 if row.answerKey else None
+    asked = " ".join([row.fact1.strip(), row.question.stem.strip()]).strip()
+    if not row.question.stem.strip():
+        asked = ""
+    return choice_example(asked, [option.text for option in options], right, row.id)

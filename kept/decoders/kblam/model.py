@@ -6,7 +6,7 @@ value) becomes one key and one value vector a layer, by trained linear maps from
 softmax goes over facts and text together ("rectangular attention"), so the cost is linear in the
 number of facts and their order says nothing. The host is frozen. Without facts it is the host.
 
-Where we differ from the released code, and the options that keep it: docs/kblam.md.
+Where we differ from the released code, and the options that keep it: docs/how-to/kblam.md.
 
 Axis legend: batch, node, word, fact, head, width (of the host), stacked (all slices of a fact),
 vector (of a sentence).

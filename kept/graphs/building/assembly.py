@@ -185,11 +185,12 @@ def _split_by_text(
     for i, text in enumerate(linked):
         nodes = slice(node_bounds[i], node_bounds[i + 1])
         edges_of_text = slice(edge_bounds[i], edge_bounds[i + 1])
+        own_nodes: dict[str, Any] = {name: values[nodes] for name, values in of_nodes.items()}
         graphs.append(
             WordKnowledgeGraph(
                 text=text.text,
                 links=text.links,
-                **{name: values[nodes] for name, values in of_nodes.items()},
+                **own_nodes,
                 edges=ends[edges_of_text],
                 edge_kinds=edges.kinds[edges_of_text],
                 edge_weights=edges.weights[edges_of_text],

@@ -10,6 +10,7 @@ from kept.graphs.views.ktnet import KTNETView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
 from kept.graphs.views.senses import SensesView
 from kept.graphs.views.sentilare import SentiLAREView
+from kept.graphs.views.subgraph import SubgraphView
 from kept.graphs.views.words import WORDS_ONLY, WordsView
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LinkedWordsView",
     "SensesView",
     "SentiLAREView",
+    "SubgraphView",
     "View",
     "WordsView",
     "adjacency",

@@ -43,7 +43,8 @@ class EBERTView(View):
 
     A text that insertions make longer than `max_length` nodes is cut to it, its last node (`[SEP]`)
     kept, as the original cuts after insertion; of a pair the longer text is cut first. By default
-    that is the tokenizer's own maximum, and the words are cut before, at the builder's `max_words`;
+    that is the tokenizer's maximum, which `load_tokenizer` takes to be no more than
+    the host's positions, and the words are cut before, at the builder's `max_words`;
     with a `max_length` of your own the builder keeps all words (`builder_fields`), and this is the
     only cut.
 

@@ -18,6 +18,8 @@ from kept.probing.items.item import HOLE
 from kept.probing.items.templates import SUBJECT, Template, Templates
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.damage import DamageReport
+from kg_loaders.entity import relation_named
+from kg_loaders.errors import AmbiguousNameError, UnknownNodeError
 
 UNLABELLED = "triple whose head or tail has no label"
 
@@ -32,13 +34,16 @@ def graph_questions(
 ) -> QuestionSet:
     """The triples of `relations` as questions for their tails; None: of all that have any.
 
-    A relation without a template gets "[X] LABEL [Y] .". Other tails of the same head and relation
+    Relations and keys of `templates` are identifiers or labels. A relation without a template gets
+    "[X] LABEL [Y] .". Other tails of the same head and relation
     are right, too. At most `max_items` triples per relation, sampled by the seed. Raises
     `ConfigError` for a relation that the graph does not have, one without a triple that has labels,
     or a graph without any.
     """
     asks_all = relations is None
     relations = list(graph.relations) if relations is None else relations
+    relations = list(dict.fromkeys(_identifier(graph, name) for name in relations))
+    templates = {_identifier(graph, name): texts for name, texts in templates.items()}
     unknown = [relation for relation in relations if graph.relations.find(relation) is None]
     if unknown:
         some = ", ".join(graph.relations.name(row) for row in range(min(10, graph.n_relations)))
@@ -63,6 +68,16 @@ def graph_questions(
     objects = {name: sorted({f.answer for f in facts if f.relation == name}) for name in relations}
     left_out |= report.skipped
     return QuestionSet(items, objects, len(facts), left_out, used, by_default)
+
+
+def _identifier(graph: KnowledgeGraph, name: str) -> str:
+    """The identifier of a relation by identifier or label; a name that is neither stays."""
+    try:
+        return relation_named(graph, name)
+    except AmbiguousNameError:
+        raise
+    except UnknownNodeError:
+        return name
 
 
 def _labelled(facts: Sequence[ClozeFact], graph: KnowledgeGraph) -> list[str]:

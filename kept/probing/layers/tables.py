@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.plotting import require_plotting
-from kept.probing.layers.study import LayerRow
+from kept.probing.layers.study import MAJORITY, LayerRow
 
 NOTHING = "—"
 CAPTION = (
@@ -48,6 +48,23 @@ def _cell(row: LayerRow | None) -> str:
     if (change := row.difference) is not None:
         text += f"; {change.estimate:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
     return text
+
+
+def shortfalls(rows: Sequence[LayerRow]) -> list[str]:
+    """Return a warning for each encoder and task of which no layer is above the majority."""
+    majority = {row.task: row.accuracy.estimate for row in rows if row.layer == MAJORITY}
+    best: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.encoder:
+            key = (row.encoder, row.task)
+            best[key] = max(best.get(key, 0.0), row.accuracy.estimate)
+    return [
+        f"{encoder}, {task}: the best layer ({score:.3f}) is no better than always the most "
+        f"frequent answer ({majority[task]:.3f}): its states do not tell, or the probe has too few "
+        "questions (--train-questions)"
+        for (encoder, task), score in best.items()
+        if score <= majority.get(task, -1.0)
+    ]
 
 
 def to_values(rows: Sequence[LayerRow], command: str, conditions: str) -> dict[str, Any]:

@@ -47,8 +47,27 @@ def to_markdown(rows: Rows, command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(interval: Interval) -> str:
-    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+def shortfalls(rows: Rows) -> list[str]:
+    """Return a warning for each space whose analogies are no better than a rule without any."""
+    lines = []
+    for name, (answers, _) in rows.items():
+        rule = max(RULES[:-1], key=lambda each, own=answers: own.shares[each].estimate)  # type: ignore[misc]
+        ours = answers.shares[rule].estimate
+        others = {RULES[-1]: answers.shares[RULES[-1]].estimate}
+        if RANDOM in rows:
+            others[RANDOM] = rows[RANDOM][0].shares[rule].estimate
+        best = max(others, key=others.__getitem__)
+        if name != RANDOM and ours <= others[best]:
+            lines.append(
+                f"{name}: {ours:.3f} of the analogies by {rule} is no better than {best} "
+                f"({others[best]:.3f}): the space places no relation there; train it on more text "
+                "(kept vectors train), or ask about words that it has met often"
+            )
+    return lines
+
+
+def _cell(found: Interval) -> str:
+    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def _share(value: float | None) -> str:

@@ -344,3 +344,12 @@ def test_folds_say_nil_where_it_competes() -> None:
     without, with_nil = (cross_validated(seen, steps=steps) for steps in (STEPS, EVERY_STEP))
     assert with_nil.accepted.sum() < without.accepted.sum()
     assert not (with_nil.accepted & ~without.accepted).any()
+
+
+def test_an_answer_as_sure_as_the_threshold_is_linked() -> None:
+    """With and without a threshold of its own for NIL: the measured threshold is one of these."""
+    seen = [Answer(np.array([score, 0.0]), 0, True, 0) for score in (1.0, 2.0, 3.0)]
+    sure, _ = confidences(seen, Decision())
+    for nil_from in (None, 1.0):
+        decision = Decision(nil_below=float(sure[1]), nil_from=nil_from)
+        assert accepted(seen, decision).tolist() == [False, True, True]

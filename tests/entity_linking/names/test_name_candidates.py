@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from entity_linking import LinkedText, LinkingError, gold_link
 from entity_linking.names import Gates, NameCandidates, NameIndex, NameLinker, PriorFormula
+from entity_linking.names import candidates as candidates_module
+from entity_linking.names.priors import rank_entities
 from entity_linking.names.rules.case import raised_forms
 from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind, demonym_stems, query_variants
 from kg_loaders import Text, TextKind, graph_from_records
@@ -145,3 +149,18 @@ def test_letters_that_are_not_doubled_stay() -> None:
     assert "Berli" not in demonym_stems("Berliner")
     assert "Berlin" in demonym_stems("Berliner")
     assert "JAPAN" in demonym_stems("JAPANESE")
+
+
+def test_a_surface_is_ranked_once_however_often_it_occurs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rankings = []
+
+    def counting(*arguments: Any) -> Any:
+        rankings.append(arguments)
+        return rank_entities(*arguments)
+
+    monkeypatch.setattr(candidates_module, "rank_entities", counting)
+    candidates = NameCandidates(index_of({"Q1": "Alpha", "Q2": "Beta"}))
+    candidates.learn(["Alpha", "Alpha"])
+    candidates.learn(["Beta", "Alpha"])
+    assert candidates.of_surface("Alpha")[0].entity == "Q1"
+    assert len(rankings) == 2

@@ -84,3 +84,20 @@ def test_context_beats_the_prior(small_graph: KnowledgeGraph) -> None:
     assert best == ["Q830149", "Q90"]
     assert flat(mix.scores(texts)) == [flat(mix.scores([text]))[0] for text in texts]
     assert list(default_scorers(small_graph)) == list(DEFAULT_WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1e9, 1e9 + 2e-7, 1e9], [0.0, 0.0, 0.0]),  # the last digits of large numbers
+        ([1e-12, 3e-12, 2e-12], [0.0, 0.0, 0.0]),
+        ([1e-3, 3e-3, 2e-3], [-(1.5**0.5), 1.5**0.5, 0.0]),
+        ([1e9 - 100, 1e9 + 100, 1e9], [-(1.5**0.5), 1.5**0.5, 0.0]),
+    ],
+)
+def test_rounding_of_equal_scores_is_no_difference(
+    values: list[float], expected: list[float]
+) -> None:
+    """Brought to a deviation of 1, it would decide as if one candidate were far better."""
+    mix = Mix({"x": (_Given(values, [3.0], []), 1.0)}, normalisation="z")
+    np.testing.assert_allclose(mix.scores([TEXT])[0][0], expected, atol=1e-6)

@@ -9,10 +9,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import kept
+from kept.answering.common import CommonRelations
+from kept.answering.encoder import FastSentenceEncoder
 from kept.cli import app
 from kept.errors import HostError
 
@@ -134,3 +137,30 @@ def test_a_server_that_is_gone_or_sends_elsewhere_is_named(
     monkeypatch.setattr(_Server, "redirects", True)
     with pytest.raises(HostError, match="answered 302"):
         kept.ask("Where does Brada Okoral live?", kg=folder, decoder=server)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How old is Brada Okoral?",
+        "How tall is Brada Okoral?",
+        "What is the phone number of Brada Okoral?",
+        "What colour is the hair of Brada Okoral?",
+        "Which languages does Brada Okoral speak?",
+    ],
+)
+def test_what_no_relation_of_the_graph_is_about_is_refused(folder: Path, question: str) -> None:
+    answer = kept.ask(question, kg=folder)
+    assert answer.values == ()
+    assert answer.refusal.startswith("not in the graph")
+
+
+def test_a_common_relation_that_the_graph_has_does_not_compete() -> None:
+    known = CommonRelations(FastSentenceEncoder())
+    question = known.encoder.encode(["What is the age?", "How old is the person?"])
+    age = known.labels.index("age")
+    without = known.compare(question, known.vectors[:age])
+    having = known.compare(question, known.vectors[age : age + 1])
+    assert without.likeliest()[0] == "age"
+    assert having.scores[age] == -np.inf
+    assert known.compare(question, known.vectors).lead(age, 0.5) == 0.0

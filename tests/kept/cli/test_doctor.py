@@ -110,7 +110,7 @@ def test_the_files_of_a_task(experiment_root: Path, tmp_path: Path) -> None:
     code, found = _found(task, "--data", str(tmp_path))
     assert code == 1
     assert found[f"task {task}", "train"]["state"] == "missing"
-    assert "docs/data.md" in found[f"task {task}", "train"]["remedy"]
+    assert "docs/how-to/data.md" in found[f"task {task}", "train"]["remedy"]
 
 
 def test_memory_is_a_size() -> None:

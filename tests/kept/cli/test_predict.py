@@ -46,7 +46,7 @@ def test_the_answer_and_what_made_it(
 
 
 def test_without_entities_there_is_no_influence(run: Path) -> None:
-    assert "nothing of the graph was read" in _told(run, "the old river", "--explain")
+    assert "nothing of the graph was shown" in _told(run, "the old river", "--explain")
 
 
 def test_an_answer_is_chosen(

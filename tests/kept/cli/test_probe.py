@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,20 @@ def test_a_label_may_be_the_identifier() -> None:
     graph = graph_from_records([Triple("Paris", "in", "France"), *labels])
     (item,) = graph_questions(graph, None, {}, max_items=None, seed=0).items
     assert (item.subject, item.answer) == ("Paris", "France")
+
+
+def test_a_probe_no_better_than_the_majority_says_so() -> None:
+    from kept.cli.probe_run import shortfall
+    from kept.probing.tables import ALL, ProbeRow
+
+    def rows(p_at_1: float | None, majority: float | None) -> list[ProbeRow]:
+        own = ProbeRow(ALL, 9, 9, p_at_1, None, 1.0, 1.0, 0.0, majority)
+        return [dataclasses.replace(own, name="P17"), own]
+
+    line = shortfall(rows(0.2, 0.3), "weights")
+    assert line is not None
+    assert "P@1 0.200 is no better than always the relation's most frequent object (0.300)" in line
+    assert "--templates FILE" in line
+    assert "--show-asked" in (shortfall(rows(0.3, 0.3), "graph") or "")
+    for fine in (rows(0.4, 0.3), rows(None, 0.3), rows(0.1, None)):
+        assert shortfall(fine, "weights") is None

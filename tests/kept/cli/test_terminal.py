@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.table import Table
+from rich.control import Control
+from rich.table import Column, Table
 from rich.text import Text
 from typer.testing import CliRunner
 
@@ -56,6 +57,61 @@ def test_a_console_shows_cells_titles_and_styled_texts() -> None:
     assert "\\u001b[2J" in printed
     assert "[/red]\\u001b]0;owned\\u0007" in printed
     assert "styled \\u009b31m plain \\u001b[2J" in printed
+
+
+def test_a_console_prints_as_the_first_of_several_processes_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank, printed in (("0", "once\n"), ("1", "")):
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        TerminalConsole().print("once")
+        assert capsys.readouterr().out == printed
+        TerminalConsole(stderr=True).print("once")
+        assert capsys.readouterr() == ("", printed)
+
+
+def test_what_is_piped_is_cut_and_coloured_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    words = "12 words 'quoted' " * 400
+    TerminalConsole().print(words.strip())
+    assert capsys.readouterr().out == words.strip() + "\n"
+    monkeypatch.setenv("COLUMNS", "30")
+    TerminalConsole().print("word " * 12)
+    assert capsys.readouterr().out.count("\n") == 2
+    TerminalConsole(soft_wrap=True).print("word " * 12)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_terminal_gets_no_markup_no_guessed_colours_and_moves_of_its_cursor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    console = TerminalConsole()
+    console.file = io.StringIO()
+    console.print("12 True 'x' [bold]Q1[/bold]")
+    assert console.file.getvalue() == "12 True 'x' [bold]Q1[/bold]\n"
+    console.file = io.StringIO()
+    console.print(Control.home(), end="")  # as progress bars do
+    assert console.file.getvalue() == "\x1b[H"
+
+
+def test_a_table_is_as_wide_as_its_identifiers_and_the_console_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    console = TerminalConsole()
+    console.file = io.StringIO()
+    for identifier in ("Q1", "Q" * 60, "New York City hall of fame", "words \x1b[2J of a terminal"):
+        table = Table("rank", Column("id", no_wrap=True), "label")
+        table.add_row("1", identifier, "a label of some words")
+        console.print_whole(table)
+        assert visible(identifier) in console.file.getvalue()
+        assert "label" in console.file.getvalue()
+        assert console.width == 20
 
 
 @pytest.fixture

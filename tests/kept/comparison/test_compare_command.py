@@ -78,3 +78,22 @@ def test_a_comparison_without_a_finished_run_is_a_sentence(
     assert ended.exit_code == 0, ended.output
     assert "not finished; the same command resumes" in ended.output
     assert not list((tmp_path / "runs").glob("tiny.*"))
+
+
+def test_a_report_reads_the_task_with_the_options_of_the_comparison(
+    experiment_root: Path, tmp_path: Path
+) -> None:
+    """--limit, --kg and --data are not repeated; what is given goes first."""
+    task = ["--task", str(experiment_root / "tiny.yaml")]
+    flags = [*task, "--data", str(experiment_root), "--kg", str(experiment_root / "kg")]
+    flags += ["--limit", "20", "--methods", "none", "--seeds", "1", "-o", str(tmp_path)]
+    done = CliRunner().invoke(app, ["compare", *flags])
+    assert done.exit_code == 0, done.output
+    shown = CliRunner().invoke(app, ["report", str(tmp_path), *task])
+    assert shown.exit_code == 0, shown.output
+    assert "as in the last kept compare here: " in shown.output
+    assert "--limit 20" in shown.output
+    assert (tmp_path / "tiny-limit-20.html").is_file()
+    other = CliRunner().invoke(app, ["report", str(tmp_path), *task, "--limit", "30"])
+    assert other.exit_code == 1
+    assert "holds no finished run of tiny-limit-30" in other.output

@@ -9,10 +9,12 @@ import pytest
 
 from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
 from kept.comparison.experiment import Experiment, RunRecord
+from kept.comparison.pages.headline import headline
+from kept.comparison.pages.tables import conditions
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
 from kept.methods import BASELINE
-from kept.reading.measures import NOT_TESTED
+from kept.reading.measures import DOES_NOT_READ
 
 BETTER, WORSE, OPEN = 0.2, -0.2, 0.05
 
@@ -32,7 +34,7 @@ def pair_of(
 
 
 def compared(*pairs: ComparedPair, missing: Any = ()) -> Compared:
-    record = RunRecord("r", "e", "kbert", "true", 0, {}, {}, {})
+    record = RunRecord("r", "e", "kbert", "true", 0, {"dev": {}}, {}, {})
     rows = [
         ComparedRow("none", "off", pairs[0].effect.interval(), (0.5,) * 3, 9, 9, (record,)),
         ComparedRow("kbert", "true", pairs[0].effect.interval(), (0.5,) * 3, 9, 9, (record,)),
@@ -122,10 +124,23 @@ def test_runs_that_are_missing(run: str, waits: bool) -> None:
     assert told.partition("; effects")[0] == expected
 
 
+def test_no_page_says_that_effects_below_nothing_were_not_visible() -> None:
+    """Pairs whose answers are equal have no smallest visible effect; one number is said once."""
+    equal = pair_of("off", 0.0)
+    equal = dataclasses.replace(
+        equal, effect=Effect(0.0, of_seeds=0.0, of_items=0.0, n_seeds=3, n_items=40)
+    )
+    assert "visible" not in headline(compared(equal))
+    one, other = pair_of("shuffled", OPEN), pair_of("random-entity", OPEN)
+    line = headline(compared(equal, one, other))
+    assert line.endswith(f" Effects below {one.effect.visible():.3f} were not visible.")
+    assert " to " not in line.rpartition(" Effects ")[2]
+
+
 def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control of 400 steps says so of a row that has as many, and of no longer one."""
     row = {"arm": "kbert-published", "host": "minilm", "steps": 400, "until_good": None}
-    stored = ({**row, "verdict": NOT_TESTED},)
+    stored = ({**row, "verdict": DOES_NOT_READ},)
     monkeypatch.setattr("kept.reading.verdicts.stored", lambda: stored)
 
     def concluded(estimate: float, steps: int) -> str:
@@ -136,7 +151,41 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
         made = dataclasses.replace(made, rows=rows, experiment=experiment)
         return made.conclusion("kbert").partition(";")[0]
 
-    assert concluded(OPEN, 400) == NOT_TESTED
+    assert concluded(OPEN, 400) == DOES_NOT_READ
     assert concluded(OPEN, 401) == "not shown to differ from none"
     assert concluded(WORSE, 400) == "worse than none"
     assert concluded(BETTER, 400) == "better than none"
+
+
+def test_a_row_below_a_baseline_says_so_with_a_cause_and_a_command() -> None:
+    """Below the majority, or shown to be worse than the host alone; controls are not meant."""
+    low = dataclasses.replace(compared(pair_of("off", OPEN)), baseline=0.9)
+    lines = low.shortfalls
+    assert len(lines) == 2
+    assert lines[1].startswith("K-BERT: 0.050 is no better than always the most frequent answer")
+    assert "task.training more steps" in lines[0]
+    assert "the same kept compare" in lines[0]
+    assert dataclasses.replace(low, baseline=0.01).shortfalls == []
+    worse = dataclasses.replace(compared(pair_of("off", WORSE)), baseline=-1.0)
+    assert [line.partition(":")[0] for line in worse.shortfalls] == ["K-BERT"]
+    assert "worse than the host alone" in worse.shortfalls[0]
+    published = worse.experiment.model_copy(update={"as_published": True})
+    assert "as_published: false" in dataclasses.replace(worse, experiment=published).shortfalls[0]
+    limited = worse.experiment.model_copy(update={"name": "e-limit-5"})
+    assert "--limit" in dataclasses.replace(worse, experiment=limited).shortfalls[0]
+
+
+def test_a_page_says_where_runs_were_computed_in_different_precisions() -> None:
+    made = compared(pair_of("off", OPEN))
+
+    def page(*precisions: str | None) -> str:
+        records = [
+            RunRecord("r", "e", "kbert", "true", 0, {"dev": {}}, {"precision": p} if p else {}, {})
+            for p in precisions
+        ]
+        rows = [dataclasses.replace(row, records=tuple(records)) for row in made.rows[:1]]
+        return conditions(dataclasses.replace(made, rows=tuple(rows)))
+
+    assert "2 in bf16, 1 in fp32" in page("bf16", "fp32", "bf16")
+    for alike in (("bf16", "bf16"), ("fp32", None), (None,)):
+        assert "precisions" not in page(*alike)

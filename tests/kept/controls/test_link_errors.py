@@ -12,7 +12,7 @@ import yaml
 from entity_linking.annotations import gold_link
 from entity_linking.corruption import corrupt
 from entity_linking.mentions import LinkedText, Mention
-from kept.controls.link_errors import LinkErrors, corrupted_sets
+from kept.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.datasets.formats import TaskExample
 from kept.finetuning.link_error_curve import right_shares
 from kept.heads.model import MULTI, TAGGING
@@ -56,7 +56,8 @@ def test_the_curve_of_a_trained_run(world: Path, trained: Path, tmp_path: Path) 
     for point in points:
         assert float(point["lost"]) == pytest.approx(told - float(point["accuracy"]))
     assert (tmp_path / "curve/curve.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "curve/curve.md").read_text() in result.stdout
+    table = (tmp_path / "curve/curve.md").read_text()
+    assert result.stdout.endswith(f"{table}curve in {tmp_path / 'curve'}\n")
 
 
 def test_a_point_is_what_the_same_errors_in_the_configuration_give(
@@ -157,3 +158,24 @@ def test_examples_are_given_the_spoilt_links(small_graph: KnowledgeGraph) -> Non
         assert sum(found == ["Q90"] for found in links) == 20
         assert most is None or all(len(found) == 1 for found in links)
         assert [each.labels for each in corrupted["train"]] == [("r",)] * 40
+
+
+def test_with_a_spread_no_confidence_stays(small_graph: KnowledgeGraph) -> None:
+    """Without one a linker that errs is as sure as before; with one it knows in part."""
+    texts = [LinkedText("Paris", (gold_link(0, 5, "Q90"),), str(i)) for i in range(200)]
+    examples = [TaskExample(text, ("r",)) for text in texts]
+
+    def confidences(spread: float | None) -> dict[bool, list[float]]:
+        errors = LinkErrors(kind="swap", share=0.5, spread=spread)
+        links = [
+            each.linked.links[0] for each in corrupt_links(examples, errors, small_graph, 0)[0]
+        ]
+        return {
+            is_right: [link.confidence for link in links if (link.entity == "Q90") is is_right]
+            for is_right in (True, False)
+        }
+
+    assert confidences(None) == {True: [1.0] * 100, False: [1.0] * 100}
+    unsure = confidences(1.0)
+    assert 1.0 not in unsure[True] + unsure[False]
+    assert sum(unsure[True]) > sum(unsure[False]) + 10

@@ -1,4 +1,4 @@
-"""Released checkpoints of all six originals, written here with made-up weights in their layouts."""
+"""Released checkpoints of all originals, written here with made-up weights in their layouts."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import RobertaConfig, RobertaModel
 
-from kept.convert import colake, ernie, kadapter, kbert, kepler, knowbert
+from kept.convert import colake, ernie, greaselm, kadapter, kbert, kepler, knowbert, qagnn
 from kept.convert.tables import to_original
 from kept.encoders.base import KnowledgeModel
 from kept.encoders.kepler import KEPLERConfig
 from kept.encoders.knowbert import KnowBERTConfig
-from kept.heads.model import KnowledgeForTask
+from kept.encoders.subgraph.greaselm import GreaseLMConfig
+from kept.encoders.subgraph.qagnn import QAGNNConfig
+from kept.heads.model import CHOICE, KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-"""The committed weights, whatever --golden names: layouts are tested here, not numbers."""
+"""The committed weights; the conftest of this folder sets the folder that --golden names."""
 SIZES = {
     "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
     "intermediate_size": 16, "max_position_embeddings": 34,
@@ -275,7 +277,31 @@ def archive(path: Path, members: Mapping[str, bytes]) -> Path:
     return path
 
 
-# ---- all six --------------------------------------------------------------------------------
+# ---- QA-GNN and GreaseLM --------------------------------------------------------------------
+GRAPH_SIZES = {"graph_width": 8, "entity_width": 6, "with_padding": True}
+
+
+def graph_host(folder: Path) -> str:
+    """A tiny RoBERTa; the originals keep no configuration of theirs."""
+    config = RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=1)
+    seeded(lambda: RobertaModel(config)).save_pretrained(folder)
+    return str(folder)
+
+
+def choice_model(config: Any) -> KnowledgeForTask:
+    """Random weights under the head of both papers."""
+    config.head = {"name": "graph", "layers": 1, "width": 5, "dropout": 0.2}
+    config.problem_type, config.num_labels = CHOICE, 1
+    return seeded(lambda: KnowledgeForTask(config))
+
+
+def graph_config(kind: Any, graph: KnowledgeGraph, **options: Any) -> Any:
+    host = SIZES | {"model_type": "roberta", "type_vocab_size": 1, "pad_token_id": 1}
+    sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations}
+    return kind(host=host, **sizes, **GRAPH_SIZES, **options)
+
+
+# ---- all of them -----------------------------------------------------------------------------
 def _colake(folder: Path, graph: KnowledgeGraph, kg: str) -> Release:
     state, path = colake_release(folder, graph), folder / "model.bin"
     model = KnowledgeForPreTraining
@@ -340,6 +366,33 @@ def _knowbert(folder: Path, graph: KnowledgeGraph, kg: str) -> Release:
     )
 
 
+def _qagnn(folder: Path, graph: KnowledgeGraph, kg: str) -> Release:
+    model = choice_model(graph_config(QAGNNConfig, graph, n_layers=2))
+    state, path = copied(qagnn.back_to_original(model)), folder / "csqa_model.pt"
+    torch.save([state, Namespace(k=2, dataset="csqa")], path)
+    concepts = folder / "concept.txt"
+    concepts.write_text("\n".join(graph.entities) + "\n")
+    options = {
+        "kg": kg, "concepts": str(concepts), "host": graph_host(folder.parent / "host"),
+    }  # fmt: skip
+    return Release(
+        path, state, KnowledgeForTask, qagnn.back_to_original, path.write_bytes, options,
+        {"kg": kg},
+    )  # fmt: skip
+
+
+def _greaselm(folder: Path, graph: KnowledgeGraph, kg: str) -> Release:
+    config = graph_config(GreaseLMConfig, graph, n_fused=1, mixing_width=7, mixing_layers=2)
+    state = copied(greaselm.back_to_original(choice_model(config)))
+    path = folder / "csqa_model.pt"
+    torch.save({"model": state, "epoch": 3, "config": Namespace(k=1)}, path)
+    options = {"kg": kg, "host": graph_host(folder.parent / "host")}
+    return Release(
+        path, state, KnowledgeForTask, greaselm.back_to_original, path.write_bytes, options,
+        {"kg": kg},
+    )  # fmt: skip
+
+
 RELEASES: dict[str, Callable[[Path, KnowledgeGraph, str], Release]] = {
     "ernie": _ernie,
     "knowbert": _knowbert,
@@ -347,5 +400,7 @@ RELEASES: dict[str, Callable[[Path, KnowledgeGraph, str], Release]] = {
     "kepler": _kepler,
     "colake": _colake,
     "kadapter": _kadapter,
+    "qagnn": _qagnn,
+    "greaselm": _greaselm,
 }
 """By method: writes a release into a folder; the graph is saved at the path that is given."""

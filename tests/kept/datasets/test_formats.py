@@ -73,6 +73,14 @@ COPA = {
     "label": 0,
 }
 LETTERED = {"question": "Where?", "options": "\nA. Wet.\nB. Dry.", "answer": "A. Wet."}
+COMMONSENSE = {
+    "id": "q1",
+    "answerKey": "A",
+    "question": {
+        "stem": "Where?",
+        "choices": [{"label": "A", "text": "Wet."}, {"label": "B", "text": "Dry."}],
+    },
+}
 SAMPLES = {
     "table": "label,text\n1,good\n0,bad\n",
     "atlas": json.dumps(ATLAS),
@@ -97,6 +105,7 @@ SAMPLES = {
     "squad2": json.dumps(SQUAD),
     "copa": json.dumps(COPA),
     "lettered": json.dumps(LETTERED),
+    "commonsenseqa": json.dumps(COMMONSENSE),
 }
 
 

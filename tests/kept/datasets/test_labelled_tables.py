@@ -11,7 +11,7 @@ from entity_linking.annotations import gold_link, read_jsonl
 from entity_linking.mentions import LinkedText, Mention
 from kept.datasets.example import TaskExample
 from kept.datasets.formats import FORMATS, read_examples, require_task
-from kept.datasets.tables import KINDS, read_labelled, write_examples
+from kept.datasets.tables import KINDS, QUESTION, read_labelled, read_table, write_examples
 from kept.errors import ConfigError
 from kg_loaders.damage import DamageReport
 
@@ -92,14 +92,25 @@ def test_a_missing_column_says_which_there_are_and_how_to_name_it(tmp_path: Path
 
 
 def test_questions_and_files_of_other_names_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="kept ask"):
-        read_labelled(written(tmp_path, "question,answer\nWho?,Anna\n"))
+    questions = written(tmp_path, "question,answer\nWho?,Anna\n", "questions.csv")
+    with pytest.raises(ConfigError, match="`kept fit` takes them"):
+        list(read_table(questions, DamageReport()))
     with pytest.raises(ConfigError, match=r"\.csv, \.tsv or \.jsonl"):
         read_labelled(written(tmp_path, "text,label\nA.,x\n", "a.xlsx"))
     with pytest.raises(ConfigError, match="does not exist"):
         read_labelled(tmp_path / "none.csv")
     with pytest.raises(ConfigError, match="holds no row"):
         read_labelled(written(tmp_path, "", "b.csv"))
+
+
+def test_questions_are_read_as_they_are_written(tmp_path: Path) -> None:
+    text = "question,answer,entity\nWho is Ann?,Ann|Anna,Q1\nWho?,Bo,\n"
+    table = read_labelled(written(tmp_path, text))
+    assert table.kind == QUESTION
+    assert [each.labels for each in table.examples] == [("Ann", "Anna"), ("Bo",)]
+    assert [each.source for each in table.examples] == ["Q1", None]
+    write_examples(table.examples, tmp_path / "again.jsonl", kind=QUESTION)
+    assert read_labelled(tmp_path / "again.jsonl").examples == table.examples
 
 
 def test_a_mention_is_a_whole_word_and_repeats_are_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from kept import decoders
-from kept.adapters.lora import LoraOptions
+from kept.adapters.lora import MAX_ALPHA, LoraOptions
 from kept.batches import Visibility
 from kept.decoders.adapters import (
     APART,
@@ -143,3 +143,17 @@ def test_an_adapter_writes_as_its_states_say_and_padding_changes_nothing() -> No
             text = torch.cat([text, word[None]], dim=1)
     plain = host.generate(ids, attention_mask=mask.long(), max_new_tokens=2, do_sample=False)
     assert not torch.equal(written, plain[:, ids.shape[1] :])
+
+
+def test_options_at_their_bounds_are_taken_and_every_fault_beyond_is_named() -> None:
+    assert LoraOptions(rank=1, alpha=MAX_ALPHA, dropout=0.0, targets=["output"]).rank == 1
+    faults = [
+        ({"rank": 0}, "rank 0"), ({"alpha": 0.0}, "alpha 0.0"), ({"targets": ()}, "at least"),
+        ({"alpha": 2 * MAX_ALPHA}, "alpha"), ({"dropout": 1.0}, "dropout 1.0"),
+        ({"dropout": -0.1}, "dropout -0.1"), ({"targets": ("query", "keys")}, "targets 'keys'"),
+    ]  # fmt: skip
+    for options, message in faults:
+        with pytest.raises(ConfigError, match=rf"^lora: [^;]*{message}[^;]*$"):
+            LoraOptions(**options)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"rank -1: 1 or more; alpha 0.0: .*; dropout 1.5: "):
+        LoraOptions(rank=-1, alpha=0.0, dropout=1.5)

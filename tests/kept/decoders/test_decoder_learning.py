@@ -25,7 +25,7 @@ from kept.training.optimisers import rate_factor
 from tests.kept.tiny_questions import write_decoder
 from tests.kept.training.train_decoders import KINDS, training_of
 
-PAGE = Path(__file__).parents[3] / "docs/decoders.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/decoders.md"
 
 
 @pytest.fixture(scope="module")

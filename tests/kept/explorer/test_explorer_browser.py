@@ -164,7 +164,7 @@ def test_a_fact_is_changed_and_the_answer_compared(
         click(page, "#rerun")
         page.until("document.querySelector('#difference svg')")
         assert "that are gone: 1; new: 0" in text_of(page, "#difference")
-        assert "is not read any more" in text_of(page, "#difference")
+        assert "is not shown any more" in text_of(page, "#difference")
         assert page.console == []
         assert page.run(ERRORS) == ""
         picture(page, "what-if")
@@ -231,4 +231,21 @@ def test_a_hostile_file_runs_nothing(browser: Chromium, hostile: Path, tmp_path:
     assert done.exit_code == 0, done.output
     page = opened(browser, path.as_uri())
     assert page.run("window.broken === undefined")
+    assert page.console == []
+
+
+def test_panes_that_would_be_empty_are_not_on_the_page(
+    browser: Chromium, hostile: Path, explorer: Explorer, tmp_path: Path
+) -> None:
+    """Without a model no influences, in a file no changes: one line says how to have them."""
+    path = tmp_path / "page.html"
+    path.write_text(static_page(explorer, ["Paris is near the Seine."]), encoding="utf-8")
+    page = opened(browser, path.as_uri())
+    assert text_of(page, "nav") == "1 Text 2 Graph 3 Side by side"
+    visible = "[...document.querySelectorAll('section')].filter((e) => e.offsetHeight)"
+    assert page.run(f"{visible}.map((e) => e.querySelector('h2').innerText.trim())") == [
+        "1 Text", "2 Graph", "3 Side by side",
+    ]  # fmt: skip
+    assert "kept explore … --model RUN" in text_of(page, "#away")
+    assert "without -o" in text_of(page, "#away")
     assert page.console == []

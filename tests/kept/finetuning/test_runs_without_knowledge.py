@@ -173,7 +173,7 @@ def test_a_control_without_knowledge_is_what_it_should_be(
     off = finetune(world, tmp_path, method, *texts(world), "--knowledge", "off")
     assert off.exit_code == 0, off.output
     assert "warning" not in off.stderr
-    assert "knowledge off, read in 0.0% of the texts" in off.stdout
+    assert "knowledge off, something of the graph is shown in 0.0% of the texts" in off.stdout
     found = json.loads((tmp_path / "metrics.json").read_text())
     assert found["coverage"]["train"]["shares"] == {
         "link": 0.0, "fact": 0.0, "both_facts": None, "read": 0.0,
@@ -186,10 +186,10 @@ def test_a_low_share_warns_and_stands_in_the_metrics(world: Path, tmp_path: Path
     done = finetune(world, tmp_path, "kbert", *task, *flags)
     assert done.exit_code == 0, done.output
     shown = " ".join(done.stderr.split())
-    assert "train: link 5.0%, fact 5.0%, read 5.0% of 40 texts" in shown
-    assert "warning: train: the graph is read in 5.0% of the samples" in shown
+    assert "train: link 5.0%, fact 5.0%, shown 5.0% of 40 texts" in shown
+    assert "warning: train: something of the graph is shown in 5.0% of the samples" in shown
     assert "warning: dev" not in shown  # 20 % of it
-    assert "knowledge true, read in 20.0% of the texts" in done.stdout
+    assert "knowledge true, something of the graph is shown in 20.0% of the texts" in done.stdout
     found: dict[str, Any] = json.loads((tmp_path / "metrics.json").read_text())
     assert found["coverage"]["train"]["read"] == 2
     assert found["dev"]["coverage"]["shares"]["read"] == 0.2
@@ -205,7 +205,7 @@ def test_links_that_are_spoilt_on_purpose_are_no_fault(world: Path, tmp_path: Pa
     flags = ("--set", "link_errors={kind: drop, share: 1.0, sets: all}")
     done = finetune(world, tmp_path, "kbert", *pairs(world), *flags)
     assert done.exit_code == 0, done.output
-    assert "read in 0.0% of the texts" in done.stdout
+    assert "shown in 0.0% of the texts" in done.stdout
     assert "warning: train" in done.stderr
 
 

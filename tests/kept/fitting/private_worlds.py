@@ -163,3 +163,27 @@ def _classes(prefix: str, names: Iterable[str], relation: str) -> list[Record]:
 def _scene(scenes: tuple[str, ...], a: str, b: str, draws: np.random.Generator) -> str:
     scene, day = (each[int(draws.integers(len(each)))] for each in (scenes, DAYS))
     return scene.format(a=a, b=b, day=day)
+
+
+def questions(n: int, seed: int, *, known: float = 0.9) -> PrivateWorld:
+    """Two questions to each person: the position, which the graph has of a share `known`; the town.
+
+    Not one of `WORLDS`, whose tables are of texts with labels.
+    """
+    draws = generator(seed, "private world", "questions")
+    names = made_up_names(n, draws)
+    towns = made_up_names(12, generator(seed, "private world", "towns"))
+    records = [*_named({f"P{i}": name for i, name in enumerate(names)})]
+    records += _classes("R", ROLES, "position")
+    records += [Text(f"T{i}", TextKind.LABEL, name) for i, name in enumerate(towns)]
+    records.append(Text("town", TextKind.LABEL, "town"))
+    records += [Text(f"P{i}", TextKind.TYPE, "person") for i in range(n)]
+    rows = []
+    for i, name in enumerate(names):
+        role, town = int(draws.integers(len(ROLES))), int(draws.integers(len(towns)))
+        records.append(Triple(f"P{i}", "town", f"T{town}"))
+        if draws.random() < known:
+            records.append(Triple(f"P{i}", "position", f"R{role}"))
+        rows.append((f"What is the position of {name}?", ROLES[role]))
+        rows.append((f"What is the town of {name}?", towns[town]))
+    return PrivateWorld(graph_from_records(records), ("question", "answer"), rows, True)

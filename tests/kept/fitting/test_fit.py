@@ -41,6 +41,10 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
     assert set(stored["scores"]) >= {"chosen", "none", "majority"}
     assert stored["verdict"]["verdict"][1:] in repr(result)
     assert not (tmp_path / "run/search").exists()
+    for file in (tmp_path / "run/data").iterdir():
+        rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        mentions = [mention for row in rows for mention in row["mentions"]]
+        assert max(len(mention.get("candidates") or ()) for mention in mentions) <= 3
     predictor = Predictor.from_pretrained(tmp_path / "run")
     columns = dict(zip(world.columns, world.rows[0], strict=True))
     targets = [columns[use] for use in ("mention", "head", "tail") if use in columns]
@@ -95,10 +99,22 @@ def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) 
     }  # fmt: skip
     (place / "run/search").mkdir(parents=True)
     options = FitOptions.read(None, fields)
-    request = run_module._request(options) | {"seed": 7}
+    request = run_module.request_of(options) | {"seed": 7}
     (place / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
     with pytest.raises(ExistsError, match="a fit of other options"):
         fit(options)
+
+
+def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
+    place: Path, host: Path
+) -> None:
+    text = (place / "data.csv").read_text(encoding="utf-8")
+    (place / "other.csv").write_text(text.replace("label", "role", 1), encoding="utf-8")
+    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
+        kept.fit(place / "other.csv", **call)
+    assert "--label" in str(caught.value)
+    assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
 
 
 def test_all_faults_of_a_call_are_named_at_once(place: Path) -> None:

@@ -46,20 +46,25 @@ from tests.kept.tiny_hosts import FAMILIES, tiny_host
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
-    "uer": {}, "span": {"stride": 8}, "candidates": {},
+    "uer": {}, "span": {"stride": 8}, "candidates": {}, "graph": {"layers": 1, "width": 12},
 }  # fmt: skip
 OF_TEXTS = (SINGLE, MULTI, REGRESSION)
 OF_ROWS = (*OF_TEXTS, CHOICE)
 KINDS: dict[str, tuple[str, ...]] = {
     "pooled": OF_ROWS, "transform": OF_ROWS, "targets": OF_TEXTS, "tagging": (TAGGING,),
-    "uer": OF_ROWS, "span": (SPAN,), "candidates": (LINKING,),
+    "uer": OF_ROWS, "span": (SPAN,), "candidates": (LINKING,), "graph": OF_ROWS,
 }  # fmt: skip
 WITH_VECTORS = ("colake", "ebert")
 """Methods whose entities have vectors in the space of words."""
-FURTHER = [("colake", h, kind) for h in HEADS for kind in KINDS[h][1:]]
+WITH_GRAPHS = ("qagnn", "greaselm")
+"""Methods with a graph network."""
+RATES = dict.fromkeys(WITH_GRAPHS, 2e-3)
+"""Of methods that diverge at the rate of the others."""
+OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS}
+"""Heads that other methods cannot have."""
+FURTHER = [(OF_SOME.get(h, ("colake",))[0], h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [
-    *((m, h, KINDS[h][0]) for m in METHODS for h in HEADS if h != "candidates"),
-    *((m, "candidates", LINKING) for m in WITH_VECTORS),
+    *((m, h, KINDS[h][0]) for h in HEADS for m in OF_SOME.get(h, METHODS)),
     *FURTHER,
 ]
 
@@ -181,8 +186,9 @@ def test_every_head_is_here() -> None:
     assert {kind for kinds in KINDS.values() for kind in kinds} == {
         SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE, LINKING,
     }  # fmt: skip
-    n_of_all = (len(HEADS) - 1) * len(METHODS)
-    assert len(CASES) == n_of_all + len(WITH_VECTORS) + len(FURTHER) >= 7
+    n_of_all = (len(HEADS) - len(OF_SOME)) * len(METHODS)
+    n_of_some = sum(map(len, OF_SOME.values()))
+    assert len(CASES) == n_of_all + n_of_some + len(FURTHER) >= 7
 
 
 def test_methods_without_vectors_among_words_are_refused(
@@ -196,6 +202,18 @@ def test_methods_without_vectors_among_words_are_refused(
             continue
         with pytest.raises(ConfigError, match="the head candidates compares with; take ebert"):
             KnowledgeForTask.of(encoder, "candidates", [SCORE], problem_type=LINKING)
+
+
+def test_methods_without_a_graph_network_are_refused(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    encoder = METHODS["none"].encoder.for_graph(
+        tiny_host(n_words=len(tokenizer)), small_graph, tokenizer, seed=0
+    )
+    with pytest.raises(ConfigError, match="take the method qagnn or greaselm"):
+        KnowledgeForTask.of(encoder, "graph", LABELS)
+    with pytest.raises(ConfigError, match="use 0 or more layers"):
+        KnowledgeForTask.of(encoder, "graph", LABELS, layers=-1)
 
 
 @torch.no_grad()
@@ -228,8 +246,11 @@ def test_a_batch_equals_batches_of_one(case: Case) -> None:
 def test_overfits_one_batch(case: Case) -> None:
     before = {k: v.detach().clone() for k, v in case.model.state_dict().items()}
     parameters = [p for p in case.model.parameters() if p.requires_grad]
+    rate = RATES.get(case.method, 6e-3)
     sparse = {id(m.weight) for m in case.model.modules() if getattr(m, "sparse", False)}
-    dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=6e-3)
+    dense = torch.optim.Adam([p for p in parameters if id(p) not in sparse], lr=rate)
+    if case.method in WITH_GRAPHS:  # batch statistics are what keeps their layers' sums in bounds
+        without_dropout(case.model.train())
     first = case.model(case.batch).losses["class"].item()
     for _ in range(300):
         case.model.zero_grad()
@@ -238,8 +259,14 @@ def test_overfits_one_batch(case: Case) -> None:
             break
         loss.backward()
         dense.step()
-    case.model.load_state_dict(before)
+    case.model.eval().load_state_dict(before)
     assert last < 0.3 * first
+
+
+def without_dropout(model: KnowledgeForTask) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
 
 
 @torch.no_grad()
@@ -306,10 +333,13 @@ def test_label_faults_are_named(case: Case) -> None:
 def test_every_head_takes_every_family(
     head: str, family: str, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    model = task_model("colake", head, KINDS[head][0], small_graph, tokenizer, family)
+    method = OF_SOME.get(head, ("colake",))[0]
+    model = task_model(method, head, KINDS[head][0], small_graph, tokenizer, family)
     if head == "candidates":
         width = hosts.word_table(model.encoder.host).embedding_dim
         assert model.head.null_vector.shape == (width,)
+    elif head == "graph":
+        assert model.head.mlp.steps[-1].out_features == len(classes_for(KINDS[head][0]))
     else:
         assert model.head.classes.out_features == len(classes_for(KINDS[head][0]))
 

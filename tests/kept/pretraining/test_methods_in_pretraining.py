@@ -72,9 +72,9 @@ def test_a_run_pre_trains_with_half_of_the_anchors_bare(
 def test_next_sentences_are_asked_for_by_name(
     name: str, tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    """As docs/quirks.md says: the published loss that the method's line leaves out."""
+    """As docs/reference/quirks.md says: the published loss that the method's line leaves out."""
     assert "nsp" not in METHODS[name].objectives
-    page = (ROOT / "docs" / "quirks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/quirks.md").read_text(encoding="utf-8")
     (command,) = re.findall(rf"`kept pretrain --method {name}((?: --objective \w+)+) …`", page)
     asked = re.findall(r"--objective (\w+)", command)
     assert asked == [*METHODS[name].objectives, "nsp"]

@@ -185,3 +185,51 @@ def test_the_first_signal_asks_to_stop_and_the_second_is_as_before() -> None:
         assert (stop, received) == ([signal.SIGTERM], [signal.SIGTERM])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# ---- one copy of the weights -------------------------------------------------------------------
+def n_bytes(folder: Path, *names: str) -> int:
+    """Bytes on the disk of files with such names below `folder`, each inode once."""
+    files = {path.stat().st_ino: path for name in names for path in folder.rglob(name)}
+    return sum(path.stat().st_size for path in files.values())
+
+
+@pytest.mark.parametrize("averaging", [None, "{steps: all, publish: true}"])
+def test_a_finished_run_holds_its_weights_once_and_is_known_to_be_finished(
+    config: Path, tmp_path: Path, averaging: str | None
+) -> None:
+    """No second weights, no optimiser; --resume changes nothing, damage is found."""
+    more = [] if averaging is None else ["--set", f"training.averaging={averaging}"]
+    flags = ("--config", config, "-o", tmp_path, "--set", "training.checkpoint_steps=3", *more)
+    assert pretrain(*flags).exit_code == 0
+    weights = tmp_path / "model.safetensors"
+    assert n_bytes(tmp_path, "*.safetensors") == weights.stat().st_size
+    (left,) = (tmp_path / "checkpoints").iterdir()
+    assert sorted(path.name for path in left.iterdir()) == ["checksums.json", "state.json"]
+    before = load_file(weights)
+    for skip in ([], ["--skip-damaged"]):
+        again = pretrain("-o", tmp_path, "--resume", *skip)
+        assert again.exit_code == 0, again.output
+        assert "step 8 of 8: finished" in again.stdout
+        after = load_file(weights)
+        assert all(before[name].equal(after[name]) for name in before)
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    damaged = pretrain("-o", tmp_path, "--resume")
+    assert damaged.exit_code == 1
+    assert "model.safetensors" in damaged.stderr
+
+
+def test_a_finished_run_of_a_constant_rate_goes_on(config: Path, tmp_path: Path) -> None:
+    """Its optimiser stays; the weights of its last checkpoint are the published file."""
+    constant = ("--set", "training.schedule=constant", "--set", "training.warmup_steps=0")
+    flags = ("--config", config, *constant, "--set", "training.epochs=null")
+    for name, steps in (("whole", 10), ("cut", 8)):
+        done = pretrain(*flags, "--steps", steps, "-o", tmp_path / name)
+        assert done.exit_code == 0, done.output
+    cut = tmp_path / "cut"
+    weights = cut / "model.safetensors"
+    assert n_bytes(cut, "model.safetensors") == weights.stat().st_size
+    assert n_bytes(cut, "optimiser.safetensors")
+    longer = pretrain("-o", cut, "--resume", "--set", "training.steps=10")
+    assert longer.exit_code == 0, longer.output
+    assert same_weights(tmp_path / "whole", cut)

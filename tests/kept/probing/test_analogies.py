@@ -17,6 +17,7 @@ from kept.errors import EvaluationError
 from kept.probing.words.analogies import answer_analogies, induce_relations, words_of
 from kept.probing.words.questions import Analogy, pairs_of, read_analogies
 from kept.probing.words.spaces import Space, open_space, stranger
+from kept.probing.words.tables import RANDOM, shortfalls
 from kg_loaders.errors import DamageError
 
 N = 12
@@ -153,3 +154,18 @@ def test_the_command(tmp_path: Path, host: Path) -> None:
     page = (out / "analogies.md").read_text("utf-8")
     assert "| one | " in page
     assert "random vectors" in page
+
+
+def test_a_space_no_better_than_random_vectors_says_so() -> None:
+    words, questions, space = _made()
+    spaces = {"made": space, "noise": stranger(space, 0), RANDOM: stranger(space, 0)}
+    rows = {
+        name: (
+            answer_analogies(one, words, questions, seed=0),
+            induce_relations(one, words, questions, seed=0),
+        )
+        for name, one in spaces.items()
+    }
+    (line,) = shortfalls(rows)
+    assert line.startswith("noise: ")
+    assert "kept vectors train" in line

@@ -1,4 +1,4 @@
-"""The Python of docs/probing.md and docs/controls.md runs on a small world."""
+"""The Python of docs/how-to/probing.md and docs/explanations/controls.md runs on a small world."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(page: str) -> dict[str, Any]:
 
 def test_a_collection_is_probed(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world)
-    names = run("probing.md")
+    names = run("how-to/probing.md")
     assert {row.name: row.n_scored for row in names["rows"]} == {"P17": 4, "P37": 2}
     assert names["result"].mode == "graph"
 
@@ -49,7 +49,7 @@ def test_edits_are_probed(
     world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(world)
-    names = run("controls.md")
+    names = run("explanations/controls.md")
     assert len(names["edits"]) > 3
     n = len(names["edits"])
     assert f"| edited | {n} | {n} | {n} |" in capsys.readouterr().out

@@ -209,3 +209,11 @@ def test_a_new_answer_is_known_to_the_graph(
     edits = draw_edits([*items, *strangers], small_graph, 100, seed=3)
     (edit,) = (edit for edit in edits if edit.fact == paris.fact)
     assert edit.tail in small_graph.entities
+
+
+def test_relations_and_templates_are_named_by_label_too(small_graph: KnowledgeGraph) -> None:
+    by_id = graph_questions(small_graph, ["P17"], {"P17": TEMPLATES["P17"]}, max_items=None, seed=0)
+    label = small_graph.relation_label(small_graph.relations.id("P17"))
+    assert label != "P17"
+    own = {label: TEMPLATES["P17"]}
+    assert graph_questions(small_graph, [label], own, max_items=None, seed=0) == by_id

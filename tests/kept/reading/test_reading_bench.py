@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -18,6 +19,7 @@ from kept.reading.cell import Budget, Cell
 from kept.reading.conditions import CONDITIONS
 from kept.reading.measures import gradient_norms, read_states
 from kept.reading.runs import run_cell
+from kept.reading.tables import to_markdown
 from kept.reading.worlds import TASKS, Size
 from tests.kept.tiny_hosts import tiny_host
 
@@ -40,6 +42,26 @@ def cell(arm: str, condition: str = "true", task: str | None = None, **budget: A
 @pytest.fixture
 def opened(tokenizer: Any) -> tuple[Any, Any]:
     return tiny_host(n_words=len(tokenizer), n_positions=128), tokenizer
+
+
+def test_a_check_of_recipes_leaves_the_costly_measures_out(opened: Any) -> None:
+    """The training and its answers are the same; a cell with measures keeps the hash it had."""
+    full = cell("kbert-mention")
+    lean = cell("kbert-mention", measures=False)
+    with_measures, without = (run_cell(each, opened_copy(opened)) for each in (full, lean))
+    assert without.curve == with_measures.curve
+    assert without.accuracy == with_measures.accuracy
+    own = (without.probe, without.moved, without.gradients, without.edited)
+    assert own == (None, None, None, None)
+    assert "measures" not in full.settings["budget"]
+    assert lean.key != full.key
+    page = to_markdown([without], "kept check reading --recipes")
+    assert "kbert-mention" in page
+
+
+def opened_copy(opened: Any) -> Any:
+    """The same untrained host once more."""
+    return copy.deepcopy(opened[0]), opened[1]
 
 
 @pytest.mark.parametrize("name", ARMS)

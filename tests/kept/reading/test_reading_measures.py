@@ -15,7 +15,7 @@ from scipy.stats import norm
 from kept.layers.spans import target_means
 from kept.reading.conditions import REDRAWN, AnotherEntity, graph_under
 from kept.reading.measures import (
-    NOT_TESTED,
+    DOES_NOT_READ,
     OTHERWISE,
     READS,
     Verdict,
@@ -105,7 +105,7 @@ def cheat(graph: Any, linked: Any, world: World) -> str:
 
 
 @pytest.mark.parametrize(
-    ("who", "words"), [(reader, READS), (memoriser, NOT_TESTED), (cheat, OTHERWISE)]
+    ("who", "words"), [(reader, READS), (memoriser, DOES_NOT_READ), (cheat, OTHERWISE)]
 )
 def test_a_reader_a_memoriser_and_a_cheat_are_told_apart(who: Any, words: str) -> None:
     world = TASKS["occupation"](Size(n_train=320, n_test=240), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from kept.cli import app
 from kept.errors import CheckpointError
 from kept.reading import study as module
 from kept.reading.cell import Budget, Cell, Outcome
-from kept.reading.measures import NOT_TESTED, READS
+from kept.reading.measures import DOES_NOT_READ, READS
 from kept.reading.study import Study, read_outcomes, run_study, verdict
 from kept.reading.tables import path_cells, reading_cells, to_markdown, to_values
 from kept.reading.verdicts import stored, stored_verdict
@@ -63,6 +64,12 @@ def test_every_cell_is_run_once_and_true_comes_first(tmp_path: Path) -> None:
     assert sorted(o.seed for o in read_outcomes(tmp_path)) == [0] * 3 + [1] * 3
 
 
+def test_settings_are_chosen_on_other_seeds(tmp_path: Path) -> None:
+    study = dataclasses.replace(STUDY, first_seed=100)
+    outcomes = run_study(study, tmp_path, run=simulated)
+    assert {outcome.seed for outcome in outcomes} == {100, 101}
+
+
 def test_a_study_that_was_cut_goes_on(tmp_path: Path) -> None:
     def cut(cell: Cell) -> Outcome:
         if cell.arm == "kbert-mention":
@@ -91,7 +98,7 @@ def test_readers_and_others_are_judged(tmp_path: Path) -> None:
     )
     assert reads is not None
     assert not_tested is not None
-    assert (reads.in_words, not_tested.in_words) == (READS, NOT_TESTED)
+    assert (reads.in_words, not_tested.in_words) == (READS, DOES_NOT_READ)
     assert reads.n == 480
     assert verdict(outcomes, "colake", "occupation") is None
     rows = {row[0]: row for row in reading_cells(outcomes)}
@@ -129,7 +136,7 @@ def test_the_command_writes_page_values_and_curves(
 
 def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[dict[str, Any]] = [
-        {"arm": "kbert-published", "verdict": NOT_TESTED, "until_good": None, "steps": 400},
+        {"arm": "kbert-published", "verdict": DOES_NOT_READ, "until_good": None, "steps": 400},
         {"arm": "kbert-mention", "verdict": READS, "until_good": 60, "steps": 400},
     ]
     rows = [{**row, "host": "minilm"} for row in rows]
@@ -139,13 +146,13 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
     def told(method: str, steps: int, settings: dict[str, Any], host: str = "minilm") -> str | None:
         return stored_verdict(method, steps, settings, host=host)
 
-    assert told("kbert", 300, {}) == NOT_TESTED
+    assert told("kbert", 300, {}) == DOES_NOT_READ
     assert told("kbert", 3000, {}) is None
     assert told("kbert", 300, {}, "bert-base-uncased") is None
     assert told("kbert", 300, mention) == READS
-    assert told("kbert", 40, mention) == NOT_TESTED
-    assert told("kbert", 300, {"graph": {"directions": "both"}}) == NOT_TESTED
-    assert told("kbert", 300, {"markers": "none"}) == NOT_TESTED
+    assert told("kbert", 40, mention) == DOES_NOT_READ
+    assert told("kbert", 300, {"graph": {"directions": "both"}}) == DOES_NOT_READ
+    assert told("kbert", 300, {"markers": "none"}) == DOES_NOT_READ
     assert told("kbert", 300, {"view": {"soft_positions": False}}) is None  # nobody has looked
     assert told("kbert", 300, {"options": {"scale": "host"}}) is None
     assert told("ernie", 300, {}) is None
@@ -153,7 +160,7 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_is_committed_can_be_read() -> None:
     assert stored()
-    assert {row["verdict"] for row in stored()} <= {READS, NOT_TESTED}
+    assert {row["verdict"] for row in stored()} <= {READS, DOES_NOT_READ}
     for row in stored():
         assert (row["verdict"] == READS) == (row["accuracy"] >= 0.9 * row["ceiling"])
 

@@ -10,16 +10,21 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from kept.auto import AutoEncoder
-from kept.explorer.readers import method_readers
+from kept.explorer.readers import Reader, method_readers
 from kept.kge.scorers import make_scorer
 from kept.kge.splits import Splits
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.probing.models.plain import PlainMaskedLM
+from kept.serve.completing import Completion
 from kept.serve.limits import Limits
-from kept.serve.service import Completion, Service
+from kept.serve.service import Service
 from kg_loaders import KnowledgeGraph
 from tests.kept.served import Running, running
 from tests.kept.tiny_hosts import method_encoder
+from tests.kept.tiny_predictors import tiny_predictor
+
+RUNS = {"types": "typing", "classes": "classification", "spans": "span"}
+"""Runs by name, and what each was trained for."""
 
 
 def masked_lm(tokenizer: Any) -> PlainMaskedLM:
@@ -44,10 +49,14 @@ def service(
         "distmult", n_entities=small_graph.n_entities, n_relations=small_graph.n_relations,
         width=4, generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
+    readers = {reader.key: reader for reader in method_readers(tokenizer)}
+    for name, task in RUNS.items():
+        predictor = tiny_predictor(task, small_graph, tokenizer)
+        readers[name] = Reader(name, name, predictor.method, tokenizer, predictor)
     return Service(
         small_graph,
         linker,
-        {reader.key: reader for reader in method_readers(tokenizer)},
+        readers,
         encoder=AutoEncoder(method_encoder("kbert", small_graph, tokenizer), tokenizer),
         cloze=masked_lm(tokenizer),
         completion=Completion(splits, scorer, splits.seen),

@@ -29,6 +29,9 @@ QUESTIONS: dict[str, Any] = {
     "/encode": {"texts": [TEXT]},
     "/probe": {"questions": [{"text": "the [Y] flows", "candidates": ["river", "city"]}]},
     "/complete": {"head": "Q90", "relation": "P17", "tail": "?"},
+    "/facts": {"name": "Q90"},
+    "/predict": {"run": "classes", "items": [{"text": TEXT}]},
+    "/ask": {"questions": ["What is the country of Berlin?"]},
 }
 
 
@@ -57,6 +60,7 @@ def test_vectors_are_those_of_the_encoder(served: Any, service: Service) -> None
 
 
 def test_every_question_has_an_answer(served: Any) -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
     for path, question in QUESTIONS.items():
         status, headers, found = served.ask(path, question)
         assert status == 200, (path, found)

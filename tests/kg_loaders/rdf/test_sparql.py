@@ -123,6 +123,19 @@ def test_words_of_names_and_texts_are_no_words_of_the_query() -> None:
     assert list(words_of(r"SELECT * { ?s kg:it\'s ?o . SERVICE ?o {} }")) == ["SELECT", "SERVICE"]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (r"\u0053ERVICE", ["SERVICE"]), (r"\U00000053ERVICE", ["SERVICE"]),
+        (r"\U0010FFFF A", ["A"]), (r"\U00110000 A", ["U00110000", "A"]),
+        (r"\u0000 A", ["A"]),
+    ],
+)  # fmt: skip
+def test_words_whose_characters_are_numbers_are_read(text: str, words: list[str]) -> None:
+    """Else a word that is refused could be written so; a number too large is no character."""
+    assert list(words_of(text)) == words
+
+
 def test_the_process_reaches_no_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparql, "_refuse_other_places", lambda text: None)
     with socket.create_server(("127.0.0.1", 0)) as server:

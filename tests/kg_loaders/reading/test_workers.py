@@ -87,6 +87,17 @@ def test_spans_say_what_the_file_says(
         assert outcome(path, workers, policy) == outcome(path, Workers(), policy)
 
 
+def test_progress_is_the_end_of_each_span_in_order(tmp_path: Path) -> None:
+    """Though spans may be read before their turn."""
+    path = written(tmp_path / "a.nt", facts())
+    places: list[int] = []
+    report = DamageReport(DamagePolicy.SKIP, progress=places.append)
+    with Workers(2, pool=ThreadPoolExecutor(2)) as workers:
+        assert records_of(rdf.read_in_blocks(path, report, workers=workers))
+    assert places == [span.end for span in spans_of(path)[:-1]]
+    assert len(places) > 10
+
+
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([b"", b"a", b"\r", b"b" * 9]), max_size=20), st.integers(1, 12))
 def test_spans_are_whole_lines_and_the_whole_file(

@@ -398,3 +398,25 @@ def test_a_table_in_a_pipe_is_cut_at_no_column(
     monkeypatch.setenv("COLUMNS", "60")
     shown = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
     assert f"│ {long.name} │" not in shown
+
+
+def test_a_scorer_below_a_baseline_says_so_with_a_command(
+    benchmark_folder: Path, model: Path, tmp_path: Path
+) -> None:
+    """An untrained scorer is no better than by degree; one that has learned is."""
+    output = tmp_path / "short"
+    options = ("--scorer", "transe", "--epochs", 1, "--width", 4)
+    assert kept("train", benchmark_folder, "-o", output, *options).exit_code == 0
+    for split in ("train", "test"):
+        told = json.loads(kept("eval", benchmark_folder, "-m", output, "--split", split,
+                               "--json").stdout)  # fmt: skip
+        ours, degree = (told["beside"][n]["metrics"]["mrr"] for n in ("model", "degree"))
+        assert bool(told["warnings"]) is (ours <= degree or ours <= told["beside"]["PageRank"]
+                                          ["metrics"]["mrr"])  # fmt: skip
+    done = kept("eval", benchmark_folder, "-m", output, "--split", "train")
+    shown = " ".join(done.stdout.split())
+    assert "warning: MRR" in shown
+    assert "is no better than that of" in shown
+    assert f"kept kgc train {benchmark_folder} --scorer transe -o NEW --epochs 4" in shown
+    good = kept("eval", benchmark_folder, "-m", model, "--split", "train").stdout
+    assert "warning" not in good

@@ -275,6 +275,8 @@ def test_a_new_entity_is_asked_about_by_its_facts(chain: Path, ultra: Path, tmp_
     flags = ("--kg", chain, "-m", ultra, "--facts", facts, "--json")
     rows = json.loads(done("predict", "NEW", "previous", "?", "--top", 3, *flags).stdout)
     assert "e07" in [row["id"] for row in rows]
+    facts.write_text("number w7\tnext\tNEW\n")  # by its label
+    assert json.loads(done("predict", "NEW", "previous", "?", "--top", 3, *flags).stdout) == rows
     told = json.loads(done("predict", "NEW", "previous", "?", "--explain", *flags).stdout)
     assert any("number w7" in one["what"] for one in told["reasons"])
     assert told["reasons"][0]["change"] > 0
@@ -344,8 +346,8 @@ def test_what_cannot_be_asked_about_a_new_entity_is_refused(
         ((*new, dkrl, *file), "e01\tnext\tNEW", "dkrl reads texts: give --text"),
         (("e01", "next", "-m", dkrl, *text), "", "'e01' is in the graph"),
         ((*new, ultra, *file), "e01\tnext\te02", "has not 'NEW' at one"),
-        ((*new, ultra, *file), "e01\tfar\tNEW", "'far' is not in"),
-        ((*new, ultra, *file), "x\tnext\tNEW", "'x' is not in the graph"),
+        ((*new, ultra, *file), "e01\tfar\tNEW", "identifier or label 'far'"),
+        ((*new, ultra, *file), "x\tnext\tNEW", "'x'"),
         (("e01", "next", "-m", table, "--explain"), "", "compares vectors"),
         (("NEW", "far", "-m", dkrl, *text), "", "'far'"),
     ]

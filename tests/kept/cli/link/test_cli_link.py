@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,21 @@ def test_faults_are_one_line(kg: Path, arguments: list[str], message: str) -> No
     assert result.exit_code == 1
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+def test_what_is_no_file_is_not_linked_as_text(kg: Path, tmp_path: Path) -> None:
+    """The path of a pipe, of a device and of a folder once was the text, with exit code 0."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, message in (
+        (tmp_path / "pipe", "is a pipe, and inputs are read more than once"),
+        ("/dev/null", "is a device"), (tmp_path, "is not a file"),
+        ("./no/such/place", "is not a file"),
+    ):  # fmt: skip
+        result = run(path, "--kg", kg)
+        assert result.exit_code == 1, result.output
+        assert message in " ".join(result.output.split())
+    for text in ("Paris", "他/她住在北京"):
+        assert run(text, "--kg", kg).exit_code == 0
 
 
 def test_no_graph_names_the_remedy(tmp_path: Path) -> None:

@@ -17,6 +17,13 @@ COPA = {
     "premise": "Es regnet 🗼.", "choice1": "Ein Café.", "choice2": "巴黎", "question": "cause",
     "label": 1, "idx": 4,
 }  # fmt: skip
+COMMONSENSE: dict[str, Any] = {
+    "id": "q7", "answerKey": "B", "fact1": "Ships sail.",
+    "question": {
+        "stem": "Where? ",
+        "choices": [{"label": "A", "text": "tree"}, {"label": "B", "text": "sea"}],
+    },
+}  # fmt: skip
 LETTERED = {"question": "Where?", "options": "\nA. a bank \nB. B. c\n", "answer": "B. B. c"}
 
 
@@ -56,7 +63,28 @@ def test_options_below_the_question_are_options(tmp_path: Path) -> None:
     assert (choices_of(example), example.group) == (["here", "there"], "Where?")
 
 
-FAULTS = [
+def test_commonsenseqa_in_its_own_files(tmp_path: Path) -> None:
+    """A fact stands before its question; the test set's questions have no answer."""
+    unanswered = {k: v for k, v in COMMONSENSE.items() if k not in ("answerKey", "fact1")}
+    first, second = read(tmp_path, "commonsenseqa", COMMONSENSE, unanswered)
+    assert choices_of(first) == choices_of(second) == ["tree", "sea"]
+    assert (first.labels, second.labels) == (("2",), ())
+    assert (first.group, second.group) == ("Ships sail. Where?", "Where?")
+    assert first.linked.id == "q7"
+
+
+FAULTS: list[tuple[str, dict[str, Any], str]] = [
+    ("commonsenseqa", COMMONSENSE | {"answerKey": "C"}, "answerKey 'C' is none of"),
+    (
+        "commonsenseqa",
+        COMMONSENSE | {"question": {"stem": "Where?", "choices": []}},
+        "answerKey 'B' is none of",
+    ),
+    (
+        "commonsenseqa",
+        COMMONSENSE | {"question": {**COMMONSENSE["question"], "stem": " "}},
+        "a question and two choices",
+    ),
     ("copa", COPA | {"label": 2}, "Invalid enum value"),
     ("copa", COPA | {"question": "why"}, "Invalid enum value"),
     ("copa", COPA | {"choice2": " "}, "none of them empty"),

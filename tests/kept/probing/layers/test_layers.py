@@ -251,3 +251,18 @@ def test_the_command(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: Any
     for message, result in refused.items():
         assert result.exit_code == 1, result.output
         assert message in " ".join(result.output.split())
+
+
+def test_an_encoder_below_the_majority_says_so() -> None:
+    from kept.evaluation.statistics import Interval
+    from kept.probing.layers.study import MAJORITY, LayerRow
+    from kept.probing.layers.tables import shortfalls
+
+    def row(encoder: str, layer: str, value: float) -> LayerRow:
+        return LayerRow(encoder, "pos", layer, dataclasses.replace(share, estimate=value))
+
+    share = Interval(0.5, 0.4, 0.6, 0.95, n=9, method="bootstrap")
+    rows = [row("", MAJORITY, 0.4), row("a", "0", 0.2), row("a", "1", 0.5), row("b", "0", 0.4)]
+    (line,) = shortfalls(rows)
+    assert line.startswith("b, pos: the best layer (0.400)")
+    assert "--train-questions" in line

@@ -12,6 +12,7 @@ from kg_loaders import DamageReport, KgError, Source, SourceError, Text, TextKin
 from kg_loaders.formats import tsv
 from kg_loaders.formats.tables import csv_triples
 from kg_loaders.formats.tables.layout import looks_like_header
+from kg_loaders.formats.tables.values import yago_value
 from kg_loaders.reading.blocks import TripleBlock
 
 LABEL, ALIAS, DESCRIPTION, TYPE = TextKind
@@ -414,3 +415,9 @@ def test_the_same_words_for_one_column_in_tsv_and_csv(tmp_path: Path) -> None:
     assert list(csv_triples.read(tmp_path / "x.tsv", DamageReport(), order="trh")) == [
         Triple("b", "r", "a")
     ]
+
+
+def test_names_of_yago_lose_their_brackets_where_there_is_a_name() -> None:
+    assert [yago_value(cell) for cell in ("<x>", "<xy>", "<>", "x>", "<x")] == [
+        "x", "xy", "<>", "x>", "<x",
+    ]  # fmt: skip
