@@ -116,7 +116,11 @@ def read_questions(folder: Path, study: Study, world: World) -> Questions:
     everything = [*world.every_fact]
     return Questions(
         tuple(items),
-        tuple(with_answers_of(questions(few, patterns, reports["ParaRel"], known_answers=known), graph)),
+        tuple(
+            with_answers_of(
+                questions(few, patterns, reports["ParaRel"], known_answers=known), graph
+            )
+        ),
         tuple(_few(of_probed, study.altered)),
         further,
         objects_of(questions(everything, lama_templates(folder), DamageReport(), known_answers={})),

@@ -241,7 +241,7 @@ def require_task(examples: Sequence[TaskExample], task: str, path: Path) -> None
     if n != n_targets:
         kinds = {0: "classification", 1: "mention or typing", 2: "relation"}
         raise ConfigError(
-            f"{path} has {n} target(s) a text, a {task} {wanted}; its columns are those of "
+            f"{path} has {n} target(s) a text, a {task} {n_targets}; its columns are those of "
             f"{kinds.get(n, 'tagging')}: give that as task, or "
             "see docs/reference/formats-of-texts.md"
         )

@@ -112,8 +112,8 @@ def budget_warning(config: Any, n_train: int) -> str | None:
         return None
     return (
         f"{title(config.method)} read {needed:,} examples in the reading control before it "
-        f"answered from facts; this run reads {n_examples_seen:,}, and may end without having learned to; "
-        "give more --steps or a larger --batch-size"
+        f"answered from facts; this run reads {n_examples_seen:,}, and may end without having "
+        "learned to; give more --steps or a larger --batch-size"
     )
 
 

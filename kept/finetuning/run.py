@@ -345,7 +345,7 @@ def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:
 
 
 def _tags(
-    logits: Tensor, batch: KnowledgeBatch, place: int, n_words: int
+    logits: Tensor, batch: KnowledgeBatch, position: int, n_words: int
 ) -> list[tuple[int | None, float | None]]:
     """The best class at the first node of every word, and its probability; None without a node."""
     assert batch.target_spans is not None

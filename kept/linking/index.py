@@ -91,8 +91,8 @@ class LinkIndex:
         ):
             if not {*graphs} <= {*names.graph_hashes}:
                 raise LinkIndexError(
-                    f"{index_folder / part} was made from other graphs than {index_folder / 'names'}; "
-                    f"{LINKS.remedy}"
+                    f"{index_folder / part} was made from other graphs than "
+                    f"{index_folder / 'names'}; {LINKS.remedy}"
                 )
         return cls(index_folder, manifest, names, fuzzy, dense)
 

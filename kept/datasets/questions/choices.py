@@ -45,8 +45,8 @@ def choice_example(
     question_text, choice_texts = question.strip(), [choice.strip() for choice in choices]
     if not question_text or not all(choice_texts) or len(choice_texts) < 2:
         raise LinkingError(
-            f"{question_text[:40]!r} with {len(choice_texts)} choices {choice_texts}: a question and two choices or more "
-            "are needed, none of them empty"
+            f"{question_text[:40]!r} with {len(choice_texts)} choices {choice_texts}: a question "
+            "and two choices or more are needed, none of them empty"
         )
     if right is not None and not 1 <= right <= len(choice_texts):
         raise LinkingError(

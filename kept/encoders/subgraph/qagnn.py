@@ -5,8 +5,8 @@ Answering" (NAACL). The host reads the text; its sentence vector becomes the con
 subgraph, and graph layers pass messages between all nodes.
 
 Where we differ from the released code: entities have vectors from their labels or from a scorer,
-where there all vectors are drawn at random (see docs/reference/quirks.md); only real places count in batch
-statistics, unless `with_padding`.
+where there all vectors are drawn at random (docs/reference/quirks.md); only real places count in
+batch statistics, unless `with_padding`.
 
 Axis legend: batch, place (the context node, then the entities of a subgraph), graph_width, width.
 """

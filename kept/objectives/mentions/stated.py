@@ -170,8 +170,8 @@ def objects_of_one_piece(world: World) -> NDArray[np.int64]:
     entity_ids: NDArray[np.int64] = objects[np.array(n_pieces, np.int64) == 1]
     if len(entity_ids) < FEWEST_OBJECTS:
         raise ConfigError(
-            f"objective stated_words redraws objects; {len(entity_ids)} of {world.graph} have a name of "
-            f"one word piece, and {FEWEST_OBJECTS} are needed: take objects: own"
+            f"objective stated_words redraws objects; {len(entity_ids)} of {world.graph} have a "
+            f"name of one word piece, and {FEWEST_OBJECTS} are needed: take objects: own"
         )
     return entity_ids
 

@@ -81,8 +81,8 @@ def answer_analogies(
     )
     if len({(q.a, q.b) for q in with_vectors}) < 2:
         raise EvaluationError(
-            f"{len(with_vectors)} of {len(questions)} questions have vectors for all four words; give "
-            "vectors of their words, or other questions"
+            f"{len(with_vectors)} of {len(questions)} questions have vectors for all four words; "
+            "give vectors of their words, or other questions"
         )
     right = {rule: torch.empty(len(rows), dtype=torch.bool) for rule in RULES}
     for start in range(0, len(rows), AT_ONCE):
