@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from transformers.utils.logging import disable_progress_bar
+
 from kept.cli.console import TerminalConsole
 from kept.cli.link.inputs import count_lines
 from kept.cli.link.run import line_progress, tell_damage
@@ -34,6 +36,7 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
     output, inputs = options.output, (run, path, kg)
     if output is not None:
         refuse_file(output, force=options.resume or options.force, inputs=inputs)
+    disable_progress_bar()
     names = options.names()
     predictor = Predictor.from_pretrained(run, case=cast("Case | None", case))
     graph = KnowledgeGraph.open(kg)
