@@ -35,7 +35,6 @@ TUTORIALS = (
     "compare-methods",
     "probe-a-model",
     "linking-you-can-trust",
-    "add-a-method",
 )
 KINDS = (
     ("Tutorials", "docs/tutorials/"),
