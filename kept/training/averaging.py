@@ -31,7 +31,7 @@ class ParameterHistory(Optimizer):
     keeps its state beside theirs. `n_steps` copies of the parameters are held, or one for all.
 
     >>> weight = nn.Parameter(torch.tensor([1.0]))
-    >>> past = PastParameters([weight], n_steps=2)
+    >>> past = ParameterHistory([weight], n_steps=2)
     >>> for value in (1.0, 2.0, 4.0):
     ...     _ = weight.data.fill_(value)
     ...     past.step()

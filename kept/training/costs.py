@@ -121,7 +121,7 @@ class StepClock:
 def minutes_in_words(seconds: float) -> str:
     """Return a length of time as a person says it.
 
-    >>> told_minutes(48), told_minutes(200), told_minutes(9000)
+    >>> minutes_in_words(48), minutes_in_words(200), minutes_in_words(9000)
     ('48 s', '3.3 minutes', '2.5 hours')
     """
     if seconds < 90:

@@ -21,6 +21,7 @@ State = Literal["ok", "missing", "faulty", "note"]
 
 EXTRAS = {
     "ask": "answers of `kept ask` in a second, without torch (ctranslate2)",
+    "mcp": "`kept serve --mcp`: a graph as tools for language models",
     "data": "public data sets from their owners (`kept data get`)",
     "datasets": "Hugging Face data sets in and out",
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",

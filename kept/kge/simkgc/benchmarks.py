@@ -81,7 +81,7 @@ def freebase_relation(name: str) -> str:
 def first_words(text: str, n_words: int | None) -> str:
     """The first `n_words` of the text, single blanks between them; None: the text as it is.
 
-    >>> shortened("a  b c", 2)
+    >>> first_words("a  b c", 2)
     'a b'
     """
     return text if n_words is None else " ".join(text.split()[:n_words])

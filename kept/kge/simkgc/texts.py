@@ -33,7 +33,7 @@ def name_and_description(name: str, description: str) -> str:
 
     As released, no border of a word ends the name.
 
-    >>> named("Oskel", "Oskel is a village"), named("Oskel", "")
+    >>> name_and_description("Oskel", "Oskel is a village"), name_and_description("Oskel", "")
     ('Oskel: is a village', 'Oskel')
     """
     rest = description

@@ -40,7 +40,7 @@ class ShardedTable(nn.Embedding):
     `HostTable`.
 
     >>> table = ShardedTable(5, 2, Processes())
-    >>> table(torch.tensor([[4, 4, 1]])).shape, table.whole_of(table.weight.data).shape
+    >>> table(torch.tensor([[4, 4, 1]])).shape, table.gather_table(table.weight.data).shape
     (torch.Size([1, 3, 2]), torch.Size([5, 2]))
     """
 

@@ -135,7 +135,7 @@ def test_p_is_corrected_over_the_whole_table(data: Path, tmp_path: Path) -> None
 
 def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
     runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
-    helps = "knowledge helps; effects below 0.000 are not visible with"
+    helps = "knowledge helps; every effect is visible with"
     for key, answer in zip(planned_runs(["kbert"], ["off"], 2), "zaz" * 2, strict=True):
         write_run(runs, key, [answer] * N)
     assert say(finished(runs))[1] == f"{helps} 2 seeds"  # nobody asked for more

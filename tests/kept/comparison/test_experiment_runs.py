@@ -74,7 +74,7 @@ def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
         (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stored, "leave_records", killed)
+    monkeypatch.setattr(stored, "remove_other_files", killed)
     runs, key = ExperimentRuns(experiment, experiment_root, tmp_path), RunKey("none", "off", 0)
     with pytest.raises(KeyboardInterrupt):
         runs.run(key)

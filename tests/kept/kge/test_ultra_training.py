@@ -145,7 +145,7 @@ def test_batches_of_questions_change_no_score(monkeypatch: pytest.MonkeyPatch) -
     scorer = UltraScorer(model, rows, n_entities=n_entities, n_relations=N_RELATIONS)
     questions = torch.from_numpy(follow)
     whole = scorer.scores("head", questions)
-    monkeypatch.setattr("kept.kge.ultra.training.SCORED_AT_ONCE", 1)
+    monkeypatch.setattr("kept.kge.ultra.training.BATCH_SIZE", 1)
     torch.testing.assert_close(scorer.scores("head", questions), whole)
     with pytest.raises(EvaluationError, match="leave the direction relation out"):
         scorer.scores("relation", questions)

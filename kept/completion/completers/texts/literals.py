@@ -54,8 +54,8 @@ def with_literals(splits: Splits, source: Path) -> Splits:
 def value_in_words(value: str) -> str:
     """A value as a reader would write it: numbers short, dates without the time of day.
 
-    >>> written("1.7500000e+01"), written("1953-03-12T00:00:00Z"), written('"Po"@it')
-    ('17.5', '1953-03-12', 'Po')
+    >>> [value_in_words(each) for each in ("1.7500000e+01", "1953-03-12T00:00:00Z", '"Po"@it')]
+    ['17.5', '1953-03-12', 'Po']
     """
     quoted = _QUOTED.fullmatch(value)
     text = quoted[1] if quoted else value
