@@ -149,6 +149,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     host = json.loads((tmp_path / "host/config.json").read_text())
     host |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     (tmp_path / "host/config.json").write_text(json.dumps(host))
+    given |= {"as_published": True}  # as what is run without the command line
     given["training"] |= {"steps": 24, "checkpoint_steps": 4, "log_every": 4}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(given))
     flags = ["-m", "kept", "pretrain", "-c", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "2")]
