@@ -208,7 +208,7 @@ def test_a_label_between_borders_is_found_at_its_place(
     label: str, before: str, after: str, left: str, right: str, case: Case
 ) -> None:
     label = label.strip()
-    assume(label and not outside(label[0]))
+    assume(label.strip("_") and not outside(label[0]))  # underscores are blanks, as in New_York
     linker = linker_over(label, case=case)
     text = before + left + label + right + after
     start, end = len(before + left), len(before + left + label)

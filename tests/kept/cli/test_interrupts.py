@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
 import pytest
@@ -21,20 +20,20 @@ def app_of(command: object) -> typer.Typer:
 
 
 def work_until_interrupted() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     raise AssertionError("a signal is delivered before the next statement")
 
 
 def train_until_interrupted() -> None:
     with asked_to_stop() as stop:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         assert stop == [signal.SIGINT]
     typer.echo("checkpoint written")
 
 
 def train_until_terminated() -> None:
     with asked_to_stop() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         assert stop == [signal.SIGTERM]
 
 

@@ -82,6 +82,7 @@ def test_two_machines_train_what_one_does_and_go_on_when_one_is_lost(
 ) -> None:
     given = write_everything(tmp_path, small_graph)
     without_dropout(tmp_path / "host/config.json")
+    given["as_published"] = True  # as what is run without the command line
     given["training"] |= {"steps": 12, "checkpoint_steps": 4, "log_every": 4}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(given))
     command = ["kept", "pretrain", "-c", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "2"),
