@@ -27,6 +27,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 
 _ITEM = re.compile("Q[0-9]+")
+FIRST_BYTES = 256
 MOST_CANDIDATES = 3
 """Candidates of a link in a file of linked texts, by default: the entity and two runners-up."""
 
@@ -156,7 +157,15 @@ def gold_link(start: int, end: int, entity: str | None, confidence: float = 1.0)
 
 
 def read_jsonl(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
-    """Our own format, as `write_jsonl` writes it."""
+    """Our own format, as `write_jsonl` writes it; for plain text the error names `kept link`."""
+    if Path(path).is_file():
+        with Path(path).open("rb") as file:
+            is_json = file.read(FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"")
+        if not is_json:
+            report.remedy = (
+                "this is not JSON lines; of plain text `kept link` makes them: kept link "
+                f"{path} --kg KG -o linked.jsonl"
+            )
     return read_rows(path, report, _Text, _own)
 
 

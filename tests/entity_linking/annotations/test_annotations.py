@@ -250,3 +250,16 @@ def test_articles_are_read_whole(data_root: Path) -> None:
     cropped = list(read_elevant(path, DamageReport()))
     assert [article.excerpt for article in articles] == [text.text for text in cropped]
     assert sum(len(article.text) for article in articles) > 2 * sum(len(t.text) for t in cropped)
+
+
+def test_plain_text_in_the_place_of_linked_texts_names_the_command_that_links(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "notes.txt"
+    place.write_text("Anna met Bruno.\n", encoding="utf-8")
+    with pytest.raises(DamageError, match=r"not JSON lines.*kept link .*notes\.txt --kg KG"):
+        list(read_jsonl(place, DamageReport()))
+    place.write_text('\ufeff {"text": "Anna", "mentions": 3}\n', encoding="utf-8")
+    with pytest.raises(DamageError) as caught:
+        list(read_jsonl(place, DamageReport()))
+    assert "kept link" not in str(caught.value)
