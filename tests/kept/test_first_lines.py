@@ -109,7 +109,8 @@ def test_an_unknown_and_an_ambiguous_name_say_which_names_there_are(
     with pytest.raises(UnknownNodeError, match="did you mean London"):
         graph["Londn"]
     with pytest.raises(
-        AmbiguousNameError, match=r"2 entities are called 'Paris': Q90 .*Q830149.*an identifier, such as 'Q90'"
+        AmbiguousNameError,
+        match=r"2 entities are called 'Paris': Q90 .*Q830149.*an identifier, such as 'Q90'",
     ):
         kept.atlas.graph()["Paris"]
     with pytest.raises(UnknownNodeError, match="strings"):
