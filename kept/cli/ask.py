@@ -66,7 +66,7 @@ def ask(
     ] = 24,
     least_confidence: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Confidence below which there is no answer (default: .6)."),
+        typer.Option(min=0, max=1, help="Confidence below which there is no answer (default: .4)."),
     ] = None,
     run: Annotated[
         Path | None,

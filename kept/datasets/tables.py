@@ -334,8 +334,8 @@ class RowReader:
         else:
             words = listed(self.cell(row, "tokens"))
             text = " ".join(words)
-            spans = [Mention(*span) for span in word_places(words)]
-        if not spans:
+            places = [Mention(*place) for place in word_places(words)]
+        if not places:
             raise ValueError("no word")
         if self.is_labelled and len(places) != len(tags):
             raise ValueError(f"{len(places)} words with {len(tags)} tags")

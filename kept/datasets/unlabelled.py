@@ -36,7 +36,9 @@ from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.reading.lines import read_lines
 from kg_loaders.reading.unpacking import data_name
 
-SPAN, CHOICE = "span", "choice"
+SPAN, CHOICE, QUESTION = "span", "choice", "question"
+QUESTIONS = "questions"
+"""The task of a folder of `kept fit` on questions."""
 FORMS: dict[str, str] = {
     "classification": CLASSIFICATION,
     "regression": CLASSIFICATION,
@@ -48,8 +50,9 @@ FORMS: dict[str, str] = {
     "span": SPAN,
     "span_or_none": SPAN,
     "multiple_choice": CHOICE,
+    QUESTIONS: QUESTION,
 }
-"""What a line holds for each task of `kept.datasets.formats.TASKS`."""
+"""What a line holds for each task of `kept.datasets.formats.TASKS`, and for questions."""
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     CLASSIFICATION: (("text",),),
     MENTION: (("text", "mention"), ("text", "start", "end"), ("text", "targets")),
@@ -57,9 +60,10 @@ NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     TAGGING: (("tokens",), ("text",)),
     SPAN: (("question", "context"), ("text", "context")),
     CHOICE: (("question", "choices"), ("text", "choices")),
+    QUESTION: (("question",), ("text",)),
 }
 """The columns that a line needs, by what it holds; any one of the groups will do."""
-PLAIN = (CLASSIFICATION, TAGGING)
+PLAIN = (CLASSIFICATION, TAGGING, QUESTION)
 """What a plain line of text can hold."""
 TABULAR = (".csv", ".tsv", ".jsonl", ".ndjson")
 
@@ -132,9 +136,10 @@ class RowParser:
 
     def parse(self, number: int, row: Row) -> UnlabelledLine:
         """Return the line of a row; `ValueError` or `LinkingError` says what is wrong with it."""
-        if self.form in (SPAN, CHOICE):
+        own = {SPAN: self._span, CHOICE: self._choice, QUESTION: self._plain_question}
+        if self.form in own:
             try:
-                line = (self._span if self.form == SPAN else self._choice)(number, row)
+                line = own[self.form](number, row)
             except WRONG_KINDS as error:
                 raise ValueError(f"a cell of the wrong kind ({error})") from error
             line.example.linked.text.encode()  # half a pair of surrogates is no character
@@ -160,6 +165,11 @@ class RowParser:
         choices = [str(choice).strip() for choice in choices]
         example = choice_example(question, choices, id=self._name(number, row))
         return UnlabelledLine(number, example, {"question": question, "choices": choices})
+
+    def _plain_question(self, number: int, row: Row) -> UnlabelledLine:
+        question = self._question(row)
+        linked = LinkedText(question, (), self._name(number, row))
+        return UnlabelledLine(number, TaskExample(linked, ()), {"question": question})
 
     def _question(self, row: Row) -> str:
         use = "question" if "question" in self._rows.columns else "text"
@@ -205,6 +215,8 @@ def _fields_of(example: TaskExample, form: str) -> dict[str, Any]:
         return {"text": text, "head": words[0], "tail": words[1], "targets": places}
     if form == TAGGING:
         return {"text": text, "tokens": words}
+    if form == QUESTION:
+        return {"question": text}
     return {"text": text}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Linker
@@ -35,6 +35,16 @@ PLACES = 6
 SEAL = "checksums.json"
 Block = list[dict[str, Any]]
 Shown = Callable[[Iterator[Block], int], Iterator[Block]]
+
+
+class LinePredictor(Protocol):
+    """Whatever predicts the lines of a file, a block after the other."""
+
+    def blocks(self, lines: Iterable[UnlabelledLine]) -> Iterator[Block]:
+        """Yield what is written of each line, in blocks."""
+
+    def report_cuts(self) -> None:
+        """Say in the log what was cut of long texts."""
 
 
 @dataclass(eq=False)
@@ -135,7 +145,7 @@ def _cell(value: Any, between: str) -> Any:
 
 
 def write_predictions(
-    bulk: BulkPrediction,
+    bulk: LinePredictor,
     lines: Iterator[UnlabelledLine],
     output: Path,
     *,

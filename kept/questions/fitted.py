@@ -143,9 +143,15 @@ class FittedAnswerer:
 
     def answer(self, question: str) -> Answer:
         """The answer to one question."""
-        (linked,) = self.linker.link([question.strip()])
-        entity = subject_of(linked.links, self.graph)
-        return self.answers([EntityQuestion.of(linked, entity, self.graph)])[0]
+        return self.answer_texts([question])[0]
+
+    def answer_texts(self, questions: Sequence[str]) -> list[Answer]:
+        """The answers to questions, each about the entity that the linker finds in it."""
+        asked = []
+        for linked in self.linker.link([question.strip() for question in questions]):
+            entity = subject_of(linked.links, self.graph)
+            asked.append(EntityQuestion.of(linked, entity, self.graph))
+        return self.answers(asked)
 
     def answers(
         self,

@@ -55,7 +55,10 @@ class Predictions:
         for name in dict.fromkeys(names):
             places = [i for i, each in enumerate(names) if each == name]
             predictor = self.runs[name]
-            lines = [_line(predictor, i, asked[i][1]) for i in places]
+            lines = [
+                _line(predictor, i, asked[i][1], f"item {i}: " if len(asked) > 1 else "")
+                for i in places
+            ]
             examples = [line.example for line in lines]
             rows = predictor.predictions(examples, self.graph, self._linker(name, predictor))
             kind = predictor.model.question().problem_type
@@ -82,14 +85,14 @@ class Predictions:
         return self._linkers[name]
 
 
-def _line(predictor: Predictor, number: int, item: PredictItem) -> UnlabelledLine:
-    """The item as a line; `ConfigError` with its number says what is wrong with it."""
+def _line(predictor: Predictor, number: int, item: PredictItem, place: str) -> UnlabelledLine:
+    """The item as a line; `ConfigError` says what is wrong with it, after its `place`."""
     row, task = item.model_dump(exclude_none=True), predictor.task
     columns = {USES.get(name, name): name for name in row}
     if not has_columns(columns, task):
-        raise ConfigError(f"item {number}: a run of {task} needs {alternatives(FORMS[task])}")
+        raise ConfigError(f"{place}a run of {task} needs {alternatives(FORMS[task])}")
     parser = RowParser(columns, FORMS[task], "", DamageReport())
     try:
         return parser.parse(number, row)
     except (ValueError, LinkingError) as error:
-        raise ConfigError(f"item {number}: {error}") from error
+        raise ConfigError(f"{place}{error}") from error

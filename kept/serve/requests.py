@@ -94,7 +94,7 @@ class FactsRequest(_Request):
 
 
 class AskRequest(_Request):
-    """Questions over the graph; below `least_confidence` (default .6) there is no answer.
+    """Questions over the graph; below `least_confidence` (default .4) there is no answer.
 
     `stream`: a line of JSON for each question, as soon as it is answered; then up to 1,000 of them.
     """

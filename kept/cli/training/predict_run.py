@@ -13,15 +13,19 @@ from kept.cli.link.inputs import count_lines
 from kept.cli.link.run import line_progress, tell_damage
 from kept.cli.terminal import CALL, echo
 from kept.cli.training.predict_options import FileOptions
-from kept.datasets.unlabelled import read_unlabelled
+from kept.datasets.unlabelled import QUESTIONS, read_unlabelled
+from kept.errors import ConfigError
 from kept.finetuning.bulk import (
     Block,
     BulkPrediction,
+    LinePredictor,
     json_line,
     output_key,
     write_predictions,
 )
 from kept.finetuning.predictor import Predictor
+from kept.questions.bulk import BulkAnswers, answers_key
+from kept.questions.fitted import FittedAnswerer, answers_questions
 from kept.results import Result
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
@@ -37,15 +41,11 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
     if output is not None:
         refuse_file(output, force=options.resume or options.force, inputs=inputs)
     disable_progress_bar()
-    names = options.names()
-    predictor = Predictor.from_pretrained(run, case=cast("Case | None", case))
-    graph = KnowledgeGraph.open(kg)
-    predictor.model.encoder.require_graph(graph)
     report = DamageReport(
         policy=DamagePolicy(options.damage), remedy="mend the line, or predict with --damage skip"
     )
-    lines = read_unlabelled(path, predictor.task, report, names)
-    bulk = BulkPrediction(predictor, graph, predictor.linker(graph), str(path), report)
+    bulk, task, key = _opened(run, path, kg, report, case)
+    lines = read_unlabelled(path, task, report, options.names())
     n_expected = count_lines(path, "text")
 
     def shown(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
@@ -66,7 +66,7 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
                 echo(json_line(row)[:-1].decode())
     else:
         n_lines = write_predictions(
-            bulk, lines, output, key=output_key(run, predictor, graph), resume=options.resume,
+            bulk, lines, output, key=key, resume=options.resume,
             force=options.force, inputs=inputs, shown=shown,
         )  # fmt: skip
         echo(f"{n_lines} predictions in {output}")
@@ -74,3 +74,19 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
     tell_damage(report)
     counts = {"n_predictions": n_lines, "n_rejected": report.n_rejected}
     return Result(values=counts, rows=rows, folder=None if output is None else output.parent)
+
+
+def _opened(
+    run: Path, path: Path, kg: Path, report: DamageReport, case: str | None
+) -> tuple[LinePredictor, str, str]:
+    """What predicts the lines, the task of the run, and what the predictions depend on."""
+    if answers_questions(run):
+        if case is not None:
+            raise ConfigError(f"--case is for texts with classes; {run} answers questions")
+        answerer = FittedAnswerer.open(run, kg)
+        return BulkAnswers(answerer), QUESTIONS, answers_key(run, answerer)
+    predictor = Predictor.from_pretrained(run, case=cast("Case | None", case))
+    graph = KnowledgeGraph.open(kg)
+    predictor.model.encoder.require_graph(graph)
+    bulk = BulkPrediction(predictor, graph, predictor.linker(graph), str(path), report)
+    return bulk, predictor.task, output_key(run, predictor, graph)

@@ -125,6 +125,7 @@ def test_a_faulty_item_is_numbered_and_harms_no_other(
     assert [row["index"] for row in rows] == [0, 1, 2]
     assert [sorted(row) for row in rows][1] == ["error", "index"]
     assert fault in rows[1]["error"]
+    assert "item " not in rows[1]["error"]  # its index says which
     assert rows[0]["prediction"] == rows[2]["prediction"]
 
 
