@@ -105,7 +105,7 @@ class SubgraphView(View):
             subgraph_edges=row(self._edges(graph, ids)),
         )
 
-    def brings_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether there is an entity in the subgraph."""
         assert batch.subgraph_ids is not None
         return bool((batch.subgraph_ids != PAD_ROW).any())
