@@ -98,3 +98,13 @@ def test_roles_places_and_pickles(
         SubgraphView(small_graph, extras="all")
     with pytest.raises(ConfigError, match="use 2 or more"):
         SubgraphView(small_graph, max_places=1)
+
+
+def test_a_text_with_an_entity_alone_contains_knowledge(
+    small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
+) -> None:
+    view = SubgraphView(small_graph)
+    bare = [LinkedText(each.text, ()) for each in linked]
+    for texts, expected in ((linked, True), (bare, False)):
+        graphs = build_many(texts, tokenizer, small_graph, seed=0, config=SMALL)
+        assert {view.contains_knowledge(each, view(each)) for each in graphs} == {expected}
