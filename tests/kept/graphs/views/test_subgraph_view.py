@@ -107,4 +107,6 @@ def test_a_text_with_an_entity_alone_contains_knowledge(
     bare = [LinkedText(each.text, ()) for each in linked]
     for texts, expected in ((linked, True), (bare, False)):
         graphs = build_many(texts, tokenizer, small_graph, seed=0, config=SMALL)
-        assert {view.contains_knowledge(each, view(each)) for each in graphs} == {expected}
+        contains = [view.contains_knowledge(each, view(each)) for each in graphs]
+        assert contains == [bool((each.kinds == 1).any()) for each in graphs]
+        assert any(contains) == expected
