@@ -15,7 +15,8 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from kept.errors import ConfigError
+from kept import hosts
+from kept.errors import ConfigError, HostError
 
 
 class RelevanceScorer:
@@ -32,13 +33,12 @@ class RelevanceScorer:
                 f"relevance is {str(folder)!r}, which is no folder; give that of a masked language "
                 "model, its tokenizer included"
             )
-        options = {"local_files_only": True, "trust_remote_code": False}
         try:
-            model, report = AutoModelForMaskedLM.from_pretrained(
-                folder, use_safetensors=True, output_loading_info=True, **options
+            model, report = hosts.open_pretrained(
+                AutoModelForMaskedLM, folder, output_loading_info=True
             )
-            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        except (OSError, ValueError) as error:
+            tokenizer = hosts.open_pretrained(AutoTokenizer, folder)
+        except HostError as error:
             raise ConfigError(f"relevance {folder}: {error}") from error
         if report["missing_keys"]:
             raise ConfigError(

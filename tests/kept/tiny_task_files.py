@@ -184,6 +184,13 @@ def _squad(examples: Sequence[RelationExample]) -> str:
     return json.dumps({"data": [{"paragraphs": paragraphs}]})
 
 
+def _lettered(example: RelationExample) -> dict[str, Any]:
+    choices = {"A": example.tail, "B": "nowhere", "C": "a hill"}
+    options = "".join(f"\n{letter}. {choice}" for letter, choice in choices.items())
+    question = f"Where is {example.head}?"
+    return {"question": question, "options": options, "answer": f"A. {example.tail}"}
+
+
 WRITERS: dict[str, Callable[[Sequence[RelationExample]], str]] = {
     "atlas": _lines(_atlas),
     "wiki80": _lines(wiki80_row),
@@ -197,6 +204,7 @@ WRITERS: dict[str, Callable[[Sequence[RelationExample]], str]] = {
     "cola": _cola,
     "wic": _lines(_wic),
     "squad": _squad,
+    "lettered": _lines(_lettered),
 }
 
 

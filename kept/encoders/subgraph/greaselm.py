@@ -25,6 +25,7 @@ from transformers import PreTrainedModel
 
 from kept import hosts
 from kept.batches import KnowledgeBatch
+from kept.encoders.base import layer_group
 from kept.encoders.subgraph.base import (
     SubgraphConfig,
     SubgraphEncoder,
@@ -121,6 +122,12 @@ class GreaseLM(SubgraphEncoder):
                 module.reset_parameters()
             return
         super()._init_weights(module)
+
+    def beside(self, name: str) -> str:
+        """The graph network enters the host at its first fused layer, and belongs there."""
+        if name.startswith(("graph.", "features.", "entity_map.", "mixing.")):
+            return layer_group(self.host.config.num_hidden_layers - self.config.n_fused)
+        return super().beside(name)
 
     def freeze(self) -> None:
         """Entity vectors; and the mixing where nothing is mixed."""

@@ -26,6 +26,9 @@ from tests.kept.tiny_hosts import tiny_host
 SIZE = Size(n_train=16, n_test=8, n_returning=8)
 BUDGET = Budget(steps=2, batch_size=4, every=1, warmup_steps=0)
 
+NOT_MEASURED = ("qagnn", "greaselm")
+"""Methods whose recipe no reading control has tried yet."""
+
 
 def cell(arm: str, condition: str = "true", task: str | None = None, **budget: Any) -> Cell:
     """A cell of two steps."""
@@ -80,8 +83,10 @@ def test_every_arm_runs_and_tells_all(name: str, opened: Any) -> None:
     if ARMS[name].tasks[0] in ("occupation", "description"):
         assert found.edited is not None
         assert found.moved is not None
-        # in two layers ERNIE fuses at the last one alone, which no mark reads from
-        assert (found.moved[0] > 0) == (name != "ernie-published")
+        # in two layers ERNIE fuses at the last one alone, which no mark reads from; a text with one
+        # link has no entities between, so that the papers' subgraphs hold that entity alone
+        unmoved = ("ernie-published", "qagnn-published", "greaselm-published")
+        assert (found.moved[0] > 0) == (name not in unmoved)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -158,6 +163,9 @@ def test_every_method_that_reads_facts_with_a_text_has_a_recipe_arm() -> None:
             arm.view,
         )
         assert {n: filled["training"][n] for n in arm.rates} == arm.rates
+        if arm.method in NOT_MEASURED:
+            assert recipe.examples is None
+            continue
         assert recipe.examples is not None
         assert recipe.examples <= 200 * 16, name
 

@@ -33,11 +33,17 @@ from tests.kept.training.tiny_pretraining import write_everything
 from tests.kept.training.train_processes import run_all
 
 SCRIPT = Path(__file__).with_name("train_processes.py")
+NORMALISED = ("qagnn", "greaselm")
+"""Their batch normalisation takes the texts of one process, so that two train something else."""
 WITH_TABLES = ("ernie", "knowbert", "colake", "ebert", "ktnet")
 BOTH = ("tables", "layers")
 TASK = "classification"
 SHARDED: dict[str, tuple[str, tuple[str, ...]]] = {
-    **{f"{name}-all": (name, BOTH if name in WITH_TABLES else ("layers",)) for name in METHODS},
+    **{
+        f"{name}-all": (name, BOTH if name in WITH_TABLES else ("layers",))
+        for name in METHODS
+        if name not in NORMALISED
+    },
     "colake-tables": ("colake", ("tables",)),
     "colake-layers": ("colake", ("layers",)),
     "ernie-tables": ("ernie", ("tables",)),
@@ -231,7 +237,7 @@ def test_every_method_with_a_row_for_each_entity_can_share_them(
         for name in METHODS
         if entity_tables(assemble(PretrainConfig.read(None, given | {"method": name}))[0])
     ]
-    assert found == [*WITH_TABLES[:2], "colake", "ebert", "ktnet"]
+    assert sorted(found) == sorted([*WITH_TABLES, *NORMALISED])
 
 
 def test_what_is_shared_out_is_of_the_command_not_of_the_run() -> None:
