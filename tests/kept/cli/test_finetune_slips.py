@@ -28,7 +28,7 @@ def test_slips_are_named_before_anything_is_loaded(
     [
         (["--batch-size", "2"],
          "--task; --format; --train; --kg; --method or --model; --steps or --epochs"),
-        (["--task", "typing", "--method", "kbert", "--steps", "5", "--set", "format=typing",
+        (["--task", "typing", "--method", "kbert", "--steps", "5", "--set", "format=table",
           "--set", "training.node_budget=9"], "--train; --kg"),
     ],
 )  # fmt: skip

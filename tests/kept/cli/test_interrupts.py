@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 import typer
@@ -10,6 +11,14 @@ from typer.testing import CliRunner
 
 from kept.cli.errors import TellsErrors, mark_interrupted
 from kept.cli.training.run import asked_to_stop
+
+
+@pytest.fixture(autouse=True)
+def heeds_interrupts() -> Iterator[None]:
+    """A process that a shell starts in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def app_of(command: object) -> typer.Typer:
