@@ -23,7 +23,7 @@ from kept.errors import BatchError
 N_NODE_TYPES = len(Role) + 1
 CONTEXT = len(Role)
 """The type of a context node; the others are the roles of entities."""
-CONTEXT_RELATIONS = (Role.QUESTION, Role.ANSWER)
+CONTEXT_RELATIONS = (int(Role.QUESTION), int(Role.ANSWER))
 """Roles that the context node is joined to, in the order of the types of these edges."""
 
 

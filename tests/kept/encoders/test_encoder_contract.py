@@ -222,8 +222,6 @@ def compiled(
 @pytest.mark.parametrize("name", METHODS)
 def test_compiles_as_one_graph(name: str, compiled: dict[str, str]) -> None:
     """States and gradients are the same, sparse gradients stay sparse."""
-    if name in ("qagnn", "greaselm"):
-        pytest.skip("torch-geometric's message passing is no one graph")
     assert compiled[name] == ""
 
 
