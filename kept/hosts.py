@@ -35,6 +35,7 @@ from transformers.utils import cached_file, logging
 
 from kept.batches import KnowledgeBatch, Visibility
 from kept.errors import BatchError, CheckpointError, HostError, KeptError, MissingExtraError
+from kept.graphs import relevance
 from kept.graphs.graph import NodeKind
 from kept.host_facts import (
     TOKENIZER_FILES,
@@ -500,3 +501,6 @@ def stepper(
     weights = None if node_weights is None else rows.pack(node_weights)
     packed = attention_mask(host, rows.pack_visibility(visibility, node_mask), weights)
     return lambda layer, hidden: rows.unpack(layer(rows.pack(hidden), packed))
+
+
+relevance.open_model = open_pretrained

@@ -7,7 +7,7 @@ of all tokens, the special ones included, so that a longer name scores lower.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,11 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from kept import hosts
 from kept.errors import ConfigError, HostError
+
+open_model: Callable[..., Any] | None = None
+"""What opens a model in a folder: `kept.hosts.open_pretrained`, which is a floor above and puts
+itself here when it is imported, as every encoder does."""
 
 
 class RelevanceScorer:
@@ -33,11 +36,11 @@ class RelevanceScorer:
                 f"relevance is {str(folder)!r}, which is no folder; give that of a masked language "
                 "model, its tokenizer included"
             )
+        if open_model is None:
+            raise ConfigError("relevance opens a model: import kept.hosts before")
         try:
-            model, report = hosts.open_pretrained(
-                AutoModelForMaskedLM, folder, output_loading_info=True
-            )
-            tokenizer = hosts.open_pretrained(AutoTokenizer, folder)
+            model, report = open_model(AutoModelForMaskedLM, folder, output_loading_info=True)
+            tokenizer = open_model(AutoTokenizer, folder)
         except HostError as error:
             raise ConfigError(f"relevance {folder}: {error}") from error
         if report["missing_keys"]:
