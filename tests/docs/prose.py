@@ -32,7 +32,7 @@ FEWEST_WORDS_OF_CELLS = 8
 CODE = "‹code›"
 WORD = re.compile(r"[^\W_]|‹")
 ABBREVIATIONS = ("e.g.", "i.e.", "al.", "vs.", "cf.", "Fig.", "Sec.", "Eq.", "No.", "approx.")
-BOUNDARY = re.compile(r"[.!?][\"”’)*]*\s+(?=[\"“‘(*]*[A-Z0-9‹])")
+BOUNDARY = re.compile(r"[.!?][\"”’)*]*\s+(?=[\"“‘(*]*(?:[A-Z0-9‹]|kept\b))")
 
 
 @dataclass(frozen=True)
