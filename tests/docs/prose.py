@@ -31,7 +31,7 @@ MOST_WORDS = 30
 FEWEST_WORDS_OF_CELLS = 8
 CODE = "‹code›"
 WORD = re.compile(r"[^\W_]|‹")
-ABBREVIATIONS = ("e.g.", "i.e.", "al.", "vs.", "cf.", "Fig.", "Sec.", "Eq.", "No.", "approx.")
+ABBREVIATION = re.compile(r"(?:e\.g|i\.e|et al|vs|cf|Fig|Sec|Eq|approx)\.$")
 BOUNDARY = re.compile(r"[.!?][\"”’)*]*\s+(?=[\"“‘(*]*(?:[A-Z0-9‹]|kept\b))")
 
 
@@ -50,8 +50,8 @@ class Sentence:
 
     @property
     def is_long(self) -> bool:
-        """Whether it has more words than a reader keeps in mind."""
-        return self.n_words > MOST_WORDS
+        """Whether it has too many words; a list that is mostly code is not a sentence."""
+        return self.n_words > MOST_WORDS and 2 * self.text.count(CODE) <= self.n_words
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _spans(block: str) -> Iterator[tuple[int, int]]:
     """Yield where each sentence of a block begins and ends."""
     start = 0
     for boundary in BOUNDARY.finditer(block):
-        if block[start : boundary.start() + 1].endswith(ABBREVIATIONS):
+        if ABBREVIATION.search(block, start, boundary.start() + 1):
             continue
         yield start, boundary.end()
         start = boundary.end()
