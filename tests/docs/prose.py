@@ -31,7 +31,7 @@ MOST_WORDS = 30
 FEWEST_WORDS_OF_CELLS = 8
 CODE = "‹code›"
 WORD = re.compile(r"[^\W_]|‹")
-ABBREVIATION = re.compile(r"(?:e\.g|i\.e|et al|vs|cf|Fig|Sec|Eq|approx)\.$")
+ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|et al|vs|cf|Fig|Sec|Eq|approx)\.$")
 BOUNDARY = re.compile(r"[.!?][\"”’)*]*\s+(?=[\"“‘(*]*(?:[A-Z0-9‹]|kept\b))")
 
 
