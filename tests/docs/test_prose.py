@@ -1,4 +1,4 @@
-"""The counter of words and sentences: what it reads of a page, and what it finds there."""
+"""Pages avoid the glossary's words and long sentences; the counter of both reads prose alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.prose import ROOT, glossary, pages, sentences
+from tests.docs.prose import ROOT, glossary, main, pages, sentences, share_of_long
+
+PAGES = {str(path.relative_to(ROOT)): path for path in pages()}
+SENTENCES = {name: sentences(path.read_text("utf-8"), path) for name, path in PAGES.items()}
+MOST_LONG, MOST_LONG_ON_A_PAGE = 0.05, 0.10
 
 PAGE = """\
 # A title
@@ -64,9 +68,44 @@ def test_words_of_the_glossary_are_found_unless_they_are_right(text: str, words:
     assert [hit for term in glossary() for hit in term.hits(text)] == words
 
 
-def test_pages_in_all_places_are_read() -> None:
-    names = {str(path.relative_to(ROOT)) for path in pages()}
-    if "README.md" not in names:
-        pytest.skip("pages are no part of an installed package")
-    assert {"CONTRIBUTING.md", "docs/how-to/linking.md", "tests/golden/ernie/README.md"} <= names
-    assert len(names) > 100
+def test_terms_name_a_remedy_and_match_no_empty_text() -> None:
+    terms = glossary()
+    assert len(terms) > 25
+    assert all(term.term and not term.written.search("") for term in terms)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_avoids_the_glossarys_words_and_long_sentences(name: str) -> None:
+    terms, of_page = glossary(), SENTENCES[name]
+    hits = [
+        f"{name}:{sentence.line}: “{hit}”: write {term.term}"
+        for sentence in of_page
+        for term in terms
+        for hit in term.hits(sentence.text)
+    ]
+    assert hits == []
+    long = [f"{name}:{sentence.line}: {sentence.text}" for sentence in of_page if sentence.is_long]
+    assert share_of_long(of_page) < MOST_LONG_ON_A_PAGE, long
+
+
+@pytest.mark.skipif("README.md" not in PAGES, reason="pages are not part of an installed package")
+def test_pages_in_all_places_are_read_and_few_of_their_sentences_are_long() -> None:
+    expected = {"CONTRIBUTING.md", "docs/how-to/linking.md", "tests/golden/ernie/README.md"}
+    assert expected <= PAGES.keys()
+    assert len(PAGES) > 100
+    everything = [sentence for of_page in SENTENCES.values() for sentence in of_page]
+    assert len(everything) > 4000
+    assert share_of_long(everything) < MOST_LONG
+
+
+def test_the_command_lists_hits_with_their_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Fine.\n\nIt stands here.\n", encoding="utf-8")
+    monkeypatch.setattr("tests.docs.prose.ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["prose", str(page)])
+    main()
+    first, *_, words, _ = capsys.readouterr().out.splitlines()
+    assert first == "page.md:3: “stands”: write is, are, remains"
+    assert words == "1 words of the glossary"
