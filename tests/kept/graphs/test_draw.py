@@ -425,3 +425,53 @@ def test_characters_that_xml_forbids_are_replaced() -> None:
     assert clean(allowed) == allowed
     assert clean("\x00\x0b\x1f\ud800\udfff\ufffe\uffff") == "\ufffd" * 7
     assert safe("<\"'&\x00") == "&lt;&quot;&#x27;&amp;\ufffd"
+
+
+def test_labels_are_in_the_middle_of_words_and_at_the_left_of_facts(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
+    built = build(text, tokenizer, small_graph, generator=generator(0))
+    nodes = explain(built, small_graph, tokenizer)
+    drawing = lay_out(built, nodes)
+    boxes = [*drawing.boxes, *(b for f in drawing.facts for b in (f.relation, f.other))]
+    root = ElementTree.fromstring(draw_svg(built, small_graph, tokenizer))
+    groups = root.findall(".//s:g[@data-node]", SVG)
+    assert len(groups) == len(boxes)
+    by_corner = {(b.x, b.y): b for b in boxes}
+    assert len(by_corner) == len(boxes)
+    for box in boxes:
+        texts = [
+            t.attrib
+            for g in groups
+            for t in g.findall("s:text", SVG)
+            if g.attrib["data-node"] == str(box.node)
+        ]
+        (label,) = [t for t in texts if t["class"].startswith("label")][:1]
+        is_hung = nodes[box.node].role in ("relation", "neighbour")
+        assert ("middle" in label["class"]) is not is_hung
+        expected = box.x + 35 if is_hung else box.x + box.width / 2
+        if not box.is_echo:
+            assert float(label["x"]) == pytest.approx(expected, abs=0.1)
+
+
+def test_the_title_of_a_page_is_the_start_of_its_text(
+    small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    text = "river " * 13 + "12345"
+    built = build(LinkedText(text, ()), tokenizer, small_graph, generator=generator(0))
+    page = draw_html(built, small_graph, tokenizer)
+    assert text[:80] + "<" in page.partition("</title>")[0] + "<"
+    assert text[:81] not in page.partition("</title>")[0]
+
+
+def test_the_table_ranks_facts_from_one(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
+    config = BuilderConfig(policy="file")
+    built = build(text, tokenizer, small_graph, generator=generator(0), config=config)
+    rows = re.findall(r"<tr data-node=.*?</tr>", draw_html(built, small_graph, tokenizer))
+    cells = [re.findall("<td>(.*?)</td>", row) for row in rows]
+    assert [row[1] for row in cells] == ["Paris"] * 3
+    assert sorted(row[2] for row in cells) == ["1", "2", "3"]
+    assert cells[0][0] == "Paris — capital of → France"
+    assert cells[0][3] == "Q90 P1376 Q142"

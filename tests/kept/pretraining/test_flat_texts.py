@@ -41,6 +41,8 @@ def test_links_of_all_texts_in_order(small_graph: KnowledgeGraph) -> None:
     expected = [small_graph.entities.find(n) for n in ("Q142", "Q90", "Q90", "Q830149")]
     assert ids.tolist() == [expected[0], -1, -1, *expected[1:]]
     assert offsets.tolist() == [0, 2, 2, 5, 6]
+    no_ids, one_offset = linked_entities([], small_graph)
+    assert (len(no_ids), one_offset.tolist(), one_offset.dtype) == (0, [0], np.int64)
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 4096])
