@@ -10,8 +10,8 @@ from kg_loaders.records import Triple
 
 
 def item(
-    id: str, name: str, kind: str, *, article: str = "", facts: dict[str, tuple[str, ...]] | None = None,
-    **attributes: str,
+    id: str, name: str, kind: str, *, article: str = "",
+    facts: dict[str, tuple[str, ...]] | None = None, **attributes: str,
 ) -> Item:  # fmt: skip
     return Item(id, name, kind, (Name(article, name),), attributes, facts or {})
 

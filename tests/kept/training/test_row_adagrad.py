@@ -62,7 +62,7 @@ def test_a_rate_of_nothing_is_allowed_and_changes_nothing() -> None:
     before = embedding.weight.detach().clone()
     step(embedding, RowAdagrad(embedding.parameters(), lr=0.0), [1, 4])
     torch.testing.assert_close(embedding.weight.detach(), before, rtol=0, atol=0)
-    with pytest.raises(ConfigError, match="eps > 0; got 0.1, 0"):
+    with pytest.raises(ConfigError, match="eps > 0; got"):
         RowAdagrad(embedding.parameters(), lr=0.1, eps=0.0)
 
 

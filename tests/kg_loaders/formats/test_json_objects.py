@@ -84,7 +84,8 @@ def test_an_edge_without_a_relation_is_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        ["Mira", "visits"], ["Mira", "visits", ""], ["Mira", "visits", None], [1.5, "r", "b"], "Mira",
+        ["Mira", "visits"], ["Mira", "visits", ""], ["Mira", "visits", None], [1.5, "r", "b"],
+        "Mira",
         {"source": "", "target": "Weir"},
         ["Mira", "visits", True], ["Mira", "visits", 10**20], ["Mira", "visits", {"x": "Weir"}],
         ["Mira", "visits", {"id": {"id": "Weir"}}], ["Mira", "visits", "\ud800"], {"name": "Mira"},
