@@ -87,6 +87,20 @@ class LineBlock:
         n_ends = int(np.count_nonzero(np.frombuffer(self.data, np.uint8) == ord("\n")))
         return n_ends + (not self.data.endswith(b"\n"))
 
+    def indices_of(self, line: bytes) -> list[int]:
+        """Return which lines are `line`, from 0; a byte-order mark and a CR do not count."""
+        found = []
+        place = self.data.find(line) if line else -1
+        while place >= 0:
+            end = place + len(line)
+            has_mark = self.data[max(place - len(BOM), 0) : place] == BOM
+            start = place - len(BOM) if has_mark else place
+            begins = start == 0 or self.data[start - 1] == ord("\n")
+            if begins and self.data[end : end + 2].removeprefix(b"\r")[:1] in (b"", b"\n"):
+                found.append(self.data.count(b"\n", 0, start))
+            place = self.data.find(line, end)
+        return found
+
     def with_line_ends(self) -> bytes:
         """The bytes, the last line ended too, and without CR where every line ends in CRLF."""
         if not self.data.endswith(b"\n"):
@@ -179,7 +193,7 @@ def read_blocks(
     file, line_no, offset = str(path), span.first_line, span.start
     blocks = unpacked(Path(path), report.budget, report.progress, start=span.start, end=span.end)
     if span == WHOLE:  # spans are of UTF-8 alone
-        blocks = as_utf8(blocks, encoding)
+        blocks = as_utf8(blocks, encoding, file)
     parts = _parts(blocks, max_line_bytes)
     for kind, data, reason in _gathered(
         parts, LINE_BLOCK_BYTES if block_bytes is None else block_bytes
