@@ -1,6 +1,7 @@
 """Text that is no UTF-8: UTF-16 and UTF-32 are seen by their byte-order mark, others are named.
 
-What is converted is read as UTF-8 from here on; places in it count the converted bytes.
+XML names its encoding itself. What is converted is read as UTF-8 from here on; places in it count
+the converted bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ _KNOWN = re.compile(
 )
 N_MARK = 4
 """Bytes of the longest mark."""
+_DECLARED = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*<\?xml[^<>]*?\sencoding\s*=\s*[\"']([^\"']*)[\"']", re.DOTALL
+)
+_START_BYTES = 1024
+"""In which the declaration of XML is sought."""
 REMEDY = (
     "mend the line, or, if the file was written in Latin-1 or Windows-1252, name that: "
     "--encoding latin-1 (or cp1252)"
@@ -71,10 +77,8 @@ def is_other_than_utf8(start: bytes) -> bool:
 
 def _unmarked(start: bytes) -> str | None:
     """UTF-16 without a mark: every second byte of the first four is NUL, the others are ASCII."""
-    for name, zeros, letters in (
-        ("utf-16-le", start[1::2], start[::2]),
-        ("utf-16-be", start[::2], start[1::2]),
-    ):
+    even, odd = start[:N_MARK:2], start[1:N_MARK:2]
+    for name, zeros, letters in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
         if zeros == b"\0\0" and letters.isascii() and b"\0" not in letters:
             return name
     return None
@@ -115,3 +119,58 @@ def as_utf8(blocks: Blocks, encoding: str | None = None, file: str = "") -> Bloc
             yield data
     except UnicodeError as error:
         raise StreamDamageError(f"not {encoding} near byte {n_in}: {error.args[-1]}") from error
+
+
+def document_as_utf8(blocks: Blocks) -> Blocks:
+    """Yield blocks of a document as UTF-8: by a byte-order mark, or as XML declares.
+
+    The declaration says UTF-8 then. An encoding that is unknown is left to the parser.
+
+    >>> latin = '<?xml version="1.0" encoding="ISO-8859-1"?><a>\u00e9</a>'.encode("latin-1")
+    >>> b"".join(document_as_utf8(iter([latin]))).decode()
+    '<?xml version="1.0" encoding="UTF-8"?><a>\u00e9</a>'
+    """
+    start, rest = _start(blocks)
+    encoding = encoding_of(start) or _unmarked(start)
+    if encoding is None and (declared := _DECLARED.match(start)):
+        encoding = _declared_name(declared[1])
+    if encoding is None:
+        yield from rest
+        return
+    start, converted = _start(as_utf8(rest, encoding))
+    if declared := _DECLARED.match(start):
+        yield start[: declared.start(1)] + b"UTF-8" + start[declared.end(1) :]
+        next(converted)
+    yield from converted
+
+
+def _start(blocks: Blocks) -> tuple[bytes, Blocks]:
+    """The first bytes of blocks, at least `_START_BYTES` of them if there are; and all of them.
+
+    Damage behind the start is raised when it is come to.
+    """
+    start = b""
+    damage: StreamDamageError | None = None
+    try:
+        while len(start) < _START_BYTES and (block := next(blocks, b"")):
+            start += block
+    except StreamDamageError as error:
+        damage = error
+    return start, _again(start, blocks, damage)
+
+
+def _again(start: bytes, blocks: Blocks, damage: StreamDamageError | None) -> Blocks:
+    if start:
+        yield start
+    if damage is not None:
+        raise damage
+    yield from blocks
+
+
+def _declared_name(name: bytes) -> str | None:
+    """Python's name of a declared encoding that is to be converted; None for UTF-8 and others."""
+    try:
+        known = encoding_name(name.decode("ascii", "replace").strip())
+    except SourceError:
+        return None
+    return None if known in ("utf-8", "ascii") or known.startswith(("utf-16", "utf-32")) else known

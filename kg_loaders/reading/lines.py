@@ -32,7 +32,7 @@ from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.arrow import reuse_freed_memory
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.encodings import as_utf8
+from kg_loaders.reading.encodings import as_utf8, document_as_utf8
 from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -223,12 +223,12 @@ def read_blocks(
 
 
 def read_whole(path: str | Path, budget: ReaderBudget | None = None) -> bytes:
-    """Every unpacked byte; BudgetError, or SourceError for what is missing or damaged."""
+    """Every unpacked byte, as UTF-8; BudgetError, or SourceError for what is missing or damaged."""
     budget = budget or ReaderBudget.from_environment()
     parts: list[bytes] = []
     n_bytes = 0
     try:
-        for block in unpacked(Path(path), budget):
+        for block in document_as_utf8(unpacked(Path(path), budget)):
             parts.append(block)
             n_bytes += len(block)
             budget.check(str(path), {"document_bytes": n_bytes})

@@ -59,7 +59,7 @@ def read(
     note_blanks(file, start, report)
     if isinstance(layout, Neo4jLayout):
         yield from neo4j.read(
-            path, report, delimiter=start.delimiter, encoding=encoding,
+            path, report, delimiter=start.delimiter, has_blanks=start.has_blanks, encoding=encoding,
             max_line_bytes=max_line_bytes,
         )  # fmt: skip
         return

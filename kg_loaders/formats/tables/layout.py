@@ -212,7 +212,7 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     places: dict[str, int] = {}
     for place, name in enumerate(header):
         places.setdefault(plain_name(name), place)
-    if _is_neo4j(places):
+    if _is_neo4j(places) or _is_neptune(header):
         return Neo4jLayout()
     ends = ends_of(places)
     if ends is not None:
@@ -225,6 +225,12 @@ def _is_neo4j(places: Mapping[str, int]) -> bool:
     edges = {":start_id", ":end_id"} <= kinds
     apoc = {"_id", "_labels"} <= places.keys() or {"_start", "_end", "_type"} <= places.keys()
     return edges or ":id" in kinds or apoc
+
+
+def _is_neptune(header: Sequence[str]) -> bool:
+    """Whether these are columns of Amazon Neptune, where `~label` is a type."""
+    names = {name.strip("\ufeff ") for name in header}
+    return "~label" in names and ("~id" in names or {"~from", "~to"} <= names)
 
 
 def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:

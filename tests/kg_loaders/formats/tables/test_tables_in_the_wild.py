@@ -80,7 +80,7 @@ def test_one_fact(name: str, data: bytes, has_other: bool | None, tmp_path: Path
         path = tmp_path / f"{name}{suffix}"
         path.write_bytes(packed)
         if has_other is None:
-            with pytest.raises(SourceError, match="UTF-16 without .* --encoding utf-16-be"):
+            with pytest.raises(SourceError, match=r"UTF-16 without .* --encoding utf-16-be"):
                 load([path])
             graph, report = load([path], encoding="utf-16-be")
         else:
@@ -89,7 +89,7 @@ def test_one_fact(name: str, data: bytes, has_other: bool | None, tmp_path: Path
         assert facts == ({FACT, OTHER} if has_other else {FACT})
         assert report.n_rejected == 0
         lines = DamageReport()
-        again = [item for item in Source(path).read(lines)] if has_other is not None else []
+        again = list(Source(path).read(lines)) if has_other is not None else []
         assert len({*again}) == len(facts) or has_other is None
         if has_other is not None:
             assert (lines.n_comment, lines.n_skipped) == (report.n_comment, report.n_skipped)
