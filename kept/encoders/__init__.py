@@ -96,5 +96,5 @@ def _load(model_type: str, module_name: str) -> type[KnowledgeEncoder]:
     line = plugins[model_type].load()
     if not hasattr(line, "encoder"):
         raise PluginError(f"the plugin {plugins[model_type]} in {METHODS} is no method of kept")
-    encoder = line.encoder
-    return encoder
+    loaded: type[KnowledgeEncoder] = line.encoder
+    return loaded
