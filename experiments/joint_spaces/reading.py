@@ -34,8 +34,9 @@ from kept.finetuning.run import predict
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kge.gnn.bertmk import train_bertmk
 from kept.kge.gnn.recipes import train_network
+from kept.kge.kinds import NETWORK_RECIPES
 from kept.kge.splits import Splits
-from kept.kge.training_config import NETWORK_RECIPES, BERTMKRecipe
+from kept.kge.training_config import BERTMKRecipe
 from kept.kge.vectors import TransEVectors
 from kept.methods import method
 from kept.randomness import torch_draws, torch_generator

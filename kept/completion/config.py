@@ -13,7 +13,7 @@ from kept.completion.rankers import CoLAKERun
 from kept.completion.split import CompletionSplit, split_examples
 from kept.evaluation.published import Published
 from kept.graphs.builder import BuilderConfig
-from kept.kge import SCORERS
+from kept.kge import FORMULAS
 from kept.methods import BASELINE, title
 from kept.randomness import generator
 from kept.training.config import RunConfig, TrainConfig
@@ -92,4 +92,4 @@ class CompletionConfig(RunConfig):
 
     def title(self, name: str) -> str:
         """What tables call row `name`."""
-        return TITLES.get(name) or (SCORERS[name].__name__ if name in SCORERS else title(name))
+        return TITLES.get(name) or (FORMULAS[name].__name__ if name in FORMULAS else title(name))

@@ -19,6 +19,7 @@ from kept.errors import CheckpointError
 from kept.evaluation.ranking import Direction, HasScores
 from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.trained import WEIGHTS
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.training import UltraScorer, train_ultra
@@ -135,6 +136,8 @@ def open_nbfnet(
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise CheckpointError(f"{folder} holds no NBFNet of these sizes: {error}") from error
-    require_finite(model, folder)
+        raise CheckpointError(
+            f"{folder / WEIGHTS} holds no NBFNet of these sizes: {error}"
+        ) from error
+    require_finite(model, folder / WEIGHTS)
     return NBFNetCompleter(model.eval(), relations, width)

@@ -11,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from kept.cli.kgc.shared_parts import by_recipe
-from kept.cli.kgc.train_options import TrainOptions
 from kept.completion.completers.folders import open_completer
 from kept.completion.completers.seen import TrainedOn
 from kept.completion.completers.ultra import ULTRA_RECIPE
 from kept.completion.shared_ranking import RememberedBlocks
+from kept.completion.training import by_recipe
 from kept.evaluation.ranking import Filter, rank
+from kept.kge.options import UltraOptions
 from kept.kge.splits import read_splits
 from kept.kge.trained import load_scorer
 from kept.kge.ultra.graphs import Edges, relation_graph
@@ -116,11 +116,12 @@ def test_weights_of_others_are_taken_as_they_are_or_trained_on(
 
 
 def test_a_part_of_an_epoch_does_not_end_the_training() -> None:
-    told = TrainOptions(name="ultra", seed=0, holdout=0.05, epochs=7, batch_size=16)
-    config = by_recipe(ULTRA_RECIPE, told)
+    config = by_recipe(ULTRA_RECIPE, UltraOptions(epochs=7, batch_size=16))
     assert config == replace(ULTRA_RECIPE, n_epochs=7, batch_size=16)
     assert config.patience == 1
-    assert by_recipe(ULTRA_RECIPE, replace(told, ask=8)) == replace(config, patience=0)
+    assert by_recipe(ULTRA_RECIPE, UltraOptions(epochs=7, batch_size=16, ask=8)) == replace(
+        config, patience=0
+    )
 
 
 class _Code:
@@ -165,7 +166,7 @@ def test_a_damaged_folder_is_refused(chain: Path, simkgc: Path) -> None:
 
 def test_options_of_other_scorers_are_refused(chain: Path, tmp_path: Path) -> None:
     for scorer, option, words in (
-        ("ultra", ("--host", "minilm"), "ultra takes no --host; it takes --ask"),
+        ("ultra", ("--host", "minilm"), "ultra takes no --host; it takes --epochs"),
         ("simkgc", ("--width", 8), "simkgc takes no --width"),
         ("complex", ("--ask", 8), "complex takes no --ask"),
         ("nobody", (), "'nobody' is unknown"),
