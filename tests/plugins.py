@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parent / "plugin_package"
 _RUN = """
 import json, sys
 from typer.testing import CliRunner
-from kept.cli import app
+from kept.apps.cli import app
 results = []
 for line in json.load(sys.stdin):
     result = CliRunner().invoke(app, line)

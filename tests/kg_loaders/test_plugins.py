@@ -84,7 +84,7 @@ def test_a_name_of_two_packages_is_an_error_where_it_is_looked_up(site: Path) ->
 
 def test_first_screen_and_version_read_no_metadata_of_plugins() -> None:
     code = (
-        "import sys, kept.cli; from kept.cli.first_screen import first_screen; "
-        "first_screen(kept.cli.app); sys.exit('importlib.metadata' in sys.modules)"
+        "import sys, kept.apps.cli; from kept.apps.cli.first_screen import first_screen; "
+        "first_screen(kept.apps.cli.app); sys.exit('importlib.metadata' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
