@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kept.inputs.views import builder_for
 
 from kept.graphs.builder import BuilderConfig
+from kept.inputs.views import builder_for
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.comparison.runs import ExperimentRuns
 from kept.lab.comparison.stored import RunKey

@@ -147,8 +147,9 @@ class Experiment(RunConfig):
     """A task with everything that its runs share.
 
     `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
-    `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not given, with
-    the fields that differ; a name of your own with `method` among its fields is a variant of that
+    `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not
+    given, with the fields that differ; a name of your own with `method` among its fields is a
+    variant of that
     method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score that
     tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
     regression `pearson` or `spearman`), on the evaluation split `asked`: dev, or test where the

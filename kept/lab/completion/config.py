@@ -28,7 +28,8 @@ TITLES = {
 
 
 class CompletionConfig(RunConfig):
-    """A comparison as `kept.lab.comparison` reads it (`Plan`), evaluated by MRR on the setting `asked`.
+    """A comparison as `kept.lab.comparison` reads it (`Plan`), evaluated by MRR on the setting
+    `asked`.
 
     `recipes`: by triple scorer or "dkrl", fields that differ. `seeds` are those from `seed` on, of
     every row.

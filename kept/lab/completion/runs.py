@@ -1,7 +1,7 @@
 """Runs of a word-knowledge completion: each ranks the relations of every setting.
 
-A folder of runs is as in `kept.lab.comparison.stored`; trained CoLAKEs lie in `pretrained/`, as those
-that differ at test only share one.
+A folder of runs is as in `kept.lab.comparison.stored`; trained CoLAKEs lie in `pretrained/`, as
+those that differ at test only share one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs of a comparison on questions: a row, a kind of knowledge, a seed; its answers to every item.
 
-A folder of runs is as in `kept.lab.comparison.stored`; weights of rows lie in `pretrained/`, as those
-that differ when they are asked alone share one. A row that trains nothing has one run for all
+A folder of runs is as in `kept.lab.comparison.stored`; weights of rows lie in `pretrained/`, as
+those that differ when they are asked alone share one. A row that trains nothing has one run for all
 seeds: nothing in its outcome depends on them.
 """
 

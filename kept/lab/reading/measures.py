@@ -68,8 +68,8 @@ def probe_accuracy(
 ) -> float:
     """Return the accuracy on `test` of a linear probe fitted on `train`.
 
-    A ridge regression (`kept.lab.probing.layers.linear`). Where no state differs it answers the most
-    frequent class.
+    A ridge regression (`kept.lab.probing.layers.linear`). Where no state differs it answers the
+    most frequent class.
 
     >>> states = torch.eye(4).repeat(4, 1)
     >>> probe_accuracy((states, torch.arange(16) % 4), (states, torch.arange(16) % 4))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, LinkedText, Mention
@@ -34,6 +33,7 @@ from kept.heads.model import (
     task_loss,
 )
 from kept.heads.span import START_END, SpanOptions
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.datasets.questions.choices import choice_example
