@@ -50,7 +50,9 @@ from kept.graphs.views import (
 )
 from kept.host_facts import require_rows
 from kept.suggestions import no_such
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, plugins
+from kg_loaders.errors import PluginError
+from kg_loaders.plugins import Plugin, Table
 
 Reads = Literal["links", "pairs", "texts", "mentions"]
 Injects = Literal["nothing", "beside", "between"]
@@ -172,7 +174,7 @@ class Method:
 
 BASELINE = "none"
 """The method that every other one is compared with."""
-METHODS: dict[str, Method] = {
+_BUILT_IN: dict[str, Method] = {
     "none": Method(
         paper="the host alone, the baseline of every comparison",
         since="0.1",
@@ -446,6 +448,19 @@ METHODS: dict[str, Method] = {
         recipe=SUBGRAPH_RECIPE,
     ),
 }
+
+
+def _require_model_type(plugin: Plugin, line: Method) -> None:
+    model_type = line.encoder.config_class.model_type
+    if model_type != f"kept-{plugin.name}":
+        raise PluginError(
+            f"the plugin {plugin} in {plugin.group}: model_type of its encoder is {model_type!r}; "
+            f"set it to 'kept-{plugin.name}', by which a saved model finds its method"
+        )
+
+
+METHODS = Table(plugins.METHODS, _BUILT_IN, kind=Method, what="method", check=_require_model_type)
+"""Every method by its name: those of kept, then those of plugins (`kg_loaders.plugins`)."""
 
 
 def method_key(name: str) -> str:

@@ -220,8 +220,8 @@ def kind_of(start: bytes) -> FileKind | None:
     if first in ("{", "[") and (of_json := _json_kind(text.lstrip())) is not None:
         return of_json
     rest = text[len(_COMMENTS.match(text)[0]) :]  # type: ignore[index]
-    kind = next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
-    return kind or (_MAC if text.count("\r") > 1 and "\n" not in text else None)
+    of_text = next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
+    return of_text or (_MAC if text.count("\r") > 1 and "\n" not in text else None)
 
 
 _MAC = FileKind(
