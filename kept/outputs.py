@@ -35,7 +35,12 @@ class KnowledgeOutput:
     entity_states: Float[Tensor, "batch node entity_width"] | None = None
     adapter_states: dict[str, Float[Tensor, "batch node width"]] = field(default_factory=dict)
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
-    class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None
+    class_logits: (
+        Float[Tensor, "batch class"]
+        | Float[Tensor, "batch node class"]
+        | Float[Tensor, "batch target class"]
+        | None
+    ) = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
 
     @classmethod
