@@ -33,6 +33,7 @@ CONFIG, VOCABULARY = "config.json", "entity_vocab.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 TABLE, SECOND = "encoder.entity_vectors.weight", "encoder.second_mask"
 BIAS = "objectives.masked_entities.bias"
+SECOND_BIAS = "objectives.masked_entities.second_bias"
 BODY = "luke."
 HEADS = {
     "LukeForEntityClassification": {},
@@ -191,7 +192,10 @@ def renamed_state(state: Mapping[str, Tensor], rows: Rows, n_layers: int) -> dic
         renamed[SECOND] = table[rows.second_mask]
     renamed[TABLE] = table[rows.ours]
     if BIAS in renamed:
-        renamed[BIAS] = renamed[BIAS][rows.ours]
+        bias = renamed[BIAS]
+        renamed[BIAS] = bias[rows.ours]
+        if rows.second_mask is not None:
+            renamed[SECOND_BIAS] = bias[rows.second_mask : rows.second_mask + 1]
     return renamed
 
 
@@ -228,15 +232,14 @@ def back_to_original(model: KnowledgeModel) -> dict[str, Tensor]:
     state = dict(model.state_dict())
     if isinstance(model, LUKE):
         state = {f"encoder.{name}": value for name, value in state.items()}
-    second = state.pop(SECOND, None)
+    second, second_bias = state.pop(SECOND, None), state.pop(SECOND_BIAS, None)
+    extras = {TABLE: None if second is None else second[None], BIAS: second_bias}
     special = [PAD_ROW, UNKNOWN_ROW, MASK_ROW]
-    for name in (TABLE, BIAS):
+    for name, extra in extras.items():
         if name in state:
             value = state[name]
-            extra = value.new_zeros(0 if second is None else 1, *value.shape[1:])
-            if second is not None and name == TABLE:
-                extra = second[None]
-            state[name] = torch.cat([value[special], extra, value[N_SPECIAL_ROWS:]])
+            parts = [value[special], extra, value[N_SPECIAL_ROWS:]]
+            state[name] = torch.cat([part for part in parts if part is not None])
     encoder = model if isinstance(model, LUKE) else model.encoder
     table = rules(encoder.host.config.num_hidden_layers)
     tied = TIED if BIAS in state else ()
@@ -294,13 +297,17 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def with_body(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The names of a bare LukeModel as those of one under a head; no position numbers."""
+    """The names of a bare LukeModel as those of one under a head; no position numbers.
+
+    Of tied weights a file may have either one, as transformers' version chose.
+    """
     is_bare = not any(name.startswith(BODY) for name in state)
-    return {
+    named = {
         f"{BODY}{name}" if is_bare else name: value
         for name, value in state.items()
         if not name.endswith("embeddings.position_ids")
     }
+    return {first: named[second] for first, second in TIED if second in named} | named
 
 
 def with_queries(state: Mapping[str, Tensor], settings: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -106,12 +106,19 @@ class MaskedEntitiesPreparation(Preparation):
 
 
 class MaskedEntities(Objective):
-    """Cross entropy of masked entities against the encoder's own table, tied, with a bias."""
+    """Cross entropy of masked entities against the encoder's own table, tied, with a bias.
 
-    def __init__(self, *, width: int, entity_width: int, n_rows: int, epsilon: float) -> None:
+    Over all rows, special ones are among the wrong answers, as in the released code: that of a
+    second target, too, where the encoder has one.
+    """
+
+    def __init__(
+        self, *, width: int, entity_width: int, n_rows: int, epsilon: float, has_second: bool = False
+    ) -> None:
         super().__init__()
         self.transform = Transform(width=width, embedding=entity_width, epsilon=epsilon)
         self.bias = nn.Parameter(torch.zeros(n_rows))
+        self.second_bias = nn.Parameter(torch.zeros(1)) if has_second else None
 
     @classmethod
     def for_encoder(cls, encoder: KnowledgeEncoder, options: MaskedEntitiesOptions) -> Self:
@@ -130,6 +137,7 @@ class MaskedEntities(Objective):
         return cls(
             width=host.hidden_size, entity_width=table.embedding_dim,
             n_rows=table.num_embeddings, epsilon=host.layer_norm_eps,
+            has_second=encoder.second_mask is not None,
         )  # fmt: skip
 
     def row_tables(self) -> tuple[RowTable, ...]:
@@ -146,6 +154,16 @@ class MaskedEntities(Objective):
         bias = self.bias if rows is None else self.bias[rows]
         return F.linear(self.transform(states), vectors, bias)
 
+    def all_logits(
+        self, states: Float[Tensor, "*chosen width"], encoder: LUKE
+    ) -> Float[Tensor, "*chosen row"]:
+        """Scores of all rows of the table, then of a second target's [MASK], if there is one."""
+        logits = self.logits(states, encoder.entity_vectors.weight)
+        if self.second_bias is None or encoder.second_mask is None:
+            return logits
+        second = F.linear(self.transform(states), encoder.second_mask[None], self.second_bias)
+        return torch.cat([logits, second], dim=-1)
+
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder
     ) -> dict[str, Tensor]:
@@ -157,7 +175,7 @@ class MaskedEntities(Objective):
         states, labels = output.node_states[is_masked], batch.node_labels[is_masked]
         sampled = batch.sampled_entities
         if sampled is None:
-            logits = self.logits(states, encoder.entity_vectors.weight)
+            logits = self.all_logits(states, encoder)
         else:
             logits = self.logits(states, encoder.entity_vectors(sampled), sampled)
             labels = entity_slots(labels, sampled)
