@@ -27,6 +27,7 @@ from kept.encoders.ktnet import KTNET
 from kept.encoders.lexical.libert import LIBERT
 from kept.encoders.lexical.sensebert import SenseBERT
 from kept.encoders.lexical.sentilare import SentiLARE
+from kept.encoders.luke import LUKE
 from kept.encoders.plain import Plain
 from kept.encoders.subgraph.greaselm import GreaseLM
 from kept.encoders.subgraph.qagnn import QAGNN
@@ -42,6 +43,7 @@ from kept.graphs.views import (
     KnowBERTView,
     KTNETView,
     LinkedWordsView,
+    LUKEView,
     SensesView,
     SentiLAREView,
     SubgraphView,
@@ -90,9 +92,9 @@ class Recipe:
 SUBGRAPH_RECIPE = Recipe(
     view={"extras": "facts"},
     graph={"directions": "both"},
-    rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+    rates={"learning_rate": 3e-3, "host_learning_rate": 3e-5},
     differs="read at the mention; the entities and edges of facts of both directions, as the "
-    "settings of the graph choose them; what is new learns 5 times faster than the host",
+    "settings of the graph choose them; what is new learns 100 times faster than the host",
 )
 NEW_PARTS_FASTER: Mapping[str, float] = {"learning_rate": 1e-3, "host_learning_rate": 2e-4}
 """Rates of a method whose new parts start from nothing beside a host that was pre-trained."""
@@ -446,6 +448,24 @@ _BUILT_IN: dict[str, Method] = {
         injects="nothing",
         heads={"multiple_choice": "graph"},
         recipe=SUBGRAPH_RECIPE,
+    ),
+    "luke": Method(
+        paper="LUKE (Yamada et al., EMNLP 2020)",
+        since="0.3",
+        enters=(
+            "linked entities as further nodes behind the words, with vectors of their own and "
+            "attention that knows words from entities; a [MASK] entity for each target"
+        ),
+        published_on="RoBERTa; Wikipedia with 500,000 of its pages; mLUKE: XLM-R, 24 languages",
+        encoder=LUKE,
+        view=LUKEView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "masked_entities": {}},
+        heads=dict.fromkeys(("typing", "mention", "relation", "document_relations"), "entities"),
+        recipe=Recipe(
+            options={"vectors": "facts"},
+            differs="an entity's vector is the mean of its name's and its facts' word pieces",
+        ),
     ),
 }
 

@@ -31,6 +31,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-qagnn": ("kept.encoders.subgraph.qagnn", "QAGNN"),
     "kept-greaselm": ("kept.encoders.subgraph.greaselm", "GreaseLM"),
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
+    "kept-luke": ("kept.encoders.luke", "LUKE"),
 }
 """`model_type` of a saved configuration to the module and the class of its encoder.
 
