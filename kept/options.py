@@ -18,7 +18,7 @@ def read_options(kind: type[Options], values: Mapping[str, Any], what: str) -> O
 
 
 def require_fields(kind: type[Any], values: Mapping[str, Any], what: str) -> None:
-    """Raise `ConfigError` naming the first of `values` that is no field of `kind`."""
+    """Raise `ConfigError` naming the first of `values` that is not a field of `kind`."""
     names = [field.name for field in dataclasses.fields(kind)]
     unknown = [name for name in values if name not in names]
     if unknown:

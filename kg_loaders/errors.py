@@ -13,7 +13,7 @@ KgError
 ├── MissingPackageError(ImportError) an optional package; names the extra that installs it
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
 │   └── AmbiguousNameError          a name that several entities have
-├── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
+├── NodeIdError       (IndexError)  what is not an id: a name for an integer, or a number outside
 └── InternalError     (RuntimeError) a fault of kept's own or of its installation, of no file
 """
 
@@ -76,7 +76,7 @@ class AmbiguousNameError(UnknownNodeError):
 
 
 class NodeIdError(KgError, IndexError):
-    """What is no id of this graph: a name where an integer is due, or a number outside."""
+    """What is not an id of this graph: a name where an integer is due, or a number outside."""
 
 
 class InternalError(KgError, RuntimeError):

@@ -205,7 +205,7 @@ def _local_reply(
     )
     if reply.facts and reply.facts[0].change < LIKELIER:
         echo(
-            "no fact shown made this answer likelier: it is the decoder's own",
+            "no fact made this answer likelier: it comes from the decoder itself",
             fg="yellow",
             err=True,
         )

@@ -84,8 +84,8 @@ def get(
     fetched = [file for file in missing if file.url is not None]
     if fetched and not accept:
         raise ConfigError(
-            f"read the licence ({source.licence}) at {source.owner}; --accept says that you keep "
-            "to it"
+            f"read the licence ({source.licence}) at {source.owner}, then confirm with "
+            f"--accept that you accept it"
         )
     for file in fetched:
         fetch(file, data, tell=echo)
@@ -93,8 +93,8 @@ def get(
     if by_hand:
         paths = ", ".join(str(data / file.path) for file in by_hand)
         raise ConfigError(
-            f"no address is known for {len(by_hand)} files: take them from {source.owner} and put "
-            f"them there: {paths}; `kept data check {name}` says whether they are the same"
+            f"no address is known for {len(by_hand)} files: download them from "
+            f"{source.owner} to these paths: {paths}; then run `kept data check {name}`"
         )
 
 

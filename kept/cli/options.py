@@ -101,7 +101,7 @@ Skipping = Annotated[bool, typer.Option("--skip-damaged", help=SKIP_DAMAGED)]
 
 
 def known_case(value: str | None) -> str | None:
-    """A callback of `LinkCase`: refuses what is no case policy, before anything is loaded."""
+    """A callback of `LinkCase`: refuses what is not a case policy, before anything is loaded."""
     if value not in (None, *get_args(CaseName)):
         raise ConfigError(f"--case is {value!r}; choose one of {', '.join(get_args(CaseName))}")
     return value
@@ -170,7 +170,7 @@ def _names(match: re.Match[str]) -> str:
 def require_named(
     flags: Mapping[str, Any], tables: Mapping[str, str], settings: Sequence[str] = ()
 ) -> None:
-    """Raise `ConfigError` naming every flag, or setting, that is no name of its table.
+    """Raise `ConfigError` naming every flag, or setting, that is not a name of its table.
 
     Tables are read as they stand in their files, so that a slip is answered before torch is loaded.
     """

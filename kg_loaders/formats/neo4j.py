@@ -64,7 +64,7 @@ def read(
     encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
-    """The triples and texts of every row; SourceError where the first is no header of Neo4j's."""
+    """Triples and texts of every row; SourceError if the first is not a header of Neo4j."""
     report.units = "rows"
     file = str(path)
     lines = read_lines(path, report, max_line_bytes=max_line_bytes, encoding=encoding)

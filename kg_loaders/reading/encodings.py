@@ -1,4 +1,4 @@
-"""Text that is no UTF-8: UTF-16 is seen by its byte-order mark, other encodings are named.
+"""Text that is not UTF-8: UTF-16 is seen by its byte-order mark, other encodings are named.
 
 What is converted is read as UTF-8 from here on; places in it count the converted bytes.
 """
@@ -22,7 +22,7 @@ REMEDY = (
     "mend the line, or, if the file was written in Latin-1 or Windows-1252, name that: "
     "--encoding latin-1 (or cp1252)"
 )
-"""For a line that is no UTF-8, in commands that take `--encoding`."""
+"""For a line that is not UTF-8, in commands that take `--encoding`."""
 
 
 def encoding_name(name: str) -> str:

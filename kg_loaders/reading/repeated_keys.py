@@ -34,7 +34,7 @@ def repeats_fault(raw: bytes) -> str:
         key = repeated_key(raw)
     except ValueError as error:
         return str(error)
-    return "" if key is None else f"the key {key!r} stands twice in one object"
+    return "" if key is None else f"the key {key!r} occurs twice in one object"
 
 
 def _check(pairs: list[tuple[str, Any]]) -> None:

@@ -75,7 +75,9 @@ def curve(
         raise ConfigError(f"--set {name!r}: dev or test")
     written = run / "finetune.json"
     if not (run / "metrics.json").is_file():
-        raise ConfigError(f"{run} is no finished run of `kept finetune`: metrics.json is missing")
+        raise ConfigError(
+            f"{run} is not a finished run of `kept finetune`: metrics.json is missing"
+        )
     for file in FILES:
         refuse_file(output / file, force=force)
     assembled = assemble(FinetuneConfig.read(written, {}), trained=run)

@@ -282,7 +282,7 @@ def _warn_of_order(graph: KnowledgeGraph) -> None:
     finding = labelled_as_entities(graph)
     if finding.n * 2 > finding.n_asked:
         echo(
-            f"warning: {finding}; the columns may stand in another order: see --order",
+            f"warning: {finding}; the columns may be in another order: see --order",
             fg="yellow",
             err=True,
         )

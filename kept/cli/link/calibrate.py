@@ -218,7 +218,7 @@ class Fitting:
             return fitted
         plain = replace(start, nil_from=LIKELIEST)
         f1 = f1_of(seen, plain, n_missed=self._n_missed(seen))
-        echo(f"F1: fitted {fitted.f1:.4f}, nothing fitted (NIL where it is likeliest) {f1:.4f}")
+        echo(f"F1: fitted {fitted.f1:.4f}, not fitted (NIL where it is likeliest) {f1:.4f}")
         if f1 <= fitted.f1:
             return fitted
         echo("nothing is fitted, which is better here; what is cross-validated would be fitted")
@@ -257,7 +257,7 @@ def _tell(checked: CrossValidated, decision: Decision) -> None:
         f"temperature {decision.temperature:.3f}, NIL with {nil}, "
         f"a curve of {len(decision.curve)} points, "
         f"NIL below {decision.nil_below:.3f}"
-        + ("" if decision.nil_from is None else f", said from {decision.nil_from:.3f}")
+        + ("" if decision.nil_from is None else f", NIL from {decision.nil_from:.3f}")
     )
     curve = checked.curve
     echo(f"risk and coverage, cross-validated (mean risk {curve.area:.4f}):")

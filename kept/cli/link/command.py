@@ -227,7 +227,7 @@ def link(
     if (resume or force) and output is None:
         raise LinkingError("--resume and --force are about a file; name it with -o")
     if resume and force:
-        raise LinkingError("--resume continues, --force starts again; give one of them")
+        raise LinkingError("--resume continues a run and --force starts anew; give one of them")
     settings = LinkerSettings(
         kg=str(kg),
         labels=tuple(map(str, labels or ())),

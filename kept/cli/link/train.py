@@ -172,8 +172,8 @@ def train(
         save_decision(fitted, decision, force=force, inputs=files)
         raw, right = confidences(seen, replace(told, curve=()))
         echo(
-            f"on a kind that was left out {len(seen)} links are {raw.mean():.3f} sure and "
-            f"{right.mean():.3f} right; confidence for text of no such kind in {decision}"
+            f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
+            f"{right.mean():.3f} right; confidence for other kinds of text in {decision}"
         )
 
 

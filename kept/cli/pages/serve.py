@@ -179,7 +179,7 @@ def serve(
     signal.signal(signal.SIGINT, lambda *_: mark_interrupted())
     signal.signal(signal.SIGTERM, lambda *_: None)
     server.run(sockets=[listening])
-    echo("ended; everything that was asked is answered")
+    echo("stopped; all requests were answered")
 
 
 def _serve_tools(

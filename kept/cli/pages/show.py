@@ -84,7 +84,7 @@ def show(
     if draw is None:
         raise ConfigError(
             f"{output}: kept draws a page (.html, .htm) or a picture (.svg); choose such a name, "
-            "or turn the .svg into another format with a tool of yours"
+            "or convert the .svg with another program"
         )
     force = force or is_kept_page(output)
     refuse_file(output, force=force, inputs=[kg])

@@ -147,7 +147,7 @@ def _predict_text(
         echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
         return answer
     if about is not None and not explain:
-        raise ConfigError("--about says what --explain follows; give both")
+        raise ConfigError("--about names the class that --explain explains; give both")
     predictor = Predictor.from_pretrained(run, case=cast(Case | None, case))
     example = question(text, *target)
     if context is not None:
@@ -191,5 +191,5 @@ def _page(explanation: Explanation) -> str:
             f"{group.label or NO_ANSWER}"
         )
     if not explanation.influences:
-        lines.append("  nothing of the graph was shown")
+        lines.append("  the model got nothing of the graph")
     return "\n".join(lines)
