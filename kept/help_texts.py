@@ -71,6 +71,7 @@ TOKENIZER = (
     "name on the Hugging Face hub."
 )
 TRACK = (
-    "Also send the training curves to one of {kept.integrations.trackers:NAMES}. May be repeated."
+    "Also send the training curves to one of {kept.apps.integrations.trackers:NAMES}. "
+    "May be repeated."
 )
 TRAIN = "File of training examples."

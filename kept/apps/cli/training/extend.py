@@ -1,0 +1,88 @@
+"""`kept extend`: the model of a run for a graph that grew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kept.apps.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from kept.training.extending import Extension, TableGrowth
+
+
+def extend(
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run of `kept pretrain` or `kept finetune`.")
+    ],
+    kg: Annotated[
+        Path,
+        typer.Option("--kg", help="Folder of the graph with additions, as `kept kg add` makes it."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="New folder for the extended run.")
+    ],
+    before: Annotated[
+        Path | None,
+        typer.Option(
+            "--before",
+            help="Folder of the graph that the run was trained on, if it has moved since.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="How the vectors of new entities start: one of "
+            "{kept.training.extending.starts:STARTS} "
+            "(default: the one that predicts the vectors of known entities best)."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is an extended run.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Extend the model of a run to a graph with new entities: their vectors are added, others stay.
+
+    All entities and relations of the run's graph must be in KG. Nothing is trained. Use OUTPUT as
+    it is, or train it further (kept finetune --model OUTPUT). OUTPUT/new_rows.jsonl lists the
+    vectors that no training has changed yet.
+
+    Example: kept kg add kg/ new.tsv -o kg2/; kept extend runs/colake --kg kg2/ -o runs/colake2
+    """
+    from kept.training.extending import extend as extend_run
+    from kept.training.extending.extend import refuse_output, write_extension
+    from kg_loaders import KnowledgeGraph
+
+    refuse_output(output, [run, kg], force=force)
+    was = None if before is None else KnowledgeGraph.open(before)
+    done = extend_run(run, KnowledgeGraph.open(kg), before=was, start=start)
+    write_extension(done, run, kg, output, force=force)
+    if as_json:
+        echo(json.dumps(done.as_json(), indent=1))
+        return
+    for line in _lines(done):
+        echo(line)
+    echo(f"model in {output}, for {done.graph}")
+
+
+def _lines(done: Extension) -> list[str]:
+    told = done.as_json()
+    grown = (
+        f"{told['n_new_entities']} new entities, {told['n_new_relations']} new relations, "
+        f"{told['n_new_triples']} more facts"
+    )
+    lines = [grown, *(_line(table) for table in done.tables)]
+    if not done.tables:
+        lines.append("the method has no row for an entity or relation: it follows as it is")
+    return lines
+
+
+def _line(table: TableGrowth) -> str:
+    starts = ", ".join(f"{n} from {name}" for name, n in table.starts.items()) or "none"
+    line = f"{table.name}: {table.n_old} rows as they were, {table.n_new} new ({starts})"
+    guesses = [f"{n} {v:.2f}" for n, v in table.likeness.items() if v is not None]
+    return f"{line}; old rows guessed so: {', '.join(guesses)}" if guesses else line

@@ -1,0 +1,31 @@
+"""`kept fit`: from labelled texts and a graph to a model, with a verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kept.apps.cli.declared import Declared
+
+if TYPE_CHECKING:
+    from kept.lab.fitting.options import FitOptions
+    from kept.results import Result
+
+
+def fit(options: FitOptions) -> Result:
+    """Train a model on your labelled texts with your graph, and report whether the graph helps.
+
+    The columns decide the task: text and label; mention, or start and end; head and tail; tokens
+    and tags; question and answer. The texts are linked, and development and test examples are split
+    off. A method and its learning rates are chosen on the development examples. The test score is
+    compared with the host without the graph, with the most frequent label, and with the facts of
+    other entities. For questions nothing is trained: kept chooses how a decoder, or the graph
+    itself, answers.
+
+    Example: kept fit people.csv --kg kg/ -o runs/people
+    """
+    from kept.apps.cli.training import fit_run
+
+    return fit_run.run(options)
+
+
+fit_command = Declared("kept.lab.fitting.options:FitOptions", fit, arguments=("data",))

@@ -1,0 +1,180 @@
+"""Options of `kept finetune`, declared once: the command and `kept.finetune` are made from them.
+
+An option with a `field` is that field of `FinetuneConfig`, in a file of `--config` and under
+`--set` too; the others say how a run is started. Names that a help text lists are those of tables.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from kept.bounds import (
+    LEAST_MINUTES,
+    LEAST_RATE,
+    MAX_COUNT,
+    MAX_MINUTES,
+    MAX_RATE,
+    MAX_SEED,
+    MAX_THREADS,
+)
+from kept.help_texts import (
+    AS_PUBLISHED,
+    BUDGET_MINUTES,
+    CASE,
+    CONFIG,
+    DEVICE,
+    HOST,
+    KG,
+    LEARNING_RATE,
+    RESUME,
+    SEED,
+    SHARD,
+    SKIP_DAMAGED,
+    STEPS,
+    TEST,
+    THREADS,
+    TRACK,
+    TRAIN,
+)
+from kept.training.config import RunConfig
+
+TRAINING = "training."
+
+
+def option(help_text: str, field: str | None = "", **extra: Any) -> Any:
+    """An option that may be left out.
+
+    `field` is the field of the configuration, "" for that of the option's own name, None for an
+    option about the start. `ge` and `le` are bounds; `flag`, `short`, `metavar` and `check` are
+    those of `kept.apps.cli.declared`.
+    """
+    bounds = {name: extra.pop(name) for name in ("ge", "le") if name in extra}
+    default = extra.pop("default", None)
+    extra["field"] = field
+    return Field(default, description=help_text, json_schema_extra=extra, **bounds)
+
+
+class FinetuneOptions(RunConfig):
+    """What `kept finetune` is given; a field is an option, its description the help."""
+
+    output: Path = Field(
+        description="Folder of the run. The model, scores, answers and log are written there.",
+        json_schema_extra={"short": "-o", "field": None},
+    )
+    config: Path | None = option(CONFIG, None, short="-c")
+    task: str | None = option("Kind of task: {kept.tasks.datasets.formats:TASKS}.")
+    format: str | None = option(
+        "Format of the files: {kept.tasks.datasets.formats:FORMATS}. table is CSV, TSV or "
+        "JSON lines with named columns (docs/reference/formats-of-texts.md)."
+    )
+    train: Path | None = option(TRAIN)
+    dev: Path | None = option(
+        "File of development examples, used to watch training (default: dev.* in the "
+        "folder of TRAIN, otherwise a share of TRAIN)."
+    )
+    test: Path | None = option(TEST)
+    kg: Path | None = option(KG)
+    model: Path | None = option(
+        "Folder of a trained model to fine-tune. Give either this or --method."
+    )
+    method: str | None = option(
+        "Method of a new encoder, with the settings of its recipe: "
+        "{kept.methods:METHODS}. Give either this or --model."
+    )
+    as_published: bool | None = option(AS_PUBLISHED)
+    host: str | None = option(HOST, check="local or hub")
+    adapter: tuple[Path, ...] = option(
+        "For a new encoder (--method): folder of a trained adapter, or of a run that "
+        "trained one. May be repeated.",
+        "adapters", default=(), metavar="DIR",
+    )  # fmt: skip
+    knowledge: str | None = option(
+        "Facts that the model gets, for control runs: "
+        "{kept.inputs.controls.conditions:Knowledge}. Default: true, the facts of the graph."
+    )
+    markers: str | None = option(
+        "How the mentions in question are marked in the text: "
+        "{kept.training.finetuning.markers:MARKERS}."
+    )
+    link: bool | None = option("Link texts that come without links by the names in the graph.")
+    case: str | None = option(
+        CASE,
+        check="case",
+    )
+    head: str | None = option(
+        "Head, the last layer that turns states into answers: {kept.heads.model:HEADS}."
+    )
+    freeze: tuple[str, ...] = option(
+        "Part of the encoder whose weights stay fixed; `encoder` means all of it. May be repeated.",
+        default=(),
+    )
+    train_only: tuple[str, ...] = option(
+        "Part of the encoder to train together with the head; all other parts stay "
+        "fixed. May be repeated.",
+        default=(),
+    )
+    steps: int | None = option(STEPS, TRAINING, ge=1, le=MAX_COUNT)
+    epochs: int | None = option(
+        "Number of passes over the training examples. Give either this or --steps.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
+    )
+    batch_size: int | None = option("Number of examples per batch.", TRAINING, ge=1, le=MAX_COUNT)
+    learning_rate: float | None = option(
+        LEARNING_RATE, TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
+    )
+    evaluate_every: int | None = option(
+        "Evaluate on the development examples after every so many steps and log the score.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
+    )
+    seed: int | None = option(SEED, TRAINING, ge=0, le=MAX_SEED)
+    threads: int | None = option(THREADS, TRAINING, ge=1, le=MAX_THREADS)
+    device: str | None = option(DEVICE, TRAINING)
+    shard: tuple[str, ...] = option(
+        SHARD,
+        TRAINING, default=(), metavar="PART",
+    )  # fmt: skip
+    budget_minutes: float | None = option(
+        BUDGET_MINUTES,
+        TRAINING, ge=LEAST_MINUTES, le=MAX_MINUTES,
+    )  # fmt: skip
+    settings: tuple[str, ...] = option(
+        "Any other setting of the run, such as max_train=500. May be repeated.",
+        None, default=(), flag="--set", metavar="NAME=VALUE",
+    )  # fmt: skip
+    track: tuple[str, ...] = option(
+        TRACK,
+        None, default=(), metavar="NAME",
+    )  # fmt: skip
+    resume: bool = option(RESUME, None, default=False)
+    skip_damaged: bool = option(SKIP_DAMAGED, None, default=False)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `FinetuneConfig` that are given, by their names in a file.
+
+        >>> FinetuneOptions(output="run", task="typing", steps=5).fields()
+        {'task': 'typing', 'training.steps': 5}
+        """
+        values = ((field, getattr(self, name)) for name, field in configured().items())
+        return {field: value for field, value in values if value not in (None, ())}
+
+
+def configured() -> dict[str, str]:
+    """Return the options that are fields of a configuration, and the name of each field there.
+
+    >>> configured()["learning_rate"], "output" in configured()
+    ('training.learning_rate', False)
+    """
+    names = {}
+    for name, info in FinetuneOptions.model_fields.items():
+        extra = info.json_schema_extra
+        field = extra.get("field") if isinstance(extra, dict) else None
+        if isinstance(field, str):
+            names[name] = field + name if field in ("", TRAINING) else field
+    return names
