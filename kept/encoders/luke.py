@@ -309,9 +309,7 @@ class LUKE(KnowledgeEncoder):
         vectors = hosts.word_table(self.host)(ids)
         return hosts.embed(self.host, vectors, batch.positions + offset, batch.segment_ids)
 
-    def _entities(
-        self, batch: KnowledgeBatch, slots: Slots
-    ) -> Float[Tensor, "batch slot width"]:
+    def _entities(self, batch: KnowledgeBatch, slots: Slots) -> Float[Tensor, "batch slot width"]:
         """Embedded entities."""
         vectors = self.entity_vectors(slots.rows)
         if self.second_mask is not None:
@@ -391,8 +389,8 @@ def _check(
     rows = batch.node_ids[is_entity]
     if len(rows) and int(rows.max()) >= n_rows:
         raise BatchError(
-            f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch was made "
-            "with another graph"
+            f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch has "
+            "another graph"
         )
 
 
