@@ -11,7 +11,7 @@ from kept.comparison.compare import compare, finished
 from kept.comparison.experiment import Experiment
 from kept.comparison.pages.tables import to_markdown
 from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey
+from kept.comparison.stored import RunKey, read_records
 from kept.errors import (
     ConfigError,
     EvaluationError,
@@ -110,6 +110,7 @@ def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
     }  # fmt: skip
     with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
         compare(**given, methods=["none", "kbert"])
+    assert read_records(tmp_path) == {}, "nothing is trained before it is said"
     compared = compare(**given, methods=["none", "kbert", "kepler"])
     assert list(compared.left_out) == ["kbert, knowledge true", "kbert, knowledge shuffled"]
     assert "`link: true`" in compared.left_out["kbert, knowledge true"]
