@@ -1,10 +1,10 @@
 """`PYTHON -P .ci/smoke CHECKOUT FOLDER [--all]`: kept as PYTHON has it, in an empty folder.
 
 Runs the commands and Python blocks of the README and the tutorials (with --all the commands of
-every page) that run without a network, at a tiny budget, and compares what they print with what the
-page shows below them, if anything (pages.py has the rule). Reads a file per reader and imports every
-module with nothing but the declared dependencies. Each command runs in a process forked from this
-one, which has imported kept. Ends with 1 if something fails.
+every page) that run without a network, at a tiny budget. Compares what they print with what the
+page shows below them, if anything (pages.py has the rule). Reads a file per reader and imports
+every module with nothing but the declared dependencies. Each command runs in a process forked from
+this one, which has imported kept. Ends with 1 if something fails.
 """
 
 from __future__ import annotations

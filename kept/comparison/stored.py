@@ -107,6 +107,7 @@ class StoredRuns(ABC):
 
         Nothing is raised where that is known only after a stage of pre-training.
         """
+        self.require(key)
 
     @property
     def device(self) -> str:
