@@ -557,7 +557,8 @@ def _note_header(layout: Layout, file: str, notes: list[str]) -> None:
     """Note the columns that a header leaves out; those of Neo4j's its own reader counts."""
     if not isinstance(layout, Neo4jLayout) and layout.unused:
         notes.append(
-            f"{file}: columns that were left out: {', '.join(layout.unused)[:300]}{wide_hint(layout)}"
+            f"{file}: columns that were left out: {', '.join(layout.unused)[:300]}"
+            f"{wide_hint(layout)}"
         )
 
 
