@@ -7,7 +7,7 @@ verdict, and less than three minutes. Ends with 1 if one does not hold.
 
     .venv/bin/python .ci/fit_worlds.py [--worlds roles,sparse] [--seeds 0,1,2] [--busy]
 
-The worlds are those of tests/kept/fitting/private_worlds.py. `kept fit` goes by the clock, so that
+The worlds are those of tests/kept/lab/fitting/private_worlds.py. `kept fit` goes by the clock, so that
 seconds and choices mean something on a quiet machine alone. On a busy one `--busy` gives one thread
 and five times the budget, and holds the seconds of one processor against the aim.
 """
@@ -38,7 +38,7 @@ def main() -> int:
     """Fit every world with every seed; 1 where an aim does not hold."""
     options = parse_options()
     sys.path.insert(0, str(CHECKOUT))
-    from tests.kept.fitting.private_worlds import WORLDS
+    from tests.kept.lab.fitting.private_worlds import WORLDS
 
     names = list(WORLDS) if options.worlds == "all" else options.worlds.split(",")
     rows = []

@@ -15,13 +15,13 @@ import torch
 from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
-from kept.cli.progress import TrainingProgress
-from kept.cli.training.run import asked_to_stop
-from kept.comparison.experiment import Experiment
-from kept.comparison.find import data_root, find_experiment, stopping
-from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey
-from kept.controls.conditions import KNOWLEDGE
+from kept.apps.cli.progress import TrainingProgress
+from kept.apps.cli.training.run import asked_to_stop
+from kept.inputs.controls.conditions import KNOWLEDGE
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.find import data_root, find_experiment, stopping
+from kept.lab.comparison.runs import ExperimentRuns
+from kept.lab.comparison.stored import RunKey
 
 
 def main() -> None:

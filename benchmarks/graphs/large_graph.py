@@ -234,12 +234,12 @@ def train(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     from kept import hosts
     from kept.encoders.colake import CoLAKE
     from kept.graphs.builder import BuilderConfig
+    from kept.inputs.views import builder_for
     from kept.methods import METHODS
     from kept.objectives.model import KnowledgeForPreTraining
-    from kept.pretraining.assembly import builder_for
-    from kept.pretraining.data import WordGraphData
     from kept.training.config import TrainConfig
     from kept.training.optimisers import make_optimisers
+    from kept.training.pretraining.data import WordGraphData
     from kg_loaders import KnowledgeGraph
 
     host, tokenizer = hosts.load_host("minilm"), hosts.load_tokenizer("minilm")

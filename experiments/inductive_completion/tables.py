@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.comparison.experiment import RunRecord
-from kept.completion.inductive_config import InductiveConfig
 from kept.evaluation.statistics import (
     bootstrap_interval,
     paired_bootstrap_interval,
     sign_flip_test,
     verdict,
 )
+from kept.lab.comparison.experiment import RunRecord
+from kept.lab.completion.inductive_config import InductiveConfig
 from kept.randomness import generator
 
 COLUMNS = (

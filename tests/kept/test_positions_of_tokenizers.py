@@ -12,8 +12,8 @@ from entity_linking.randomness import generator
 from kept.auto import AutoEncoder
 from kept.graphs.builder import BuilderConfig, build
 from kept.hosts import load_host, load_tokenizer, n_positions
+from kept.inputs.views import builder_for, view_for
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for, view_for
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import FAMILIES, tiny_host
 

@@ -160,10 +160,10 @@ def _parsed(path: Path) -> ast.Module:
 GROUPS = (
     _group("kept/evaluation", "ranking ranks/counting", "kept/evaluation", "ranking",
            "ranking_groups", "ranking_budget"),
-    _group("kept/comparison", "compare", "kept/comparison", "experiment_verdicts",
+    _group("kept/lab/comparison", "compare", "kept/lab/comparison", "experiment_verdicts",
            "experiment_reports", "regression_comparison", "experiment_runs"),
-    _group("kept/controls", "conditions random_texts shuffles link_errors", "kept/controls",
-           "conditions", "random_texts", "link_errors"),
+    _group("kept/inputs/controls", "conditions random_texts shuffles link_errors",
+           "kept/inputs/controls", "conditions", "random_texts", "link_errors"),
     _group("kg_loaders/formats", "tsv jsonl", "kg_loaders", "formats/tsv", "reading/lines",
            "reading/repeated_keys", "export", "reading/budget"),
     _group("kg_loaders/reading", "lines", "kg_loaders", "reading/lines", "formats/tsv",

@@ -12,8 +12,8 @@ from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.drawing.form import EMPTY, Column, form_of
 from kept.graphs.drawing.form_svg import columns_in_words, draw_form
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for, view_for
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for, view_for
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 

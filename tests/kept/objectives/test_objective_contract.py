@@ -18,12 +18,12 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for
 from kept.methods import METHODS, Method
 from kept.objectives.base import Objective, Preparation
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining, objective_kind
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 

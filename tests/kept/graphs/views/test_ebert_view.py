@@ -20,8 +20,8 @@ from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import EBERTView, words_of
 from kept.graphs.words import join_texts, longest_first
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 

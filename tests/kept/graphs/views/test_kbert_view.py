@@ -20,12 +20,12 @@ from kept.graphs.builder import BuilderConfig, build, build_many
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import KBERTView, words_of
 from kept.graphs.views.kbert import label_words
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.objectives.base import World
 from kept.objectives.model import objective_kind
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from tests.kept.kbert_texts import mentioning
 from tests.kept.tiny_hosts import method_encoder

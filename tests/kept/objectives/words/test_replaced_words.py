@@ -16,6 +16,7 @@ from kept.batches import IGNORE
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.words.replaced import (
@@ -25,8 +26,7 @@ from kept.objectives.words.replaced import (
     ReplacedWordsOptions,
     sample,
 )
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
 
