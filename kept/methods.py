@@ -435,8 +435,8 @@ _BUILT_IN: dict[str, Method] = {
         paper="GreaseLM (Zhang et al., ICLR 2022)",
         since="0.3",
         enters=(
-            "a subgraph as QA-GNN's, whose graph layers are paired with the host's upper layers and "
-            "exchange one token's and one node's state with each of them"
+            "a subgraph as QA-GNN's; its graph layers are paired with the host's upper layers "
+            "and exchange one token's and one node's state with each of them"
         ),
         published_on="RoBERTa-large; ConceptNet, and SapBERT with a medical graph",
         encoder=GreaseLM,
