@@ -6,7 +6,7 @@
 Nets: addresses of the runs of shipped experiments (on their data below KEPT_DATA where it is
 there), settings of every committed YAML, fields of every configuration, `--help` of every
 command, public names with their signatures, links in the atlas's sentences, and the messages of
-wrong inputs.
+wrong inputs. Then where studies store their outcomes, and the pages that are made from committed results.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 import typer
 import yaml
 from pydantic import BaseModel
+from study_nets import committed_pages, study_addresses
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
@@ -268,6 +269,8 @@ NETS: dict[str, Callable[[], dict[str, str]]] = {
     "signatures": signatures,
     "links": links,
     "errors": errors,
+    "studies": lambda: {name: _hash(lines) for name, lines in study_addresses().items()},
+    "pages": lambda: {name: _hash(lines) for name, lines in committed_pages().items()},
 }
 
 
