@@ -6,7 +6,7 @@
 Nets: addresses of the runs of shipped experiments (on their data below KEPT_DATA where it is
 there), settings of every committed YAML, fields of every configuration, `--help` of every
 command, public names with their signatures, links in the atlas's sentences, and the messages of
-wrong inputs. Then where studies store their outcomes, and the pages that are made from committed results.
+wrong inputs. Then where studies store their outcomes, and the pages made from committed results.
 """
 
 from __future__ import annotations
@@ -147,10 +147,11 @@ def _read(model: Any, path: Path) -> BaseModel:
 def addresses() -> dict[str, str]:
     """The address of every run of the shipped experiments, for two seeds."""
     from kept.comparison.experiment import Experiment, shipped_experiments
-    from kept.comparison.runs import ExperimentRuns
-    from kept.comparison.stored import planned_runs
+    from kept.comparison.trial import ComparisonTrial
     from kept.controls.conditions import KNOWLEDGE
     from kept.errors import KeptError
+    from kept.lab.study.design import planned_runs
+    from kept.lab.study.run import Study
     from kept.questions.plan import asks_questions
     from kg_loaders.errors import KgError
 
@@ -161,7 +162,7 @@ def addresses() -> dict[str, str]:
             continue
         with tempfile.TemporaryDirectory() as folder:
             experiment = Experiment.read(path)
-            runs = ExperimentRuns(experiment, root, Path(folder))
+            runs = Study(ComparisonTrial(experiment, root, Path(folder)))
             controls = [kind for kind in KNOWLEDGE if kind not in ("true", "off")]
             lines = []
             try:

@@ -90,13 +90,14 @@ def _private_world() -> Iterator[str]:
 
 def _questions() -> Iterator[str]:
     from kept.comparison.experiment import shipped_experiments
-    from kept.comparison.stored import planned_runs
     from kept.controls.conditions import COMPARED
+    from kept.lab.study.design import planned_runs
+    from kept.lab.study.run import Study
     from kept.questions.plan import QuestionPlan
-    from kept.questions.runs import QuestionRuns
+    from kept.questions.trial import QuestionTrial
 
     plan = QuestionPlan.read(shipped_experiments()["private-questions"])
-    runs = QuestionRuns(plan, DATA, Path("nowhere"))
+    runs = Study(QuestionTrial(plan, DATA, Path("nowhere")))
     for key in planned_runs(list(plan.methods), COMPARED[1:], 2):
         yield f"{key}: {runs.of(key).name}"
 
@@ -104,20 +105,21 @@ def _questions() -> Iterator[str]:
 def _completion() -> Iterator[str]:
     from experiments.wk_completion.data import read_world
     from kept.completion.config import CompletionConfig
-    from kept.completion.runs import CompletionRuns
+    from kept.completion.trial import CompletionTrial
+    from kept.lab.study.run import Study
 
     config = CompletionConfig.read(EXPERIMENTS / "wk_completion/trex.yaml")
     world = read_world(DATA, codex=("s",))
     split = config.split(world.examples, world.graph, world.inductive_heads)
-    runs = CompletionRuns(config, split, Path("nowhere"))
-    for key in runs.keys:
+    runs = Study(CompletionTrial(config, split, Path("nowhere")))
+    for key in runs.trial.keys:
         yield f"{key}: {runs.of(key).name}"
 
 
 def _inductive() -> Iterator[str]:
     from experiments.inductive_completion import __main__ as inductive
-    from kept.comparison.experiment import run_hash
     from kept.completion.inductive_config import InductiveConfig
+    from kept.lab.study.addresses import run_hash
 
     for name in ("grail", "ultra"):
         config = InductiveConfig.read(EXPERIMENTS / f"inductive_completion/{name}.yaml")
@@ -302,13 +304,12 @@ def _completion_table() -> Iterator[str]:
 def _written_runs() -> Iterator[str]:
     """Pages of a comparison whose answers are written, not trained."""
     sys.path.insert(0, str(ROOT))
-    from kept.comparison.compare import finished
-    from kept.comparison.experiment import PrimaryContrast
-    from kept.comparison.pages.latex import latex_tables
-    from kept.comparison.pages.report import write_report
-    from kept.comparison.pages.tables import to_json, to_markdown
-    from kept.comparison.runs import ExperimentRuns
-    from kept.comparison.stored import RunKey
+    from kept.comparison.report import write_report
+    from kept.comparison.trial import ComparisonTrial
+    from kept.lab.study.comparison_tables import latex_tables, to_json, to_markdown
+    from kept.lab.study.design import PrimaryContrast, RunKey
+    from kept.lab.study.effects import finished
+    from kept.lab.study.run import Study
     from tests.kept.comparison.written_runs import COSTS, N, experiment_of, write_run
     from tests.kept.tiny_task_files import relation_examples, wiki80_row, world_graph
 
@@ -319,7 +320,9 @@ def _written_runs() -> Iterator[str]:
             lines = [json.dumps(wiki80_row(example)) for example in part]
             (root / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
         world_graph(examples).save(root / "kg")
-        runs = ExperimentRuns(experiment_of("tiny", primary=PrimaryContrast()), root, root / "runs")
+        runs = Study(
+            ComparisonTrial(experiment_of("tiny", primary=PrimaryContrast()), root, root / "runs")
+        )
         runs.folder.mkdir()
         for method, kind, share in (
             ("none", "off", 0.5), ("kbert", "true", 0.9), ("kbert", "shuffled", 0.6),

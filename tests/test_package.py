@@ -45,6 +45,7 @@ FLOORS = (
     ("auto",),
     ("extending", "finetuning", "integrations", "probing"),
     ("fitting", "reading", "report"),
+    ("lab",),
     ("comparison",),
     ("completion", "texts"),
     ("demo", "explorer"),
@@ -147,7 +148,7 @@ def test_help_loads_no_torch() -> None:
 
 def test_a_run_that_draws_nothing_loads_no_library_that_draws() -> None:
     code = (
-        "import sys; import kept.comparison.pages.report, kept.finetuning.link_error_curve; "
+        "import sys; import kept.comparison.report, kept.finetuning.link_error_curve; "
         "sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.comparison.experiment import RunRecord
 from kept.completion.inductive_config import InductiveConfig
 from kept.evaluation.statistics import (
     bootstrap_interval,
@@ -16,6 +15,7 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
+from kept.lab.study.store import RunRecord
 from kept.randomness import generator
 
 COLUMNS = (

@@ -11,7 +11,7 @@ from typing import Any
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.comparison.data import on_this_machine
-from kept.comparison.experiment import FurtherPretraining, run_hash
+from kept.comparison.experiment import FurtherPretraining
 from kept.controls.conditions import (
     Knowledge,
     controlled_graph,
@@ -24,6 +24,7 @@ from kept.errors import NoControlError
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import SAMPLES_COMPARED
 from kept.graphs.builder import BuilderConfig
+from kept.lab.study.addresses import run_hash
 from kept.methods import method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.pretraining.assembly import builder_for, view_for

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from entity_linking.mentions import LinkedText
-from kept.comparison.experiment import Experiment, run_hash
+from kept.comparison.experiment import Experiment
 from kept.controls.conditions import without_pairs
 from kept.datasets.formats import TaskExample, read_examples
 from kept.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
@@ -19,11 +19,12 @@ from kept.finetuning.assembly import PAIRED, read_sets
 from kept.finetuning.config import FinetuneConfig
 from kept.finetuning.data import pair_ids
 from kept.finetuning.task_files import SETS, FurtherTask
+from kept.lab.study.addresses import binding_of, digests_of, run_hash
 from kept.methods import BASELINE
 from kept.pretraining.assembly import read_texts
 from kept.randomness import generator
 from kept.suggestions import require_there
-from kept.training.config import OPERATIONAL, TrainConfig
+from kept.training.config import TrainConfig
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, tidy
 from kg_loaders.reading.lines import read_whole
@@ -204,15 +205,6 @@ class ExperimentData:
         return values if plan.text in TEXTS else values | {"content": self.texts_digest}
 
 
-def binding_of(training: TrainConfig) -> dict[str, Any]:
-    """The settings of a training that affect the weights and are not the default.
-
-    A precision that the machine chooses is no part of them, as the machine is none.
-    """
-    left_out = {*OPERATIONAL, *(["precision"] if training.precision == "auto" else [])}
-    return training.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
-
-
 def on_this_machine(training: TrainConfig) -> TrainConfig:
     """Return how a training of an experiment runs: bf16 only where a step in it is faster here.
 
@@ -226,33 +218,6 @@ def on_this_machine(training: TrainConfig) -> TrainConfig:
 def folder_digests(config: FinetuneConfig) -> dict[str, str]:
     """Hashes of every folder or file that host, adapters, and options of encoder and view name."""
     return digests_of(config.host, config.adapters, config.options, config.view)
-
-
-def digests_of(*values: Any) -> dict[str, str]:
-    """Hashes of every folder or file that the values name."""
-    return {text: _of_folder(Path(text)) for text in sorted(set(_paths(values)))}
-
-
-def _paths(value: Any) -> Iterator[str]:
-    if isinstance(value, str | Path):
-        if value and Path(value).exists():  # an empty string would be the working directory
-            yield str(value)
-    elif isinstance(value, Mapping):
-        yield from _paths(tuple(value.values()))
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _paths(each)
-
-
-@cache
-def _of_folder(path: Path) -> str:
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(path.parent).as_posix().encode())
-        with file.open("rb") as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()[:16]
 
 
 def _digest(content: bytes) -> str:

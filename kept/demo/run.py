@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kept.comparison.compared import Compared
 from kept.comparison.experiment import Experiment
 from kept.completion.compare import refuse_old
 from kept.completion.config import CompletionConfig
 from kept.demo.atlas import Announce, run_atlas
 from kept.demo.private.page import private_sections
 from kept.demo.private.study import PrivateConfig, run_private
+from kept.lab.study.verdicts import Compared
 from kept.report.page import page
 from kept.training.config import RunConfig
 from kept.training.log import Reporter

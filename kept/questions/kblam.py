@@ -18,7 +18,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
-from kept.comparison.stored import remove_other_files
 from kept.decoders.hosts import layers
 from kept.decoders.kblam.alignment import AlignmentPlan, align, read_states, say_values
 from kept.decoders.kblam.config import KBLaMConfig
@@ -32,6 +31,7 @@ from kept.decoders.kblam.texts import StoredVectors, read_texts, texts_of
 from kept.decoders.kblam.values import HostWords
 from kept.decoders.kblam.wording import Fact
 from kept.decoders.trees import Continuation
+from kept.lab.study.store import remove_other_files
 from kept.questions.items import QuestionSet
 from kept.questions.making import ALIGNMENT, TRAINING
 from kept.questions.prompts import Prompting

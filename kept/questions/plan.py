@@ -11,9 +11,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, PositiveInt, field_validator
 
-from kept.comparison.experiment import DEFAULT_SEEDS
 from kept.errors import ConfigError
 from kept.evaluation.published import Published
+from kept.lab.study.design import DEFAULT_SEEDS, Design
 from kept.methods import BASELINE
 from kept.questions.rows import ROWS, row_options
 from kept.questions.source import Count, Source
@@ -33,7 +33,7 @@ def all_rows() -> dict[str, dict[str, Any]]:
     return {name: {} for name in ROWS}
 
 
-class QuestionPlan(RunConfig):
+class QuestionPlan(Design):
     """Rows (`methods`, see `kept.questions.rows`) that answer the same questions by one decoder.
 
     `metric`: "exact", exactly the value is written; or "chosen", of the candidates the right one
@@ -76,10 +76,6 @@ class QuestionPlan(RunConfig):
         if faults:
             raise ValueError("; ".join(faults))
         return {k: v for k, v in methods.items() if k != BASELINE}
-
-    def title(self, name: str) -> str:
-        """What tables call row `name`: as the file does."""
-        return name
 
     def kind_of(self, name: str) -> str:
         """The line of `ROWS` of row `name`; ConfigError for one that the file does not have."""

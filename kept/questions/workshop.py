@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
-from kept.comparison.stored import remove_other_files
 from kept.decoders.learning import Training
+from kept.lab.study.store import remove_other_files
 from kept.questions.items import QuestionSet
 from kept.questions.prompts import Prompting
 from kept.questions.showing import Shown

@@ -75,8 +75,8 @@ def compare(
     from functools import partial
 
     from kept.comparison.find import find_experiment
-    from kept.comparison.requested import Request, remember_request
     from kept.errors import ConfigError
+    from kept.lab.study.requests import Request, remember_request
     from kept.questions.plan import asks_questions
 
     settings: dict[str, Any] = {

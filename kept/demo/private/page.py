@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kept.comparison.pages.pictures import draw_conditions
 from kept.demo.private.study import CONDITIONS, FOLDER, PrivateResult
 from kept.evaluation.statistics import Interval
 from kept.finetuning.predictor import Explanation
+from kept.lab.study.pictures import draw_conditions
 from kept.report.page import Section, picture, prose, quoted, table, verdict
 
 QUESTION = "What does this person work as?"

@@ -21,7 +21,7 @@ def announced(*parts, **options):
     print("TRAINING", flush=True)
     return original(*parts, **options)
 import kept.comparison.continued_pretraining as pretraining
-import kept.comparison.runs as runs
+import kept.comparison.trial as runs
 runs.train = pretraining.train = announced
 from kept.cli import main
 main()

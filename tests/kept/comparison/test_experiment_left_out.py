@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from kept.comparison.compare import compare, finished
+from kept.comparison.compare import compare
 from kept.comparison.experiment import Experiment
-from kept.comparison.pages.tables import to_markdown
-from kept.comparison.runs import ExperimentRuns
-from kept.comparison.stored import RunKey
+from kept.comparison.trial import ComparisonTrial
 from kept.errors import (
     ConfigError,
     EvaluationError,
@@ -20,6 +18,10 @@ from kept.errors import (
 )
 from kept.finetuning.assembly import assemble
 from kept.finetuning.config import FinetuneConfig
+from kept.lab.study.comparison_tables import to_markdown
+from kept.lab.study.design import RunKey
+from kept.lab.study.effects import finished
+from kept.lab.study.run import Study
 from tests.kept.tiny_task_files import relation_examples, write_task_file
 
 
@@ -38,11 +40,13 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     alone = experiment.model_copy(update={"pretraining": None})
-    trained = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kepler", "true", 0))
+    trained = Study(ComparisonTrial(experiment, experiment_root, tmp_path)).run(
+        RunKey("kepler", "true", 0)
+    )
     assert trained is not None
     model = tmp_path / "pretrained" / trained.costs["pretraining"]
-    run = ExperimentRuns(alone, experiment_root, tmp_path)
-    config = run.of(RunKey("kepler", "shuffled", 0)).config.model_dump()
+    run = Study(ComparisonTrial(alone, experiment_root, tmp_path))
+    config = run.trial.config(RunKey("kepler", "shuffled", 0)).model_dump()
     given = FinetuneConfig.read(None, config | {"model": model, "method": None})
     with pytest.raises(NoControlError, match="it would be no control"):
         assemble(given)

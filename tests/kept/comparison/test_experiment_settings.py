@@ -11,10 +11,10 @@ from kept.cli.comparing.control_names import control_names
 from kept.comparison.compare import compare
 from kept.comparison.experiment import Experiment
 from kept.comparison.find import find_experiment, method_names
-from kept.comparison.stored import read_records
 from kept.errors import (
     ConfigError,
 )
+from kept.lab.study.store import read_records
 from kept.methods import METHODS
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kept.comparison.compared import Compared, ComparedPair, ComparedRow, limits
-from kept.comparison.experiment import Experiment, RunRecord
-from kept.comparison.pages.headline import headline
-from kept.comparison.pages.tables import conditions
+from kept.comparison.experiment import Experiment
 from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
+from kept.lab.study.comparison_tables import conditions
+from kept.lab.study.store import RunRecord
+from kept.lab.study.verdicts import Compared, ComparedPair, ComparedRow, headline, limits
 from kept.methods import BASELINE
 from kept.reading.measures import DOES_NOT_READ
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.comparison.strata import BARE, FACT, KNOWLEDGE, NOTHING, item_traits, no_fact, slices
+from kept.comparison.items import item_traits
 from kept.datasets.example import TaskExample
+from kept.lab.study.slices import BARE, FACT, KNOWLEDGE, NOTHING, no_fact, slices
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from kept.cli import app
 from kept.comparison.experiment import shipped_experiments
-from kept.questions import runs as module
+from kept.questions import trial as module
 from kept.questions.plan import QuestionPlan
 from kept.questions.rows import ROWS
 from kept.questions.worlds import VALUES, private_world

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from kept.cli import app
-from kept.comparison.stored import RECORDS, read_records
 from kept.finetuning.scoring.answers import ANSWERS
+from kept.lab.study.store import RECORDS, read_records
 from kept.training.log import read_log
 from kept.training.loop import Resume, train
 from tests.kept.rounding import of_run, require_same_state, require_same_training

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from kept.comparison.data import binding_of, on_this_machine
+from kept.comparison.data import on_this_machine
 from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.finetuning.recipes import with_defaults
+from kept.lab.study.addresses import binding_of
 from kept.questions.plan import asks_questions
 from kept.training import precision
 from kept.training.loop import Resume, TrainResult, train

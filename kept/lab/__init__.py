@@ -1,0 +1,1 @@
+"""Studies: what knowledge changes, with controls, seeds and intervals."""
