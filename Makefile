@@ -67,7 +67,7 @@ check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# docs/reference/methods.md and kept/commands.pyi, from the lines of kept/methods.py.
+# docs/reference/methods.md and kept/apps/commands.pyi, from the lines of kept/methods.py.
 pages: venv
 	$(BIN)/python -m tests.docs
 

@@ -146,13 +146,13 @@ def _read(model: Any, path: Path) -> BaseModel:
 
 def addresses() -> dict[str, str]:
     """The address of every run of the shipped experiments, for two seeds."""
-    from kept.comparison.experiment import Experiment, shipped_experiments
-    from kept.comparison.trial import ComparisonTrial
-    from kept.controls.conditions import KNOWLEDGE
     from kept.errors import KeptError
+    from kept.inputs.controls.conditions import KNOWLEDGE
+    from kept.lab.comparison.experiment import Experiment, shipped_experiments
+    from kept.lab.comparison.trial import ComparisonTrial
+    from kept.lab.questions.plan import asks_questions
     from kept.lab.study.design import planned_runs
     from kept.lab.study.run import Study
-    from kept.questions.plan import asks_questions
     from kg_loaders.errors import KgError
 
     nets = {}
@@ -186,7 +186,7 @@ def _address(runs: Any, key: Any) -> str:
 
 def helps() -> dict[str, str]:
     """`--help` of every command."""
-    from kept.cli import app
+    from kept.apps.cli import app
 
     nets = {}
     waiting: list[tuple[list[str], Any]] = [([], typer.main.get_command(app))]
@@ -203,7 +203,7 @@ def signatures() -> dict[str, str]:
     """Everyday names with their signatures and those of their methods, and `commands.pyi`."""
     import kept
 
-    nets = {"commands.pyi": _hash((ROOT / "kept/commands.pyi").read_text(encoding="utf-8"))}
+    nets = {"commands.pyi": _hash((ROOT / "kept/apps/commands.pyi").read_text(encoding="utf-8"))}
     for package in ("kept", "kg_loaders", "entity_linking"):
         top = importlib.import_module(package)
         for name in getattr(top, "__all__", ()):
@@ -246,7 +246,7 @@ def links() -> dict[str, str]:
 
 def errors() -> dict[str, str]:
     """What commands print for wrong inputs."""
-    from kept.cli import app
+    from kept.apps.cli import app
 
     nets = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -86,7 +86,7 @@ def api_page(page: str) -> str:
     """Return the text of a page of the API; mkdocstrings fills in all but commands."""
     title, package, _ = SUBJECTS[page]
     parts = [f"# {title}\n\nPublic names of `{package}`.\n"]
-    stubs = (ROOT / "kept/commands.pyi").read_text(encoding="utf-8")
+    stubs = (ROOT / "kept/apps/commands.pyi").read_text(encoding="utf-8")
     shapes = {
         node.name: node for node in ast.parse(stubs).body if isinstance(node, ast.FunctionDef)
     }
@@ -106,7 +106,7 @@ def options_page() -> str:
     import typer
     from typer.testing import CliRunner
 
-    from kept.cli import app
+    from kept.apps.cli import app
 
     os.environ["COLUMNS"] = "100"
     parts = ["# Commands and their options\n\nWhat `--help` prints, for every command.\n"]

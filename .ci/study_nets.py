@@ -63,9 +63,9 @@ def _each(nets: Mapping[str, Callable[[], Iterator[str]]]) -> dict[str, list[str
 
 # ---- addresses -----------------------------------------------------------------------------------
 def _reading() -> Iterator[str]:
-    from kept.reading.arms import ARMS, arm, recipe_arms
-    from kept.reading.cell import Cell
-    from kept.reading.conditions import CONDITIONS
+    from kept.lab.reading.arms import ARMS, arm, recipe_arms
+    from kept.lab.reading.cell import Cell
+    from kept.lab.reading.conditions import CONDITIONS
 
     for name in (*ARMS, *recipe_arms()):
         for task in arm(name).tasks:
@@ -75,9 +75,9 @@ def _reading() -> Iterator[str]:
 
 
 def _private_world() -> Iterator[str]:
-    from kept.demo.private import study
-    from kept.demo.private.world import company
-    from kept.demo.run import demo_config
+    from kept.lab.demo.private import study
+    from kept.lab.demo.private.world import company
+    from kept.lab.demo.run import demo_config
 
     config = demo_config().private
     firm = company(0, n_train=config.steps * config.batch_size, n_test=config.n_test,
@@ -89,12 +89,12 @@ def _private_world() -> Iterator[str]:
 
 
 def _questions() -> Iterator[str]:
-    from kept.comparison.experiment import shipped_experiments
-    from kept.controls.conditions import COMPARED
+    from kept.inputs.controls.conditions import COMPARED
+    from kept.lab.comparison.experiment import shipped_experiments
+    from kept.lab.questions.plan import QuestionPlan
+    from kept.lab.questions.trial import QuestionTrial
     from kept.lab.study.design import planned_runs
     from kept.lab.study.run import Study
-    from kept.questions.plan import QuestionPlan
-    from kept.questions.trial import QuestionTrial
 
     plan = QuestionPlan.read(shipped_experiments()["private-questions"])
     runs = Study(QuestionTrial(plan, DATA, Path("nowhere")))
@@ -104,8 +104,8 @@ def _questions() -> Iterator[str]:
 
 def _completion() -> Iterator[str]:
     from experiments.wk_completion.data import read_world
-    from kept.completion.config import CompletionConfig
-    from kept.completion.trial import CompletionTrial
+    from kept.lab.completion.trial import CompletionTrial
+    from kept.lab.completion.config import CompletionConfig
     from kept.lab.study.run import Study
 
     config = CompletionConfig.read(EXPERIMENTS / "wk_completion/trex.yaml")
@@ -118,7 +118,7 @@ def _completion() -> Iterator[str]:
 
 def _inductive() -> Iterator[str]:
     from experiments.inductive_completion import __main__ as inductive
-    from kept.completion.inductive_config import InductiveConfig
+    from kept.lab.completion.inductive_config import InductiveConfig
     from kept.lab.study.addresses import run_hash
 
     for name in ("grail", "ultra"):
@@ -186,7 +186,7 @@ def _lama() -> Iterator[str]:
 def _kg_completion() -> Iterator[str]:
     from experiments.kg_completion.__main__ import HERE, address, asked_of
     from experiments.kg_completion.runs import Benchmark
-    from kept.kge.splits import read_negatives, read_splits
+    from kept.kgc.kge.splits import read_negatives, read_splits
 
     plan = yaml.safe_load((HERE / "codex-s.yaml").read_text(encoding="utf-8"))
     splits = read_splits(DATA / plan["folder"], holdout=0.1, seed=plan["seed"], texts=False)
@@ -225,8 +225,8 @@ def _distillation() -> Iterator[str]:
 
 def _layers() -> Iterator[str]:
     from kept.evaluation.statistics import Interval
-    from kept.probing.layers.study import LayerRow
-    from kept.probing.layers.tables import shortfalls, to_markdown
+    from kept.lab.probing.layers.study import LayerRow
+    from kept.lab.probing.layers.tables import shortfalls, to_markdown
 
     results = _json("layers/layers.json")
     rows = []
@@ -304,13 +304,13 @@ def _completion_table() -> Iterator[str]:
 def _written_runs() -> Iterator[str]:
     """Pages of a comparison whose answers are written, not trained."""
     sys.path.insert(0, str(ROOT))
-    from kept.comparison.report import write_report
-    from kept.comparison.trial import ComparisonTrial
+    from kept.lab.comparison.report import write_report
+    from kept.lab.comparison.trial import ComparisonTrial
     from kept.lab.study.comparison_tables import latex_tables, to_json, to_markdown
     from kept.lab.study.design import PrimaryContrast, RunKey
     from kept.lab.study.effects import finished
     from kept.lab.study.run import Study
-    from tests.kept.comparison.written_runs import COSTS, N, experiment_of, write_run
+    from tests.kept.lab.comparison.written_runs import COSTS, N, experiment_of, write_run
     from tests.kept.tiny_task_files import relation_examples, wiki80_row, world_graph
 
     with tempfile.TemporaryDirectory() as folder:

@@ -15,12 +15,12 @@ import torch
 from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
-from kept.cli.progress import TrainingProgress
-from kept.cli.training.run import asked_to_stop
-from kept.comparison.experiment import Experiment
-from kept.comparison.find import data_root, find_experiment, stopping
-from kept.comparison.trial import ComparisonTrial
-from kept.controls.conditions import KNOWLEDGE
+from kept.apps.cli.progress import TrainingProgress
+from kept.apps.cli.training.run import asked_to_stop
+from kept.inputs.controls.conditions import KNOWLEDGE
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.find import data_root, find_experiment, stopping
+from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import Study
 

@@ -17,8 +17,8 @@ from statistics import fmean, variance
 
 from experiments.verdicts import COLUMNS, FOLDER, interval_variance, numbers, read_rows, verdicts
 from kept.evaluation.crossed import Effect
-from kept.report.dots import Dot, dots
-from kept.report.page import Section, page, picture, prose, table, verdict
+from kept.lab.report.dots import Dot, dots
+from kept.lab.report.page import Section, page, picture, prose, table, verdict
 from kg_loaders.disk.writing import write_text
 
 KINDS = "true", "shuffled", "off"

@@ -25,14 +25,14 @@ from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept import hosts
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, by_cluster, f1_value
-from kept.finetuning.assembly import assemble as assemble_task
-from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.scoring.answers import answers_of
-from kept.pretraining.assembly import assemble as assemble_stage
-from kept.pretraining.config import PretrainConfig
-from kept.reading.cell import Budget, open_host
+from kept.lab.reading.cell import Budget, open_host
 from kept.training.config import RunConfig, merged
+from kept.training.finetuning.answers import answers_of
+from kept.training.finetuning.assembly import assemble as assemble_task
+from kept.training.finetuning.config import FinetuneConfig
 from kept.training.loop import Resume, train
+from kept.training.pretraining.assembly import assemble as assemble_stage
+from kept.training.pretraining.config import PretrainConfig
 from kg_loaders.disk.writing import write_json, write_text
 
 DATA, MADE, SEED = "DATA/", "MADE/", "SEED"

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from entity_linking import DictionaryLinker, LinkedText
+    from kept.apps.commands import ask, compare, complete, finetune, fit, predict, pretrain, probe
+    from kept.apps.explorer.live import explore
+    from kept.apps.texts import build, link, show
     from kept.auto import AutoEncoder
     from kept.batches import KnowledgeBatch
-    from kept.commands import ask, compare, complete, finetune, fit, predict, pretrain, probe
-    from kept.datasets.example import question
     from kept.encoders.colake import CoLAKE
-    from kept.explorer.live import explore
-    from kept.finetuning.predictor import Predictor
     from kept.graphs.builder import BuilderConfig
     from kept.graphs.drawing.draw import draw_html
     from kept.graphs.exchange import kg_to_dgl, kg_to_networkx, kg_to_pandas, kg_to_pyg
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     from kept.outputs import KnowledgeOutput
     from kept.randomness import generator
     from kept.results import Result
-    from kept.texts import build, link, show
+    from kept.tasks.datasets.example import question
+    from kept.training.finetuning.predictor import Predictor
     from kg_loaders import Entity, KnowledgeGraph, atlas
     from kg_loaders import open_graph as open
 
@@ -42,32 +42,32 @@ _PLACES = {
     "KnowledgeGraph": "kg_loaders",
     "KnowledgeOutput": "kept.outputs",
     "LinkedText": "entity_linking",
-    "Predictor": "kept.finetuning.predictor",
+    "Predictor": "kept.training.finetuning.predictor",
     "Result": "kept.results",
-    "ask": "kept.commands",
+    "ask": "kept.apps.commands",
     "atlas": "kg_loaders.atlas",
-    "build": "kept.texts",
+    "build": "kept.apps.texts",
     "colake_view": "kept.graphs.views",
-    "compare": "kept.commands",
-    "complete": "kept.commands",
+    "compare": "kept.apps.commands",
+    "complete": "kept.apps.commands",
     "draw_html": "kept.graphs.drawing.draw",
-    "explore": "kept.explorer.live",
-    "finetune": "kept.commands",
-    "fit": "kept.commands",
+    "explore": "kept.apps.explorer.live",
+    "finetune": "kept.apps.commands",
+    "fit": "kept.apps.commands",
     "generator": "kept.randomness",
     "kg_to_dgl": "kept.graphs.exchange",
     "kg_to_networkx": "kept.graphs.exchange",
     "kg_to_pandas": "kept.graphs.exchange",
     "kg_to_pyg": "kept.graphs.exchange",
-    "link": "kept.texts",
+    "link": "kept.apps.texts",
     "load_host": "kept.hosts",
     "load_tokenizer": "kept.hosts",
     "open": "kg_loaders",
-    "predict": "kept.commands",
-    "pretrain": "kept.commands",
-    "probe": "kept.commands",
-    "question": "kept.datasets.example",
-    "show": "kept.texts",
+    "predict": "kept.apps.commands",
+    "pretrain": "kept.apps.commands",
+    "probe": "kept.apps.commands",
+    "question": "kept.tasks.datasets.example",
+    "show": "kept.apps.texts",
 }
 _OTHER_NAMES = {"open": "open_graph"}
 """Names here that the module has under another one."""

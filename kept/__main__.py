@@ -1,5 +1,5 @@
 """`python -m kept`."""
 
-from kept.cli import main
+from kept.apps.cli import main
 
 main()

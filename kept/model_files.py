@@ -42,7 +42,7 @@ MODEL = FolderFormat(
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "config.json", "adapter_config.json")
 """Files that decide what a model computes: in a sealed folder each must be listed."""
 EXTENDED, NEW_ROWS = "extended.json", "new_rows.jsonl"
-"""What `kept extend` says of a run that follows a graph which grew (`kept.extending`)."""
+"""What `kept extend` says of a run that follows a graph which grew (`kept.training.extending`)."""
 BESIDE = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "finetune.json", "pretrain.json",

@@ -49,10 +49,10 @@ from kg_loaders.formats.wordnet import find_wordnet  # noqa: E402
 
 LONGER = 40
 LONGEST = (
-    "kills/test_kills.py", "kept/encoders/test_encoder_contract.py", "kept/demo/test_demo.py",
+    "kills/test_kills.py", "kept/encoders/test_encoder_contract.py", "kept/lab/demo/test_demo.py",
     "kept/training/test_processes.py", "kept/training/test_shards.py",
     "parity/test_other_sizes.py", "test_benchmark_scripts.py", "kept/test_cluster.py",
-    "kept/comparison/test_experiment_runs.py", "kg_loaders/rdf/test_rdf.py",
+    "kept/lab/comparison/test_experiment_runs.py", "kg_loaders/rdf/test_rdf.py",
     "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py", "kept/training/test_stream.py",
     "kept/training/test_finetune_command.py", "kept/training/test_loop.py",
     "kg_loaders/reading/test_budget.py", "kept/test_model_files.py", "mutation/test_mutation.py",
@@ -276,7 +276,7 @@ def wordnet(wordnet_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Kn
     """The graph that `kept kg build` makes of WordNet's files: once a run, for all its workers."""
     from typer.testing import CliRunner
 
-    from kept.cli import app
+    from kept.apps.cli import app
 
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "wordnet"

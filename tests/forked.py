@@ -20,11 +20,11 @@ from typing import Any
 
 WARM = (
     "pytest",
-    "kept.cli.link.run", "kept.cli.training.pretrain_run", "kept.cli.training.finetune_run",
-    "kept.cli.comparing.compare_run", "kept.cli.kgc.training",
+    "kept.apps.cli.link.run", "kept.apps.cli.training.pretrain_run", "kept.apps.cli.training.finetune_run",
+    "kept.apps.cli.comparing.compare_run", "kept.apps.cli.kgc.training",
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
-    "transformers.models.bert.modeling_bert", "kept.cli.training.vectors_run",
-    "kept.joint.assembly", "kept.extending.extend", "kg_loaders.checks",
+    "transformers.models.bert.modeling_bert", "kept.apps.cli.training.vectors_run",
+    "kept.joint.assembly", "kept.training.extending.extend", "kg_loaders.checks",
     "kg_loaders.large.forecast", "kg_loaders.reading.parts", "pandas",
 )  # fmt: skip
 """What the process has imported from which all others are forked; pyarrow asks for pandas."""

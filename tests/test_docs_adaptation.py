@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kept.cli.settings import read_setting
-from kept.finetuning.config import FinetuneConfig
+from kept.apps.cli.settings import read_setting
+from kept.training.finetuning.config import FinetuneConfig
 
 PAGE = (Path(__file__).parent.parent / "docs/how-to/adaptation.md").read_text(encoding="utf-8")
 LEAST = {

@@ -11,8 +11,8 @@ from typing import Any, Never
 import pytest
 from typer.testing import CliRunner
 
-from kept.cli import app
-from kept.cli.training import finetune_run, pretrain_run
+from kept.apps.cli import app
+from kept.apps.cli.training import finetune_run, pretrain_run
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

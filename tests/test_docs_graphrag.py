@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/how-to/graphrag.md").read_text(encoding="utf-8")

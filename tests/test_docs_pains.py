@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from kept.cli import app
+from kept.apps.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/results/pains.md"

@@ -10,9 +10,9 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from kept.cli import app
-from kept.comparison.experiment import shipped_experiments
+from kept.apps.cli import app
 from kept.joint.assembly import MODELS
+from kept.lab.comparison.experiment import shipped_experiments
 from kept.methods import METHODS
 
 ROOT = Path(__file__).parent.parent

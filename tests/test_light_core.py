@@ -15,9 +15,9 @@ ROOT = Path(__file__).parent.parent
 HEAVY = ("matplotlib", "sklearn", "torch_geometric", "anywidget")
 NEED_AN_EXTRA = {
     "kept.layers.gat_conv",
-    "kept.completion.compare", "kept.completion.inductive", "kept.explorer.widget",
-    "kept.integrations.sklearn_vectors", "kept.kge.gnn.networks", "kept.kge.gnn.recipes",
-    "kept.kge.gnn.training",
+    "kept.lab.completion.compare", "kept.lab.completion.inductive", "kept.apps.explorer.widget",
+    "kept.apps.integrations.sklearn_vectors", "kept.kgc.kge.gnn.networks", "kept.kgc.kge.gnn.recipes",
+    "kept.kgc.kge.gnn.training",
 }  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({HEAVY}))\n"
 IMPORTS = """
@@ -34,7 +34,7 @@ for top in ("kg_loaders", "entity_linking", "kept"):
 print(json.dumps(faults))
 """
 COMMANDS = """
-from kept.cli import main
+from kept.apps.cli import main
 for line in sys.argv[1].split(";"):
     sys.argv = ["kept", *line.split()]
     try:

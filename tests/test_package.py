@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import kept
-from kept.cli import app
+from kept.apps.cli import app
 
 ROOT = Path(__file__).parent.parent
 MAY_IMPORT = {
@@ -132,7 +132,7 @@ def test_version_and_dir() -> None:
 def test_linking_by_names_loads_no_library_that_it_does_not_need() -> None:
     code = (
         "import sys; from kept.linking.linkers import open_linker; "
-        "import entity_linking.dictionary, kept.cli.link.run; "
+        "import entity_linking.dictionary, kept.apps.cli.link.run; "
         "sys.exit(any(n in sys.modules for n in ('torch', 'scipy', 'sklearn', 'rapidfuzz')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -140,7 +140,7 @@ def test_linking_by_names_loads_no_library_that_it_does_not_need() -> None:
 
 def test_help_loads_no_torch() -> None:
     code = (
-        "import sys; from kept.cli import app; "
+        "import sys; from kept.apps.cli import app; "
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -148,7 +148,7 @@ def test_help_loads_no_torch() -> None:
 
 def test_a_run_that_draws_nothing_loads_no_library_that_draws() -> None:
     code = (
-        "import sys; import kept.comparison.report, kept.finetuning.link_error_curve; "
+        "import sys; import kept.lab.comparison.report, kept.training.finetuning.link_error_curve; "
         "sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

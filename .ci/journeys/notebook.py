@@ -70,7 +70,7 @@ def notebook(path: Path, kg: str, text: str, models: tuple[str, ...]) -> None:
     """A notebook of one cell."""
     folders = [str(Path(model).resolve()) for model in models]
     code = (
-        "from kept.explorer.widget import explore\n\n"
+        "from kept.apps.explorer.widget import explore\n\n"
         f"explore({str(Path(kg).resolve())!r}, models={folders!r}, text={text!r}, height=1300)"
     )
     cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],

@@ -7,7 +7,7 @@ import sys
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from kept.integrations.sklearn_vectors import KnowledgeVectors
+from kept.apps.integrations.sklearn_vectors import KnowledgeVectors
 
 TEXTS = ["a good film", "a fine film", "a bad film", "a poor film"]
 pipeline = make_pipeline(KnowledgeVectors("minilm"), LogisticRegression())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kept.demo.private.world import company
+from kept.lab.demo.private.world import company
 
 N_TRAIN, N_TEST = 960, 80
 

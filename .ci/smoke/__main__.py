@@ -65,7 +65,7 @@ def forked(work: Callable[[], None], log: Path) -> tuple[int, float]:
 
 def run_command(words: list[str]) -> None:
     """As the script `kept` does."""
-    from kept.cli import main
+    from kept.apps.cli import main
 
     sys.argv = ["kept", *words]
     main()
@@ -248,7 +248,7 @@ theirs = {top: {re.sub(r"[-_.]+", "-", d).lower() for d in found}
 undeclared = {top for top, found in theirs.items() if not found & names}
 ours = {"kept", "kg_loaders", "entity_linking"}
 sys.modules.update(dict.fromkeys(undeclared - set(sys.modules) - ours))
-BEHIND_EXTRAS = ("kept.serve.", "kept.layers.gat_conv")  # who imports these names the extra first
+BEHIND_EXTRAS = ("kept.apps.serve.", "kept.layers.gat_conv")  # who imports these names the extra first
 faults, n = {}, 0
 for top in ("kg_loaders", "entity_linking", "kept"):
     for found in pkgutil.walk_packages(importlib.import_module(top).__path__, top + "."):
@@ -281,7 +281,7 @@ def main() -> int:
     print(f"kept {kept.__file__}; the checkout on sys.path: {leads or 'no'}")
     import transformers  # noqa: F401
 
-    import kept.cli  # what every process here is forked with
+    import kept.apps.cli  # what every process here is forked with
 
     sys.path.append(str(HERE))
     failed = bool(leads)

@@ -229,6 +229,8 @@ def linked_texts(graph: Any) -> list[tuple[str, list[tuple[int, int, str]]]]:
 
 
 def train(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
+    from kept.inputs.views import builder_for
+
     from entity_linking import gold_link
     from entity_linking.mentions import LinkedText
     from kept import hosts
@@ -236,10 +238,9 @@ def train(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     from kept.graphs.builder import BuilderConfig
     from kept.methods import METHODS
     from kept.objectives.model import KnowledgeForPreTraining
-    from kept.pretraining.assembly import builder_for
-    from kept.pretraining.data import WordGraphData
     from kept.training.config import TrainConfig
     from kept.training.optimisers import make_optimisers
+    from kept.training.pretraining.data import WordGraphData
     from kg_loaders import KnowledgeGraph
 
     host, tokenizer = hosts.load_host("minilm"), hosts.load_tokenizer("minilm")

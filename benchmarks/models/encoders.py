@@ -39,19 +39,20 @@ from torch import Tensor, nn
 from transformers.utils.logging import disable_progress_bar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from kept.inputs.views import builder_for
+
 from benchmarks.measuring import growth, tell, three_sizes
 from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
 from kept import hosts
 from kept.batches import KnowledgeBatch, pack
-from kept.datasets.atlas import linked_texts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
 from kept.layers import packing
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for
+from kept.tasks.datasets.atlas import linked_texts
 from kg_loaders import KnowledgeGraph, atlas
 
 MODES = ("forward", "step", "step, dropout")

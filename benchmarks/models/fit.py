@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.kept.fitting.private_worlds import WORLDS
+from tests.kept.lab.fitting.private_worlds import WORLDS
 
 VERDICTS = {
     "roles": {"decides"}, "relations": {"decides"}, "homonyms": {"decides"},

@@ -32,14 +32,15 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from kept.inputs.views import builder_for
+
 from benchmarks.measuring import tell
 from entity_linking.annotations import write_jsonl
 from kept import hosts
 from kept.batches import KnowledgeBatch
-from kept.datasets.atlas import linked_texts
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for
+from kept.tasks.datasets.atlas import linked_texts
 from kg_loaders import atlas
 
 MIX = BuilderConfig(max_neighbours=4, max_words=96, max_nodes=192, policy="degree")

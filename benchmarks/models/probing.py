@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.measuring import Spent, compared, growth, once, three_sizes
 from entity_linking.mentions import LinkedText, Mention
-from kept.probing.engine import probe
-from kept.probing.items.item import HOLE, ClozeItem
-from kept.probing.models.plain import PlainMaskedLM
+from kept.lab.probing.engine import probe
+from kept.lab.probing.items.item import HOLE, ClozeItem
+from kept.lab.probing.models.plain import PlainMaskedLM
 
 N_WORDS, N_LISTED, DEPTH, BATCH = 30_522, 21_000, 10_000, 32
 SIZES = {"MiniLM's size (6 x 384)": (6, 384, 12), "BERT-base's (12 x 768)": (12, 768, 12)}

@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kept.reading.bench import Bench, accuracy, training_of
-from kept.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
-from kept.reading.measures import GOOD, steps_until
-from kept.reading.worlds import Size
+from kept.lab.reading.bench import Bench, accuracy, training_of
+from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
+from kept.lab.reading.measures import GOOD, steps_until
+from kept.lab.reading.worlds import Size
 from kept.training.loop import train
 
 N_HEADS, N_STEPS = 320, 200

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from entity_linking import DictionaryLinker
 from experiments.asking.trial import Question, atlas_questions, graphs_without
-from kept.answering.answer import Answerer
-from kept.answering.encoder import FastSentenceEncoder
+from kept.decoders.answering.answer import Answerer
+from kept.decoders.answering.encoder import FastSentenceEncoder
 from kg_loaders import KnowledgeGraph, atlas
 
 WEIGHT_WITH = 2.0

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from entity_linking import DictionaryLinker
-from kept.answering.answer import LEAST_CONFIDENCE, Answerer
-from kept.answering.encoder import FastSentenceEncoder
+from kept.decoders.answering.answer import LEAST_CONFIDENCE, Answerer
+from kept.decoders.answering.encoder import FastSentenceEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, atlas, graph_from_records
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.distillation.study import ROWS, Study, milliseconds, run_seed
 from experiments.distillation.tables import page
-from kept.reading.cell import open_host
+from kept.lab.reading.cell import open_host
 from kg_loaders.disk.writing import write_json, write_text
 
 

@@ -17,17 +17,17 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept import hosts
-from kept.datasets.example import TaskExample
-from kept.finetuning.data import TaskData
-from kept.finetuning.run import class_logits, predict
 from kept.heads.model import MAIN_LOSS, SINGLE, TEACHER_LOSS, KnowledgeForTask
+from kept.lab.reading.arms import Arm
+from kept.lab.reading.bench import Bench, Opened, training_of
+from kept.lab.reading.cell import Budget, Cell
+from kept.lab.reading.conditions import OFF, REDRAWN, TRUE
+from kept.lab.reading.worlds import RETURNING, Size
 from kept.methods import method
 from kept.randomness import torch_seed
-from kept.reading.arms import Arm
-from kept.reading.bench import Bench, Opened, training_of
-from kept.reading.cell import Budget, Cell
-from kept.reading.conditions import OFF, REDRAWN, TRUE
-from kept.reading.worlds import RETURNING, Size
+from kept.tasks.datasets.example import TaskExample
+from kept.training.finetuning.data import TaskData
+from kept.training.finetuning.run import class_logits, predict
 from kept.training.loop import train
 
 PLAIN = Arm(method="none")
@@ -46,7 +46,7 @@ ASKED = ("seen people, new texts", "unseen people")
 
 
 class Study(BaseModel):
-    """All settings; `arm` is a way to run a method that reads (`kept.reading.arms`)."""
+    """All settings; `arm` is a way to run a method that reads (`kept.lab.reading.arms`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

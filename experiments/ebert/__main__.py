@@ -28,19 +28,19 @@ from experiments.joint_spaces.study import trained
 from experiments.lama.stored import fingerprint, read_stored, write_stored
 from experiments.wk_completion.data import World, read_world
 from kept.batches import N_SPECIAL_ROWS
-from kept.datasets.public_files import table
 from kept.encoders.ebert import EBERT
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, f1_value
-from kept.finetuning.linking.decoding import EBERTLinker
-from kept.finetuning.linking.questions import CandidateData, questions_of
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
 from kept.heads.model import LINKING, SCORE, KnowledgeForTask
 from kept.joint.assembly import VECTORS, JointConfig
+from kept.lab.reading.cell import Budget, open_host
 from kept.randomness import generator, torch_draws
-from kept.reading.cell import Budget, open_host
+from kept.tasks.datasets.public_files import table
 from kept.training.config import RunConfig, TrainConfig
+from kept.training.finetuning.linking.decoding import EBERTLinker
+from kept.training.finetuning.linking.questions import CandidateData, questions_of
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.disk.writing import write_json, write_text

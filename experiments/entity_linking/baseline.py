@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from entity_linking.mentions import Candidate, Link, LinkedText
-from kept.datasets.public_files import table
+from kept.tasks.datasets.public_files import table
 
 Lowered = dict[str, Counter[str]]
 

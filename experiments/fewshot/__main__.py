@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kept.finetuning.fewshot import FewshotConfig, run_fewshot
 from kept.graphs.coverage import summary
+from kept.training.finetuning.fewshot import FewshotConfig, run_fewshot
 from kg_loaders.disk.writing import write_text
 
 

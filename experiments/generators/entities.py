@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from experiments.generators.relation_spans import RecurrentPlan
 from experiments.generators.sentences import Sentence
-from kept.generators.kglm import KGLM, Chunk, WordModel, WordPerplexity
-from kept.generators.kglm_documents import (
+from kept.decoders.generators.kglm import KGLM, Chunk, WordModel, WordPerplexity
+from kept.decoders.generators.kglm_documents import (
     N_ALIAS_TOKENS,
     NEW_RELATION,
     PADDING,

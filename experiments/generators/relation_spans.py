@@ -9,7 +9,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 
 from experiments.generators.sentences import Sentence
-from kept.generators.lrlm import (
+from kept.decoders.generators.lrlm import (
     LRLM,
     FactVectors,
     LSTMReader,
@@ -17,7 +17,7 @@ from kept.generators.lrlm import (
     perplexity,
     segment_loss,
 )
-from kept.generators.lrlm_articles import (
+from kept.decoders.generators.lrlm_articles import (
     Article,
     Fact,
     Segment,

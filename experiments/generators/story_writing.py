@@ -16,10 +16,10 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from experiments.generators.sentences import NONE, SHUFFLED
-from kept.generators.guan import StoryTrainer, StoryWriter, perplexity, story_batch, write
-from kept.generators.stories import Story, fakes, split
-from kept.generators.story_scores import distinct, repetition, words_of
-from kept.generators.verbalising import CONCEPTNET, verbalise
+from kept.decoders.generators.guan import StoryTrainer, StoryWriter, perplexity, story_batch, write
+from kept.decoders.generators.stories import Story, fakes, split
+from kept.decoders.generators.story_scores import distinct, repetition, words_of
+from kept.decoders.generators.verbalising import CONCEPTNET, verbalise
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
 

@@ -15,8 +15,8 @@ from experiments.generators.relation_spans import RecurrentPlan, lrlm_perplexity
 from experiments.generators.sentences import CONDITIONS, TRUE, Split, read_sentences, split, under
 from experiments.generators.story_writing import Bench as Stories
 from experiments.generators.story_writing import StoryPlan, read_triples, story_scores
+from kept.decoders.generators.stories import read_glucose
 from kept.evaluation.statistics import seed_interval
-from kept.generators.stories import read_glucose
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_json
 

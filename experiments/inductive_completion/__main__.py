@@ -22,15 +22,15 @@ import torch
 from numpy.typing import NDArray
 
 from experiments.inductive_completion.tables import to_markdown
-from kept.completion.inductive import run_method
-from kept.completion.inductive_config import InductiveConfig
-from kept.completion.kepler_entities import kepler_plan, read_kepler_state, train_kepler
-from kept.datasets.inductive import read_codex_unseen, read_grail, training_graph
-from kept.kge.inductive import InductiveSplit
+from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
+from kept.kgc.kge.inductive import InductiveSplit
+from kept.lab.completion.inductive import run_method
+from kept.lab.completion.inductive_config import InductiveConfig
 from kept.lab.study.addresses import run_hash
 from kept.lab.study.store import RunRecord
 from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
+from kept.tasks.datasets.inductive import read_codex_unseen, read_grail, training_graph
 from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import whole_file, write_text

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.completion.inductive_config import InductiveConfig
 from kept.evaluation.statistics import (
     bootstrap_interval,
     paired_bootstrap_interval,
     sign_flip_test,
     verdict,
 )
+from kept.lab.completion.inductive_config import InductiveConfig
 from kept.lab.study.store import RunRecord
 from kept.randomness import generator
 

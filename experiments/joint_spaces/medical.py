@@ -27,7 +27,7 @@ from experiments.joint_spaces.reading import give_away, trained_network, write_e
 from experiments.joint_spaces.study import trained
 from experiments.stages import StagedStudy, main
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kge.vectors import TransEVectors
+from kept.kgc.kge.vectors import TransEVectors
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.disk.writing import write_lines

@@ -23,7 +23,7 @@ from experiments.joint_spaces.medical import GIVEN, Question, prepare, questions
 from experiments.stages import StagedStudy, as_text
 from kept.evaluation.crossed import difference, effect
 from kept.evaluation.paired import Counts, by_cluster, f1_value
-from kept.probing.layers.linear import fit
+from kept.lab.probing.layers.linear import fit
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_text

@@ -27,24 +27,24 @@ from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
 from experiments.joint_spaces.study import STRANGERS, strangers, trained
 from experiments.lama.stored import fingerprint, read_stored, write_stored
-from kept.datasets.example import TaskExample
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import f1_value
-from kept.finetuning.run import predict
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kge.gnn.bertmk import train_bertmk
-from kept.kge.gnn.recipes import train_network
-from kept.kge.splits import Splits
-from kept.kge.training_config import NETWORK_RECIPES, BERTMKRecipe
-from kept.kge.vectors import TransEVectors
+from kept.kgc.kge.gnn.bertmk import train_bertmk
+from kept.kgc.kge.gnn.recipes import train_network
+from kept.kgc.kge.splits import Splits
+from kept.kgc.kge.training_config import NETWORK_RECIPES, BERTMKRecipe
+from kept.kgc.kge.vectors import TransEVectors
+from kept.lab.reading.arms import arm
+from kept.lab.reading.bench import Bench, Opened, accuracy, training_of
+from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
+from kept.lab.reading.measures import probe_accuracy
+from kept.lab.reading.worlds import TASKS, Size, World
 from kept.methods import method
 from kept.randomness import torch_draws, torch_generator
-from kept.reading.arms import arm
-from kept.reading.bench import Bench, Opened, accuracy, training_of
-from kept.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
-from kept.reading.measures import probe_accuracy
-from kept.reading.worlds import TASKS, Size, World
+from kept.tasks.datasets.example import TaskExample
 from kept.training.config import RunConfig
+from kept.training.finetuning.run import predict
 from kept.training.loop import train
 from kept.vectors import ENTITY_PREFIX, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, atlas, graph_from_records

@@ -16,12 +16,12 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from entity_linking.annotations import write_jsonl
-from kept.comparison.compare import compare
-from kept.comparison.data import ExperimentData
-from kept.comparison.experiment import Experiment, shipped_experiments
 from kept.joint.assembly import VECTORS, Assembled, JointConfig
 from kept.joint.training import train
 from kept.joint.writing import write_vectors
+from kept.lab.comparison.compare import compare
+from kept.lab.comparison.data import ExperimentData
+from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.study.verdicts import Compared
 from kept.randomness import generator
 from kept.training.config import RunConfig, merged

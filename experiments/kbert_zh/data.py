@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from entity_linking.mentions import Linker
-from kept.datasets.formats import TaskExample, read_tsv
 from kept.randomness import generator
+from kept.tasks.datasets.formats import TaskExample, read_tsv
 from kg_loaders import KnowledgeGraph, Source, load
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError

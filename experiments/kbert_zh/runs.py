@@ -19,17 +19,17 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from experiments.kbert_zh.data import counts, link, read_examples, read_graph, subset
-from kept.controls.conditions import COMPARED, Knowledge, controlled_graph
-from kept.datasets.chinese import character_tokenizer, subject_linker
-from kept.datasets.formats import TaskExample
 from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError
-from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import KBERTView
 from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.inputs.controls.conditions import COMPARED, Knowledge, controlled_graph
 from kept.randomness import torch_draws
+from kept.tasks.datasets.chinese import character_tokenizer, subject_linker
+from kept.tasks.datasets.formats import TaskExample
 from kept.training.config import TrainConfig
+from kept.training.finetuning.data import TaskData
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph

@@ -42,7 +42,7 @@ from kept.decoders.kblam.rectangular import FactTokens
 from kept.decoders.kblam.texts import ReadTexts, drawn_texts, read_texts
 from kept.decoders.kblam.values import HostWords
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_context
-from kept.questions.worlds import PrivateWorld, private_world
+from kept.lab.questions.worlds import PrivateWorld, private_world
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
 from kept.training.log import StepRecord

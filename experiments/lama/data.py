@@ -24,7 +24,6 @@ from entity_linking.mentions import LinkedText
 from experiments.lama.stored import fingerprint
 from experiments.pretraining.data import Corpus, link_documents
 from experiments.wk_completion.data import read_world as read_examples
-from kept.controls.conditions import without_pairs
 from kept.evaluation.leakage import (
     LeakCheck,
     answers_in_subjects,
@@ -33,8 +32,9 @@ from kept.evaluation.leakage import (
     sentences_in_training,
     triples_in_graph,
 )
-from kept.probing.items.collections import trex_facts
-from kept.probing.items.facts import ClozeFact, draw_facts
+from kept.inputs.controls.conditions import without_pairs
+from kept.lab.probing.items.collections import trex_facts
+from kept.lab.probing.items.facts import ClozeFact, draw_facts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 

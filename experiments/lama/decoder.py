@@ -25,19 +25,19 @@ from transformers.utils.logging import disable_progress_bar
 
 from kept.decoders import load_decoder
 from kept.hosts import load_tokenizer
-from kept.probing.decoders import DecoderLM
-from kept.probing.engine import objects_of, probe
-from kept.probing.items.collections import lama_templates, trex_facts
-from kept.probing.items.facts import (
+from kept.lab.probing.decoders import DecoderLM
+from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.items.collections import lama_templates, trex_facts
+from kept.lab.probing.items.facts import (
     ClozeFact,
     answers_by_subject,
     draw_facts,
     questions,
 )
-from kept.probing.items.item import ClozeItem
-from kept.probing.items.sources import rows as read_rows
-from kept.probing.results import ProbeResult, read_answers, write_answers
-from kept.probing.tables import (
+from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.sources import rows as read_rows
+from kept.lab.probing.results import ProbeResult, read_answers, write_answers
+from kept.lab.probing.tables import (
     Majority,
     ProbeRow,
     macro_row,

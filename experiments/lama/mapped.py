@@ -35,11 +35,11 @@ from kept.encoders.ebert import EBERT
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, by_cluster, f1_value
 from kept.joint.assembly import VECTORS, JointConfig
+from kept.lab.probing.engine import probe
+from kept.lab.probing.models.base import ClozeModel
+from kept.lab.probing.models.enriched import KeptMaskedLM
+from kept.lab.probing.results import ProbeResult
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.probing.engine import probe
-from kept.probing.models.base import ClozeModel
-from kept.probing.models.enriched import KeptMaskedLM
-from kept.probing.results import ProbeResult
 from kept.randomness import torch_draws
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_json, write_text

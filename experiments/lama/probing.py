@@ -21,17 +21,22 @@ from experiments.lama.data import World
 from experiments.lama.stored import fingerprint, read_stored, write_stored
 from experiments.lama.study import HOST, Row, Study, read_trained
 from kept.errors import EvaluationError
-from kept.probing.engine import objects_of, probe
-from kept.probing.items.collections import Draw, lama_templates, pararel_templates, read_collection
-from kept.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
-from kept.probing.items.item import ClozeItem
-from kept.probing.items.masked_sentences import AlteredItem, facts_by_name, read_altered
-from kept.probing.items.names import WithoutHelpfulNames, without_helpful_names
-from kept.probing.models.base import ClozeModel
-from kept.probing.models.opening import open_model
-from kept.probing.results import Mode, ProbeResult, write_answers
-from kept.probing.robustness import altered, consistency
-from kept.probing.tables import (
+from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.items.collections import (
+    Draw,
+    lama_templates,
+    pararel_templates,
+    read_collection,
+)
+from kept.lab.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
+from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.masked_sentences import AlteredItem, facts_by_name, read_altered
+from kept.lab.probing.items.names import WithoutHelpfulNames, without_helpful_names
+from kept.lab.probing.models.base import ClozeModel
+from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.results import Mode, ProbeResult, write_answers
+from kept.lab.probing.robustness import altered, consistency
+from kept.lab.probing.tables import (
     Majority,
     macro_row,
     majority,

@@ -11,7 +11,7 @@ from experiments.lama.probing import NAMES, RESULT
 from experiments.lama.stored import read_stored, require_same_data
 from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
-from kept.probing.results import read_answers
+from kept.lab.probing.results import read_answers
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_json, write_text
 

@@ -24,9 +24,9 @@ from entity_linking import LinkedText
 from experiments.lexical.__main__ import open_host
 from experiments.lexical.files import senses
 from experiments.stages import StagedStudy, Told, page, pretrained, write_host
-from kept.datasets.example import TaskExample
-from kept.datasets.glue import read_wic
 from kept.randomness import generator
+from kept.tasks.datasets.example import TaskExample
+from kept.tasks.datasets.glue import read_wic
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_text
 

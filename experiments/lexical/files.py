@@ -12,10 +12,10 @@ from pathlib import Path
 from entity_linking.annotations import write_jsonl
 from entity_linking.dictionary import DictionaryLinker
 from experiments.stages import StagedStudy
-from kept.controls.conditions import controlled_text, random_entities
-from kept.datasets.conllu import read_conllu
+from kept.inputs.controls.conditions import controlled_text, random_entities
 from kept.objectives.lexical.terms import graph_pairs
 from kept.randomness import generator
+from kept.tasks.datasets.conllu import read_conllu
 from kg_loaders import KnowledgeGraph, Source, load
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.formats.wordnet import find_wordnet

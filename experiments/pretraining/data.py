@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept.inputs.views import builder_for
 
 from entity_linking.annotations.relations import RelationExample, read_trex
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.priors import LABELS_FIRST
-from kept.datasets.public_files import codex_triples, json_of, table
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_tokenizer
 from kept.methods import Method
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.tasks.datasets.public_files import codex_triples, json_of, table
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
 

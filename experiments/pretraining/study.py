@@ -19,12 +19,12 @@ from kept.batches import KnowledgeBatch
 from kept.graphs.builder import BuilderConfig
 from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
 from kept.randomness import torch_draws
 from kept.training.config import TrainConfig
 from kept.training.costs import peak_memory_mib
 from kept.training.log import Reporter, StepRecord
 from kept.training.loop import Resume, train
+from kept.training.pretraining.data import WordGraphData
 from kept.training.stream import BatchStream
 from kg_loaders.disk.writing import write_json
 

@@ -16,16 +16,16 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.annotations.relations import RelationExample, read_trex
 from entity_linking.mentions import LinkedText
-from kept.datasets.conllu import Sentence, read_conllu
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, LinkedWordsView, WordsView
 from kept.graphs.words import Words, encode_words
+from kept.lab.probing.layers.edges import edges_of
 from kept.objectives.lexical.terms import Lexicon, Pair, graph_pairs
-from kept.pretraining.data import WordGraphData
-from kept.pretraining.treebanks import DependencyData, first_pieces
-from kept.probing.layers.edges import edges_of
 from kept.randomness import generator
+from kept.tasks.datasets.conllu import Sentence, read_conllu
+from kept.training.pretraining.data import WordGraphData
+from kept.training.pretraining.treebanks import DependencyData, first_pieces
 from kept.training.stream import PretrainingData
 from kg_loaders import (
     KnowledgeGraph,

@@ -39,14 +39,14 @@ from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.graphs.words import Words
+from kept.lab.probing.layers.linear import fit_on_heldout
+from kept.lab.reading.cell import Budget, open_host
 from kept.methods import BASELINE, method
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.terms import Pair
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
-from kept.probing.layers.linear import fit_on_heldout
 from kept.randomness import generator, torch_draws
-from kept.reading.cell import Budget, open_host
 from kept.training.config import TrainConfig
 from kept.training.loop import train
 from kg_loaders import graph_from_records

@@ -16,30 +16,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept.inputs.views import builder_for, view_for
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import World, read_world
 from experiments.lama.stored import Origin, read_stored, write_stored
 from experiments.shown_facts.settings import HEAD, Study
 from kept import hosts
+from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.items.collections import lama_templates, pararel_templates
+from kept.lab.probing.items.facts import answers_by_subject, questions, with_answers_of
+from kept.lab.probing.items.graph_items import graph_questions
+from kept.lab.probing.items.holes import filled
+from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.templates import Templates
+from kept.lab.probing.models.enriched import KeptMaskedLM
+from kept.lab.probing.results import ProbeResult
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.words.heads import hand_over_words
-from kept.pretraining.assembly import builder_for, view_for
-from kept.pretraining.data import WordGraphData
-from kept.probing.engine import objects_of, probe
-from kept.probing.items.collections import lama_templates, pararel_templates
-from kept.probing.items.facts import answers_by_subject, questions, with_answers_of
-from kept.probing.items.graph_items import graph_questions
-from kept.probing.items.holes import filled
-from kept.probing.items.item import ClozeItem
-from kept.probing.items.templates import Templates
-from kept.probing.models.enriched import KeptMaskedLM
-from kept.probing.results import ProbeResult
 from kept.randomness import generator, torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 

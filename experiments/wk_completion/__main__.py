@@ -11,13 +11,13 @@ import os
 from pathlib import Path
 
 from experiments.wk_completion.data import read_world
-from kept.cli.console import TerminalConsole
-from kept.cli.progress import TrainingProgress
-from kept.completion.batches import usable_examples
-from kept.completion.compare import compare
-from kept.completion.config import CompletionConfig
-from kept.completion.tables import to_json, to_markdown
+from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.progress import TrainingProgress
 from kept.hosts import load_tokenizer
+from kept.kgc.batches import usable_examples
+from kept.lab.completion.compare import compare
+from kept.lab.completion.config import CompletionConfig
+from kept.lab.completion.tables import to_json, to_markdown
 from kg_loaders.disk.writing import write_json, write_text
 
 

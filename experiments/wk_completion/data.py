@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from entity_linking.annotations.relations import RelationExample, read_trex
-from kept.datasets.public_files import (
+from kept.tasks.datasets.public_files import (
     codex_descriptions,
     codex_triples,
     freebase_descriptions,

@@ -48,12 +48,12 @@ from kept.graphs.builder import BuilderConfig, join_all
 from kept.graphs.cuts import cut_of_each, report_cut
 from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import Words, encode_words
+from kept.inputs.lengths import builder_on
+from kept.inputs.views import builder_for, view_for
 from kept.linking.knowbert import choices
 from kept.methods import BASELINE, method, method_of
 from kept.model_files import MODEL, seal_model
 from kept.outputs import KnowledgeOutput
-from kept.pretraining.assembly import builder_for, view_for
-from kept.pretraining.lengths import builder_on
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.seals import is_of

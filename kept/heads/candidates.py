@@ -69,7 +69,7 @@ class CandidatesHead(Head):
         if batch.candidate_ids is None or batch.mention_spans is None:
             raise BatchError(
                 "the head candidates reads candidate_ids of a mention: make the batch with "
-                "kept.finetuning.linking.questions.CandidateData"
+                "kept.training.finetuning.linking.questions.CandidateData"
             )
         ids = batch.candidate_ids[:, 0]
         rows = torch.arange(len(ids), device=ids.device)

@@ -26,7 +26,7 @@ from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
 Pairing = Literal["next_sentence", "sentence_order"]
-"""Kinds of text pairs (see `kept.pretraining.pairs`)."""
+"""Kinds of text pairs (see `kept.inputs.pairs`)."""
 
 
 class Objective(nn.Module, ABC):

@@ -47,7 +47,7 @@ class DependencyHeadsPreparation(Preparation):
         """Raises `ConfigError`: linked texts have no trees."""
         raise ConfigError(
             "dependency_heads learns from trees, not from linked texts; train it on "
-            "kept.pretraining.treebanks.DependencyData (`kept pretrain --treebank`)"
+            "kept.training.pretraining.treebanks.DependencyData (`kept pretrain --treebank`)"
         )
 
     @property

@@ -28,8 +28,8 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
 from kept.graphs.naming import is_named
-from kept.kge.scorers import SCORERS, SCORES, transe_score
-from kept.kge.training import contrast
+from kept.kgc.kge.scorers import SCORERS, SCORES, transe_score
+from kept.kgc.kge.training import contrast
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
 from kept.objectives.base import Objective, Preparation, World

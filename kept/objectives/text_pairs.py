@@ -2,7 +2,7 @@
 
 Devlin et al. 2019 (BERT), section 3.1: class 0 is the real next text, 1 a random one. Lan et al.
 2020 (ALBERT), section 3.1: class 0 is the texts in order, 1 swapped. Pairs and classes are made
-with the data (`kept.pretraining.pairs`), since graphs are built around pairs.
+with the data (`kept.inputs.pairs`), since graphs are built around pairs.
 
 Axis legend: batch, width, class.
 """

@@ -14,7 +14,7 @@ from kept.convert import CONVERTERS
 from kept.graphs.views.senses import sense_names
 from kept.methods import BASELINE, METHODS, Method, title
 from kept.objectives.model import OBJECTIVES
-from kept.pretraining.config import TREES
+from kept.training.pretraining.config import TREES
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""kept/commands.pyi: signatures of `kept.finetune`, `kept.compare` …, as they are declared."""
+"""kept/apps/commands.pyi: signatures of `kept.finetune`, `kept.compare` …, as they are declared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from kept.twins import COMMANDS, command
+from kept.apps.twins import COMMANDS, command
 
 ROOT = Path(__file__).parents[2]
 STUBS = ROOT / "kept" / "commands.pyi"

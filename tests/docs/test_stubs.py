@@ -1,4 +1,4 @@
-"""kept/commands.pyi says what the commands declare."""
+"""kept/apps/commands.pyi says what the commands declare."""
 
 from tests.docs.stubs import STUBS, stubs
 

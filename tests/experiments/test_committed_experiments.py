@@ -16,16 +16,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from kept.inputs.views import builder_for
 
-from kept.comparison.experiment import Experiment, shipped_experiments
-from kept.comparison.trial import ComparisonTrial
-from kept.datasets.public_graphs import GRAPHS, TEXTS
 from kept.graphs.builder import BuilderConfig
+from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.questions.plan import asks_questions
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import Study
 from kept.methods import METHODS, method
-from kept.pretraining.assembly import builder_for
-from kept.questions.plan import asks_questions
+from kept.tasks.datasets.public_graphs import GRAPHS, TEXTS
 from tests.kept.tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
 from tests.kept.training.tiny_pretraining import write_host, write_texts
 
@@ -46,11 +46,11 @@ STUDIES = {
     "fewshot/episodes.yaml":
         "experiments/test_studies_in_small.py::test_fewshot_episodes",
     "inductive_completion/codex.yaml":
-        "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/kgc/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/grail.yaml":
-        "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/kgc/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/ultra.yaml":
-        "kept/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/kgc/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "joint_spaces/vectors.yaml":
         "experiments/test_joint_spaces_experiment.py::test_the_study_in_small",
     "joint_spaces/reading.yaml":
@@ -94,7 +94,7 @@ STUDIES = {
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "private-questions.yaml":
-        "kept/questions/test_question_command.py::test_the_shipped_file_in_small",
+        "kept/lab/questions/test_question_command.py::test_the_shipped_file_in_small",
     "relation_extraction/mechanisms.yaml":
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":

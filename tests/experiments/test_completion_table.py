@@ -25,9 +25,9 @@ from experiments.completion_table.cells import (
 from experiments.completion_table.graphs import NAMES, Asked, TableGraph, prepare
 from experiments.completion_table.record import Record, judge
 from experiments.completion_table.tables import to_markdown
-from kept.cli.kgc.train_options import TrainOptions, require_options
-from kept.kge.splits import read_splits
-from kept.kge.trained import read_description
+from kept.apps.cli.kgc.train_options import TrainOptions, require_options
+from kept.kgc.kge.splits import read_splits
+from kept.kgc.kge.trained import read_description
 from kg_loaders import SourceError
 
 N = 12

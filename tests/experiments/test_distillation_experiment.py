@@ -20,8 +20,8 @@ from experiments.distillation.study import (
 )
 from experiments.distillation.tables import page
 from kept.errors import CheckpointError
-from kept.reading.bench import Bench, Opened
-from kept.reading.cell import open_host
+from kept.lab.reading.bench import Bench, Opened
+from kept.lab.reading.cell import open_host
 from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "distillation" / "plain-host.yaml"

@@ -8,8 +8,8 @@ import torch
 
 from experiments.joint_spaces.reading import READERS, ReadingStudy, page, read, run_seed, source
 from experiments.joint_spaces.study import STRANGERS, VectorStudy, run, strangers
-from kept.reading.cell import open_host
-from kept.reading.worlds import TASKS
+from kept.lab.reading.cell import open_host
+from kept.lab.reading.worlds import TASKS
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 from tests.experiments.test_committed_experiments import small

@@ -11,8 +11,8 @@ import yaml
 from experiments.kbert_zh.data import read_examples
 from experiments.kbert_zh.runs import ChineseConfig, World, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
-from kept.controls.conditions import COMPARED
 from kept.errors import CheckpointError
+from kept.inputs.controls.conditions import COMPARED
 from kg_loaders.errors import SourceError
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kbert_zh"

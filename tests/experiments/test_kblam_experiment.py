@@ -19,7 +19,7 @@ from kept.decoders.kblam.learner import Learner
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
 from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
-from kept.questions.worlds import VALUES, private_world
+from kept.lab.questions.worlds import VALUES, private_world
 from kept.training.log import read_log
 from tests.kept.tiny_chat import WordVectors, chat_tokenizer
 from tests.kept.tiny_decoders import tiny_decoder

@@ -17,9 +17,9 @@ from experiments.lama.probing import helpful_names, modes, probe_row, read_quest
 from experiments.lama.study import HOST, Row, Study, new_model, train_row
 from experiments.lama.tables import write_tables
 from kept.errors import CheckpointError, ConfigError
+from kept.lab.probing.items.collections import trex_facts
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.probing.items.collections import trex_facts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 from tests.kept.tiny_lama import write_lama

@@ -11,7 +11,7 @@ import torch
 
 from experiments.lexical.__main__ import open_host
 from experiments.lexical.contexts import N_FITTED, asked, best_threshold, sides_of, word_states
-from kept.datasets.glue import read_wic
+from kept.tasks.datasets.glue import read_wic
 from kg_loaders.damage import DamageReport
 from tests.kept.training.tiny_pretraining import write_host
 

@@ -11,9 +11,9 @@ import torch
 
 from experiments.lexical.__main__ import main, read_scores, similarities
 from kept import hosts
-from kept.pretraining.assembly import assemble
-from kept.pretraining.config import PretrainConfig
 from kept.training.loop import train
+from kept.training.pretraining.assembly import assemble
+from kept.training.pretraining.config import PretrainConfig
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.tiny_pretraining import write_everything, write_host
 

@@ -24,8 +24,8 @@ from experiments.shown_facts.study import (
     run_arm,
 )
 from experiments.shown_facts.tables import write_tables
+from kept.lab.probing.items.collections import lama_templates, pararel_templates, trex_facts
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.probing.items.collections import lama_templates, pararel_templates, trex_facts
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 from tests.kept.tiny_lama import write_lama

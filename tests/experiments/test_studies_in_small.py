@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from experiments.fewshot.__main__ import read, table
-from kept.completion.compare import compare
-from kept.completion.config import CompletionConfig
-from kept.completion.split import split_examples
-from kept.completion.tables import to_markdown
-from kept.finetuning.fewshot import run_fewshot
+from kept.kgc.split import split_examples
+from kept.lab.completion.compare import compare
+from kept.lab.completion.config import CompletionConfig
+from kept.lab.completion.tables import to_markdown
+from kept.training.finetuning.fewshot import run_fewshot
 from tests.kept.tiny_task_files import PEOPLE, relation_examples, world_graph, write_task_file
 from tests.kept.training.tiny_pretraining import write_host
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from experiments.fewshot.__main__ import read, table
-from kept.comparison.experiment import Experiment, shipped_experiments
-from kept.finetuning.config import FinetuneConfig
-from kept.finetuning.fewshot import FewshotConfig
-from kept.finetuning.scoring.official_scores import OFFICIAL
+from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.tasks.scores.official_scores import OFFICIAL
+from kept.training.finetuning.config import FinetuneConfig
+from kept.training.finetuning.fewshot import FewshotConfig
 
 ROOT = Path(__file__).parents[2] / "experiments"
 NAMES = (

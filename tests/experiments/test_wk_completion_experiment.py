@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from experiments.wk_completion.data import read_world
-from kept.completion.config import CompletionConfig
-from kept.demo.run import demo_config
+from kept.lab.completion.config import CompletionConfig
+from kept.lab.demo.run import demo_config
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "wk_completion"
 

@@ -60,7 +60,7 @@ def commands(
     group: Any = None, names: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command of the tree, with the words that call it."""
-    from kept.cli import app
+    from kept.apps.cli import app
 
     group = get_command(app) if group is None else group
     for name, command in group.commands.items():
@@ -89,7 +89,7 @@ def words_of(random: Random) -> list[str]:
 def _run(folder: Path, random: Random) -> None:
     from typer.testing import CliRunner
 
-    from kept.cli import app
+    from kept.apps.cli import app
 
     os.mkfifo(folder / "pipe")
     before, words = Path.cwd(), words_of(random)

@@ -182,7 +182,7 @@ def _packed(folder: Path, random: Random) -> None:
 # ---- texts, tasks, probes ------------------------------------------------------------------------
 def _link_inputs(format: str) -> Run:
     def run(folder: Path, random: Random) -> None:
-        from kept.cli.link.inputs import read_items
+        from kept.apps.cli.link.inputs import read_items
 
         _spend(read_items(next(folder.iterdir()), format, _report(random)))
 
@@ -191,7 +191,7 @@ def _link_inputs(format: str) -> Run:
 
 def _task(format: str) -> Run:
     def run(folder: Path, random: Random) -> None:
-        from kept.datasets.formats import FORMATS
+        from kept.tasks.datasets.formats import FORMATS
 
         _spend(FORMATS[format].read(next(folder.iterdir()), _report(random)))
 
@@ -205,7 +205,7 @@ def _annotations(folder: Path, random: Random) -> None:
 
 
 def _conllu(folder: Path, random: Random) -> None:
-    from kept.datasets.conllu import read_conllu
+    from kept.tasks.datasets.conllu import read_conllu
 
     _spend(read_conllu(next(folder.iterdir()), _report(random)))
 
@@ -218,19 +218,19 @@ def _senses(folder: Path, random: Random) -> None:
 
 
 def _facts(folder: Path, random: Random) -> None:
-    from kept.probing.items.facts import read_facts
+    from kept.lab.probing.items.facts import read_facts
 
     _spend(read_facts(next(folder.iterdir()), _report(random)))
 
 
 def _templates(folder: Path, random: Random) -> None:
-    from kept.probing.items.templates import read_templates
+    from kept.lab.probing.items.templates import read_templates
 
     read_templates(next(folder.iterdir()), _report(random))
 
 
 def _squad(folder: Path, random: Random) -> None:
-    from kept.probing.items.masked_sentences import read_squad
+    from kept.lab.probing.items.masked_sentences import read_squad
 
     _spend(read_squad(next(folder.iterdir()), _report(random)))
 
@@ -246,7 +246,7 @@ def _archive_seeds() -> list[Files]:
 
 
 def _archive(folder: Path, random: Random) -> None:
-    from kept.probing.items.sources import lines
+    from kept.lab.probing.items.sources import lines
 
     _spend(lines(next(folder.iterdir()), _report(random)))
 

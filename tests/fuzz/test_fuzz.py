@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kept.cli.link.inputs import FORMATS as LINK_FORMATS
-from kept.datasets.formats import FORMATS as TASK_FORMATS
+from kept.apps.cli.link.inputs import FORMATS as LINK_FORMATS
+from kept.tasks.datasets.formats import FORMATS as TASK_FORMATS
 from kg_loaders.build import FORMATS as GRAPH_FORMATS
 from kg_loaders.rdf.reader import SUFFIXES
 from tests.fuzz.__main__ import fuzz

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from entity_linking import RelationExample
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.cli import app
-from kept.comparison.experiment import Experiment
+from kept.apps.cli import app
+from kept.lab.comparison.experiment import Experiment
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import fast_tokenizer
 from tests.kept.tiny_task_files import relation_examples, wiki80_row, world_graph

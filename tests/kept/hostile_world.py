@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from kept.explorer.explorer import Explorer
-from kept.explorer.server import ExplorerServer
+from kept.apps.explorer.explorer import Explorer
+from kept.apps.explorer.server import ExplorerServer
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 HOSTILE = (

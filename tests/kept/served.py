@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kept.serve.limits import Limits
-from kept.serve.server import listen, make_server
-from kept.serve.service import Service
+from kept.apps.serve.limits import Limits
+from kept.apps.serve.server import listen, make_server
+from kept.apps.serve.service import Service
 
 TOKEN = "a token of the tests"
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from entity_linking.mentions import LinkedText
-from kept.cli import app
+from kept.apps.cli import app
 from kept.errors import ConfigError, MissingExtraError
 from kept.graphs.builder import BuilderConfig, build_many
 from kg_loaders import KnowledgeGraph

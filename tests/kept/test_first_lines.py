@@ -155,8 +155,8 @@ def test_an_explorer_runs_until_it_is_closed(graph: kept.KnowledgeGraph) -> None
 def test_a_command_is_a_function_with_the_same_options(graph: kept.KnowledgeGraph) -> None:
     import inspect
 
+    from kept.apps.twins import COMMANDS
     from kept.errors import ConfigError
-    from kept.twins import COMMANDS
 
     for name in COMMANDS:
         function = getattr(kept, name)

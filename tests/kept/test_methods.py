@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kept.errors import ConfigError
-from kept.finetuning.config import FinetuneConfig
 from kept.methods import METHODS, method, method_key
+from kept.training.finetuning.config import FinetuneConfig
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -12,11 +12,9 @@ import torch
 from typer.testing import CliRunner
 
 from entity_linking.mentions import Link, LinkedText, Mention
+from kept.apps.cli import app
 from kept.auto import AutoEncoder
-from kept.cli import app
-from kept.datasets.example import question
 from kept.errors import ConfigError
-from kept.finetuning.predictor import Predictor
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import cut_of_rows
 from kept.graphs.words import Words
@@ -24,6 +22,8 @@ from kept.heads.model import KnowledgeForTask
 from kept.hosts import load_host, load_tokenizer
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.datasets.example import question
+from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
 from tests.kept.training.tiny_pretraining import write_host

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from kept.datasets.formats import TASKS
-from kept.finetuning.predictor import Predictor
 from kept.graphs.builder import BuilderConfig
 from kept.heads.model import CHOICE, REGRESSION, SCORE, SPAN, KnowledgeForTask
 from kept.heads.span import START_END
+from kept.tasks.datasets.formats import TASKS
+from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
 

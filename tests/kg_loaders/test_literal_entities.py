@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders import Text, TextKind, Triple, graph_from_records, load
 from kg_loaders.literal_entities import literal_notes, values_as_entities
 

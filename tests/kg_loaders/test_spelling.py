@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kept.cli.comparing.control_names import control_names
-from kept.comparison.find import find_experiment
+from kept.apps.cli.comparing.control_names import control_names
 from kept.errors import ConfigError
 from kept.heads.model import head_kind
+from kept.lab.comparison.find import find_experiment
 from kept.objectives.model import objective_kind
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import UnknownNodeError

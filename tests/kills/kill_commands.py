@@ -48,7 +48,7 @@ class Invocation:
     n_bytes: int = resource.RLIM_INFINITY
 
     def __call__(self) -> int:
-        from kept.cli import main
+        from kept.apps.cli import main
         from kept.training import loop
 
         loop.draw_curves = _undrawn

@@ -208,12 +208,12 @@ def test_a_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
 @pytest.mark.parametrize(
     ("module", "test"),
     [
-        ("kept/serve/batching.py", "tests/kept/serve/test_batching.py"),
-        ("kept/questions/items.py", "tests/kept/questions/test_question_items.py"),
+        ("kept/apps/serve/batching.py", "tests/kept/apps/serve/test_batching.py"),
+        ("kept/lab/questions/items.py", "tests/kept/lab/questions/test_question_items.py"),
         ("kg_loaders/growth/duplicates.py", "tests/kg_loaders/growth/test_duplicates.py"),
         ("kg_loaders/large/spilled.py", "tests/kg_loaders/large/test_beyond_memory.py"),
         ("entity_linking/scorers/asking.py", "tests/entity_linking/scorers/test_dear_scorers.py"),
-        ("kept/extending/extend.py", "tests/kept/extending/test_extending.py"),
+        ("kept/training/extending/extend.py", "tests/kept/training/extending/test_extending.py"),
     ],
 )
 def test_the_nearest_tests_of_a_module(module: str, test: str) -> None:

@@ -20,12 +20,12 @@ from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.encoders.ebert import EBERT, fit_to_words, whole_words
-from kept.finetuning.markers import mark_targets
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.views import WORDS_ONLY, EBERTView, WordsView
 from kept.heads.model import KnowledgeForTask
 from kept.layers.vector_map import least_squares_map, orthogonal_map
 from kept.randomness import generator
+from kept.training.finetuning.markers import mark_targets
 from kept.vectors import ENTITY_PREFIX, EntityVectors, Wikipedia2VecFile
 from kg_loaders import Text, TextKind, graph_from_records
 from tests.reference import original_ebert as original

@@ -11,11 +11,11 @@ import torch
 from entity_linking.annotations.aida import macro, micro, read_aida, scores_of, span_lines
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import KnowledgeBatch
-from kept.finetuning.linking.decoding import EBERTLinker, without_overlap
-from kept.finetuning.linking.questions import CandidateData, questions_of
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
 from kept.heads.model import LINKING, SCORE, KnowledgeForTask
+from kept.training.finetuning.linking.decoding import EBERTLinker, without_overlap
+from kept.training.finetuning.linking.questions import CandidateData, questions_of
 from tests.parity.stored_digits import half_unit
 from tests.parity.test_ebert import ATOL, METHOD, RTOL, World, load, read
 

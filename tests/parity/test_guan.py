@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from kept.generators.guan import (
+from kept.decoders.generators.guan import (
     StoryBatch,
     StoryWriter,
     confusion,
@@ -27,7 +27,7 @@ from kept.generators.guan import (
     top_k,
     word_loss,
 )
-from kept.generators.stories import (
+from kept.decoders.generators.stories import (
     Story,
     repeated,
     replaced,

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from kept.generators.kglm import (
+from kept.decoders.generators.kglm import (
     KGLM,
     Chunk,
     KGLMOutput,
@@ -23,8 +23,8 @@ from kept.generators.kglm import (
     WordPerplexity,
     importance_perplexity,
 )
-from kept.generators.kglm_documents import AliasTable, Mention, label
-from kept.generators.recency import RecentEntities
+from kept.decoders.generators.kglm_documents import AliasTable, Mention, label
+from kept.decoders.generators.recency import RecentEntities
 from tests.parity.stored_digits import half_unit
 
 METHOD = "kglm"

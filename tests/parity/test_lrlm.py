@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from kept.generators.lrlm import (
+from kept.decoders.generators.lrlm import (
     LRLM,
     AliasScorer,
     FactVectors,
@@ -26,7 +26,7 @@ from kept.generators.lrlm import (
     segment_loss,
     span_posteriors,
 )
-from kept.generators.lrlm_articles import (
+from kept.decoders.generators.lrlm_articles import (
     Article,
     Fact,
     Segment,
@@ -36,7 +36,7 @@ from kept.generators.lrlm_articles import (
     batches,
     segments,
 )
-from kept.generators.transformer_xl import TransformerXLConfig
+from kept.decoders.generators.transformer_xl import TransformerXLConfig
 
 METHOD = "lrlm"
 ATOL = 1e-4

@@ -20,10 +20,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from kept.datasets.inductive import GRAIL
 from kept.graphs.graph import NodeKind
-from kept.kge.ultra.networks import load_ultra, make_ultra
-from kept.kge.ultra.training import UltraScorer
+from kept.kgc.kge.ultra.networks import load_ultra, make_ultra
+from kept.kgc.kge.ultra.training import UltraScorer
+from kept.tasks.datasets.inductive import GRAIL
 from tests.forked import Forked
 from tests.parity.colake.test_colake_model import kinds_of
 from tests.parity.other_sizes.tensors import COMMITTED, load, read, store, write

@@ -19,14 +19,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, RankCounts, rank
-from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
-from kept.kge.ultra.networks import (
+from kept.kgc.kge.ultra.graphs import Edges, relation_graph, without_easy
+from kept.kgc.kge.ultra.networks import (
     ConditionalLayer,
     LayerOptions,
     NetworkOptions,
     Ultra,
 )
-from kept.kge.ultra.training import UltraScorer, strict_negatives, ultra_loss, unconnected_entities
+from kept.kgc.kge.ultra.training import (
+    UltraScorer,
+    strict_negatives,
+    ultra_loss,
+    unconnected_entities,
+)
 from tests.parity.stored_digits import half_unit
 
 METHOD = "ultra"

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from kept.datasets.inductive import GRAIL, read_grail
 from kept.evaluation.ranking import Filter, rank
-from kept.kge.ultra.networks import load_ultra, make_ultra
-from kept.kge.ultra.training import UltraScorer
+from kept.kgc.kge.ultra.networks import load_ultra, make_ultra
+from kept.kgc.kge.ultra.training import UltraScorer
+from kept.tasks.datasets.inductive import GRAIL, read_grail
 
 METHOD = "ultra"
 

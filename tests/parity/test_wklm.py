@@ -18,9 +18,9 @@ from kept.batches import IGNORE, KnowledgeBatch, Visibility
 from kept.convert import tables
 from kept.convert.kepler import PACKED
 from kept.heads.model import KnowledgeForTask
+from kept.lab.probing.models.truth import truths
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
-from kept.probing.models.truth import truths
 from kg_loaders import graph_from_records
 from tests.reference import original_wklm as original
 

@@ -36,7 +36,7 @@ from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
 from experiments.entity_linking.study import HELD_OUT, KINDS, Laboratory
-from kept.controls.conditions import without_pairs
+from kept.inputs.controls.conditions import without_pairs
 from kept.linking.bare import with_bare
 from kept.linking.matching.cross import CrossScorer
 from kept.linking.matching.cross_training import CrossSettings, train_cross

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_linking.annotations.relations import RelationExample, read_fewrel, read_wiki80
-from kept.datasets.public_files import (
+from kept.tasks.datasets.public_files import (
     codex_descriptions,
     codex_triples,
     freebase_descriptions,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, field_validator
 
-from kept.controls.conditions import Knowledge
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import Value, f1_value
 from kept.evaluation.published import Published
+from kept.inputs.controls.conditions import Knowledge
 from kept.methods import BASELINE
 from kept.training.config import RunConfig
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.paired import Value, by_cluster
-from kept.finetuning.scoring.answers import ANSWERS, Answer, read_answers
 from kept.lab.study.run import Study
 from kept.lab.study.slices import ItemTraits, Mask, slices
 from kept.lab.study.store import RunRecord
+from kept.training.finetuning.answers import ANSWERS, Answer, read_answers
 
 Floats = NDArray[np.float64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kept.lab.report.page import Section, page
 from kept.lab.study.tables import Table
-from kept.report.page import Section, page
 from kg_loaders.disk.writing import refuse_file, write_text
 
 

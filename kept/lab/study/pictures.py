@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kept.evaluation.statistics import Interval
+from kept.lab.report.dots import Dot, dots
 from kept.lab.study.comparison_tables import is_copy
 from kept.lab.study.slices import BARE, FACT, KNOWLEDGE, NOTHING
 from kept.lab.study.verdicts import Compared, ComparedRow, Gain
 from kept.methods import BASELINE
 from kept.plotting import require_plotting
-from kept.report.dots import Dot, dots
 from kept.training.log import COLOURS, read_log
 from kg_loaders.disk.writing import whole_file
 

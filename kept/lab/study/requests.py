@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from kept.controls.conditions import Knowledge
+from kept.inputs.controls.conditions import Knowledge
 from kept.lab.study.store import read_stored, update_stored
 
 REQUESTED, REQUEST = "asked.json", "request.json"

@@ -16,9 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from kept.controls.conditions import KNOWLEDGE, Knowledge
 from kept.errors import ConfigError, EvaluationError, NoControlError, NoKnowledgeError
-from kept.finetuning.scoring.answers import ANSWERS, write_answers
+from kept.inputs.controls.conditions import KNOWLEDGE, Knowledge
 from kept.lab.study.design import OFF, Plan, RunKey, planned_runs
 from kept.lab.study.forecast import OneRun, RunForecast, Work
 from kept.lab.study.requests import RequestedRow, read_requested, store_requested
@@ -31,6 +30,7 @@ from kept.lab.study.store import (
 )
 from kept.lab.study.trial import Answers, Run, Trial
 from kept.methods import BASELINE, METHODS
+from kept.training.finetuning.answers import ANSWERS, write_answers
 from kept.training.processes.together import join_processes, processes
 from kg_loaders.disk.writing import claim, tidy
 from kg_loaders.errors import InUseError

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kept.controls.conditions import Knowledge
 from kept.errors import CheckpointError
-from kept.finetuning.scoring.answers import ANSWERS
+from kept.inputs.controls.conditions import Knowledge
+from kept.training.finetuning.answers import ANSWERS
 from kg_loaders.disk.write_errors import write_errors
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, whole_file, write_bytes
 
@@ -35,10 +35,10 @@ T = TypeVar("T")
 class RunRecord:
     """A finished run, one line of `runs.jsonl`; `run` is the hash of `settings`.
 
-    `scores`: by set, what `kept.finetuning.scoring.scores.scores` gives, with counts. `costs`:
+    `scores`: by set, what `kept.tasks.scores.scores.scores` gives, with counts. `costs`:
     parameters added and trained, optimiser steps, continued pre-training and its texts,
     seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
-    `predictions.jsonl` (see `kept.finetuning.scoring.answers`), and the log and curves of each
+    `predictions.jsonl` (see `kept.training.finetuning.answers`), and the log and curves of each
     stage. `primary`: the contrast that the experiment named when the run was made.
     """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kept.csv_text import csv_text
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
-from kept.report.page import table
+from kept.lab.report.page import table
 
 NOTHING = "—"
 """A cell without a value."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import CheckpointError
-from kept.finetuning.scoring.answers import Answer
 from kept.lab.study.addresses import run_hash
 from kept.lab.study.design import Arm, Plan, RunKey
+from kept.training.finetuning.answers import Answer
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kept.controls.conditions import Knowledge
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
+from kept.inputs.controls.conditions import Knowledge
+from kept.lab.reading.measures import DOES_NOT_READ
 from kept.lab.study.design import Plan
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE
-from kept.reading.measures import DOES_NOT_READ
 
 LARGEST, SMALLEST = 1.0, 0.0005
 """No two scores are further apart, and no page shows less: effects beyond are not worth naming."""

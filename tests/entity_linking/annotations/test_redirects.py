@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from entity_linking.annotations.redirects import Redirects
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.tiny_pretraining import write_everything
 

@@ -293,7 +293,7 @@ def test_same_in_every_process(small_graph: KnowledgeGraph, tmp_path: Path) -> N
 def test_using_a_model_loads_no_torch() -> None:
     program = (
         "import sys, entity_linking.scorers.reranker, entity_linking.scorers.mix;"
-        "import kept.cli.link.train;"
+        "import kept.apps.cli.link.train;"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

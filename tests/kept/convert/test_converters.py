@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 import kept.convert as package
 from entity_linking.mentions import LinkedText
+from kept.apps.cli import app
 from kept.auto import AutoEncoder
-from kept.cli import app
 from kept.convert import CONVERTERS, convert, converter, read_options
 from kept.convert import colake as keys
 from kept.convert.tables import to_original

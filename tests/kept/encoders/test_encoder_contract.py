@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from kept.inputs.views import builder_for
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
@@ -24,10 +25,9 @@ from kept.errors import HostError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.methods import METHODS, method_of
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
 from kept.training.config import TrainConfig
 from kept.training.optimisers import make_optimisers
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 from tests.forked import Forked

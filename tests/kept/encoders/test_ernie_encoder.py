@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 import torch
+from kept.inputs.views import builder_for
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.ernie import ERNIE, ERNIEConfig, divide
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
-from kept.kge.scorers import make_scorer
-from kept.kge.trained import save_scorer
+from kept.kgc.kge.scorers import make_scorer
+from kept.kgc.kge.trained import save_scorer
 from kept.layers.packing import dense_rows
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 from tests.kept.tiny_hosts import tiny_host

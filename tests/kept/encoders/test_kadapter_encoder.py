@@ -22,7 +22,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, LinkedWordsView
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 from tests.flips import forge

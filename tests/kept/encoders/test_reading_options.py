@@ -12,17 +12,17 @@ import torch
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS, UNKNOWN_ROW, KnowledgeBatch
-from kept.datasets.example import TaskExample
 from kept.encoders.colake import CoLAKE
 from kept.encoders.ebert import EBERT
 from kept.encoders.ernie import ERNIE
 from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
-from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, ERNIEView
 from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.layers.entity_linker import EntityLinker, EntityTable
+from kept.tasks.datasets.example import TaskExample
+from kept.training.finetuning.data import TaskData
 from kept.vectors import FactVectors, LabelVectors
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.kept.tiny_hosts import small_batch, tiny_host

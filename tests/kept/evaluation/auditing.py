@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from kept.cli import app
+from kept.apps.cli import app
 
 
 def kept(*flags: object) -> Result:

@@ -11,11 +11,11 @@ import pytest
 
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
-from kept.cli.comparing.audit_sets import of_items
+from kept.apps.cli.comparing.audit_sets import of_items
 from kept.errors import ConfigError
 from kept.evaluation.audit import AuditPart, audit, fact_ids
 from kept.evaluation.leakage import CODES, LeakCheck, audit_table, repeated_pairs, repeated_texts
-from kept.probing.items.item import HOLE, ClozeItem
+from kept.lab.probing.items.item import HOLE, ClozeItem
 from kg_loaders import KnowledgeGraph
 from tests.kept.evaluation.auditing import counts, kept
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kept.cli.comparing.audit_sets import cloze_part, triples_part
+from kept.apps.cli.comparing.audit_sets import cloze_part, triples_part
 from kept.evaluation.audit import AuditPart, audit
 from kept.evaluation.fact_lookup import look_up
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records

@@ -9,7 +9,7 @@ from entity_linking.mentions import Link, LinkedText, Mention
 from kept import hosts
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import cut_of, longer_texts
-from kept.pretraining.flat_texts import encode_texts
+from kept.inputs.flat_texts import encode_texts
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from kept.inputs.views import builder_for
 
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import Candidate, LinkedText, Mention
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.datasets.formats import TaskExample
-from kept.datasets.questions.choices import choice_example
 from kept.errors import BatchError, CheckpointError, ConfigError
-from kept.finetuning.data import TaskData
-from kept.finetuning.linking.questions import CandidateData, Question, questions_of
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import join_texts
 from kept.heads.candidates import entity_table
@@ -38,7 +35,10 @@ from kept.heads.model import (
 )
 from kept.heads.span import START_END, SpanOptions
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for
+from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.datasets.questions.choices import choice_example
+from kept.training.finetuning.data import TaskData
+from kept.training.finetuning.linking.questions import CandidateData, Question, questions_of
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 from tests.kept.tiny_hosts import FAMILIES, tiny_host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.finetuning.linking.questions import questions_of
+from kept.training.finetuning.linking.questions import questions_of
 
 TEXT = "In Paris."
 

@@ -13,12 +13,12 @@ from typer.testing import CliRunner, Result
 from entity_linking import write_jsonl
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText
+from kept.apps.cli import app
 from kept.batches import N_SPECIAL_ROWS
-from kept.cli import app
 from kept.errors import CheckpointError, ConfigError, TrainingError
 from kept.joint.assembly import MODELS, Assembled, JointConfig
 from kept.joint.training import train
-from kept.kge.vectors import entity_vectors
+from kept.kgc.kge.vectors import entity_vectors
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 

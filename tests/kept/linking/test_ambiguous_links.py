@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 import kept
 from entity_linking.annotations import read_jsonl, to_json
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.cli import app
-from kept.explorer.opening import open_explorer
-from kept.explorer.questions import Choice, Question
-from kept.explorer.readers import with_choices
+from kept.apps.cli import app
+from kept.apps.explorer.opening import open_explorer
+from kept.apps.explorer.questions import Choice, Question
+from kept.apps.explorer.readers import with_choices
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.errors import LinkingError
-from kept.cli import app
+from kept.apps.cli import app
 from kept.linking.bare import drawn_entities, with_bare
 from kept.linking.linkers import LinkerSettings, open_for_training
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records

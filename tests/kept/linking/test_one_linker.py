@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 import kept
 from entity_linking import LinkedText, read_jsonl
 from entity_linking.mentions import Link
+from kept.apps.cli import app
 from kept.auto import AutoEncoder
-from kept.cli import app
-from kept.demo import atlas as demo
-from kept.finetuning.assembly import read_sets
-from kept.finetuning.config import FinetuneConfig
 from kept.graphs import builder
+from kept.lab.demo import atlas as demo
+from kept.training.finetuning.assembly import read_sets
+from kept.training.finetuning.config import FinetuneConfig
 from kg_loaders import KnowledgeGraph, Triple, atlas, graph_from_records
 from kg_loaders.damage import DamageReport
 

@@ -20,7 +20,7 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
-from kept.kge.scorers import SCORERS, SCORES
+from kept.kgc.kge.scorers import SCORERS, SCORES
 from kept.objectives.base import World
 from kept.objectives.described_triples import Questions, draw_questions
 from kept.objectives.knowledge_embedding import (
@@ -29,8 +29,8 @@ from kept.objectives.knowledge_embedding import (
     SecondPreparation,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator, torch_generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 from tests.kept.tiny_hosts import tiny_host

@@ -25,8 +25,8 @@ from kept.objectives.mentions.replacement import (
     replace_mentions,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.kept.tiny_hosts import method_encoder
 

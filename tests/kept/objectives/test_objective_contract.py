@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from kept.inputs.views import builder_for
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -21,9 +22,8 @@ from kept.graphs.graph import NodeKind
 from kept.methods import METHODS, Method
 from kept.objectives.base import Objective, Preparation
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining, objective_kind
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kept.inputs.views import builder_for, view_for
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import IGNORE
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
+from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.methods import METHODS, method
 from kept.objectives.base import World
 from kept.objectives.mentions.stated import (
@@ -20,10 +22,8 @@ from kept.objectives.mentions.stated import (
     StatedWordsPreparation,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.assembly import builder_for, view_for
-from kept.pretraining.data import WordGraphData
-from kept.probing.models.enriched import KeptMaskedLM
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.kept.tiny_hosts import method_encoder
 

@@ -19,10 +19,10 @@ from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import CoLAKEView
 from kept.graphs.words import join_texts
+from kept.inputs.pairs import TextPairs, pair_bounds
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
-from kept.pretraining.pairs import TextPairs, pair_bounds
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import FAMILIES, tiny_host
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tests.kept.training.stream_toy import stream_hash
 
 if TYPE_CHECKING:
-    from kept.pretraining.data import WordGraphData
+    from kept.training.pretraining.data import WordGraphData
 
 
 def atlas_data() -> WordGraphData:
@@ -19,7 +19,7 @@ def atlas_data() -> WordGraphData:
     from kept.graphs.builder import BuilderConfig
     from kept.graphs.views import CoLAKEView
     from kept.hosts import load_tokenizer
-    from kept.pretraining.data import WordGraphData
+    from kept.training.pretraining.data import WordGraphData
     from kg_loaders import atlas
 
     graph, tokenizer = atlas.graph(), load_tokenizer("minilm")

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 import torch
+from kept.inputs.views import builder_for
 
 from entity_linking.mentions import LinkedText
 from kept.adapters.inside import PLACES
-from kept.datasets.formats import TaskExample
 from kept.errors import ConfigError
-from kept.finetuning.data import TaskData
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import SINGLE, KnowledgeForTask
 from kept.methods import METHODS
-from kept.pretraining.assembly import builder_for
+from kept.tasks.datasets.formats import TaskExample
 from kept.training.adaptation import Stages, layer_groups, stages
 from kept.training.config import TrainConfig, Unfreezing
+from kept.training.finetuning.data import TaskData
 from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.optimisers import make_optimisers, set_rates

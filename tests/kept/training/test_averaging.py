@@ -14,15 +14,15 @@ from torch import nn
 
 from entity_linking import RelationExample
 from kept.errors import ConfigError
-from kept.finetuning.assembly import assemble
-from kept.finetuning.config import FinetuneConfig
 from kept.heads.model import TEACHER_LOSS
-from kept.pretraining.config import PretrainConfig
 from kept.training.averaging import HISTORY, ParameterHistory, with_teacher_logits
 from kept.training.checkpoint import list_checkpoints
+from kept.training.finetuning.assembly import assemble
+from kept.training.finetuning.config import FinetuneConfig
 from kept.training.log import read_log
 from kept.training.loop import Resume, train
 from kept.training.optimisers import make_optimisers
+from kept.training.pretraining.config import PretrainConfig
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_task_files import wiki80_row
 from tests.kept.training.stream_toy import ToyData

@@ -11,9 +11,9 @@ import yaml
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from kept.cli import app
-from kept.finetuning.scoring.answers import ANSWERS
+from kept.apps.cli import app
 from kept.lab.study.store import read_records
+from kept.training.finetuning.answers import ANSWERS
 from tests.kept.rounding import of_run, require_same_training
 from tests.kept.training.test_processes import finish, start
 from tests.kept.training.test_shards import without_dropout

@@ -98,8 +98,8 @@ def clock(*times: float, measured: int = 2) -> StepClock:
 
 
 def test_the_bar_foretells_once_where_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
-    from kept.cli.console import TerminalConsole
-    from kept.cli.progress import TrainingProgress
+    from kept.apps.cli.console import TerminalConsole
+    from kept.apps.cli.progress import TrainingProgress
 
     for foretells in (True, False):
         with TrainingProgress(TerminalConsole(), foretells=foretells) as bar:

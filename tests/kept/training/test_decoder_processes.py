@@ -15,9 +15,9 @@ import yaml
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from kept.cli import app
-from kept.finetuning.scoring.answers import ANSWERS
+from kept.apps.cli import app
 from kept.lab.study.store import RECORDS, read_records
+from kept.training.finetuning.answers import ANSWERS
 from kept.training.log import read_log
 from kept.training.loop import Resume, train
 from tests.kept.rounding import of_run, require_same_state, require_same_training

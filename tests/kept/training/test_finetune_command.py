@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from scipy.stats import pearsonr
 from typer.testing import CliRunner, Result
 
+from kept.apps.cli import app
 from kept.auto import AutoEncoder
-from kept.cli import app
 from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
 from kept.training.log import read_log

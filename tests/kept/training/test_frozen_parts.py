@@ -16,11 +16,11 @@ from kept.encoders.colake import CoLAKE
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import CoLAKEView
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
 from kept.training.config import TrainConfig
 from kept.training.log import StepRecord, read_log
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.optimisers import make_optimisers
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 from tests.kept.training.stream_toy import ToyData

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from kept.comparison.data import on_this_machine
-from kept.comparison.experiment import Experiment, shipped_experiments
-from kept.finetuning.recipes import with_defaults
+from kept.lab.comparison.data import on_this_machine
+from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.questions.plan import asks_questions
 from kept.lab.study.addresses import binding_of
-from kept.questions.plan import asks_questions
 from kept.training import precision
+from kept.training.finetuning.recipes import with_defaults
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.precision import PrecisionChoice, faster_precision, step_seconds
 from tests.kept.training.stream_toy import ToyData

@@ -18,14 +18,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 from typer.testing import CliRunner
 
+from kept.apps.cli import app
 from kept.auto import AutoEncoder
 from kept.batches import KnowledgeBatch
 from kept.batches.shares import share_of
-from kept.cli import app
 from kept.layers.means import counted_by, mean_of
-from kept.pretraining.assembly import assemble
-from kept.pretraining.config import PretrainConfig
 from kept.training.log import read_log
+from kept.training.pretraining.assembly import assemble
+from kept.training.pretraining.config import PretrainConfig
 from kg_loaders import KnowledgeGraph
 from tests.forked import Forked
 from tests.kept.rounding import require_same_training

@@ -12,16 +12,16 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 from kept.errors import ConfigError
-from kept.finetuning.scoring.answers import ANSWERS
 from kept.methods import METHODS
-from kept.pretraining.assembly import assemble
-from kept.pretraining.config import PretrainConfig
 from kept.training.config import TrainConfig, binding
 from kept.training.costs import memory_forecast
+from kept.training.finetuning.answers import ANSWERS
 from kept.training.log import read_log
 from kept.training.optimisers import make_optimisers
+from kept.training.pretraining.assembly import assemble
+from kept.training.pretraining.config import PretrainConfig
 from kept.training.processes.sharded_table import entity_tables, share_tables
 from kept.training.processes.shards import Shards
 from kept.training.processes.together import Processes

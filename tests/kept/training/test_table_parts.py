@@ -11,17 +11,17 @@ from torch import nn
 from transformers import AutoTokenizer
 
 from kept.errors import CheckpointError
-from kept.finetuning import assembly as finetuning
-from kept.finetuning.config import FinetuneConfig
-from kept.kge.scorers import make_scorer
-from kept.kge.trained import save_scorer
-from kept.kge.vectors import entity_vectors, vector_rows
+from kept.kgc.kge.scorers import make_scorer
+from kept.kgc.kge.trained import save_scorer
+from kept.kgc.kge.vectors import entity_vectors, vector_rows
 from kept.layers import part_table
 from kept.layers.part_table import PartTable, entity_table, held_rows, put_rows, rows_in_parts
 from kept.model_files import seal_model
-from kept.pretraining.assembly import assemble
-from kept.pretraining.config import PretrainConfig
 from kept.training.costs import memory_forecast
+from kept.training.finetuning import assembly as finetuning
+from kept.training.finetuning.config import FinetuneConfig
+from kept.training.pretraining.assembly import assemble
+from kept.training.pretraining.config import PretrainConfig
 from kept.training.processes.sharded_table import entity_tables
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.test_processes import runs_of

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from kept.errors import ConfigError
-from kept.pretraining.config import PretrainConfig
 from kept.training.config import TrainConfig, binding, differences
+from kept.training.pretraining.config import PretrainConfig
 
 GOOD = """
 host: minilm

@@ -23,11 +23,11 @@ from kept.decoders.kblam.texts import drawn_texts, read_texts
 from kept.decoders.kblam.values import HostWords
 from kept.decoders.learning import Training
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences, SoftPromptOptions
-from kept.questions import training as of_questions
-from kept.questions.readers import SoftPromptReader
-from kept.questions.showing import shown
-from kept.questions.training import AdapterPlan, ReadingPlan, RememberingPlan, SoftPromptPlan
-from kept.questions.trial import QuestionTrial
+from kept.lab.questions import training as of_questions
+from kept.lab.questions.readers import SoftPromptReader
+from kept.lab.questions.showing import shown
+from kept.lab.questions.training import AdapterPlan, ReadingPlan, RememberingPlan, SoftPromptPlan
+from kept.lab.questions.trial import QuestionTrial
 from kept.randomness import torch_draws
 from kept.training import loop
 from kept.training.config import Shard

@@ -14,12 +14,12 @@ from typing import Any
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from kept.finetuning import assembly as finetuning
-from kept.finetuning.config import FinetuneConfig
-from kept.pretraining import assembly as pretraining
-from kept.pretraining.config import PretrainConfig
 from kept.training import loop
+from kept.training.finetuning import assembly as finetuning
+from kept.training.finetuning.config import FinetuneConfig
 from kept.training.loop import Resume, TrainResult, train
+from kept.training.pretraining import assembly as pretraining
+from kept.training.pretraining.config import PretrainConfig
 from kept.training.processes import shards
 from kept.training.processes.launch import rank_and_size
 from kept.training.processes.together import leave_processes, processes

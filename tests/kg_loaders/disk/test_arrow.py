@@ -81,7 +81,7 @@ def test_a_scalar(type: pa.DataType) -> None:
 
 def test_commands_allocate_as_the_system_does_unless_told_otherwise() -> None:
     code = (
-        "import sys; from kept.cli import main\n"
+        "import sys; from kept.apps.cli import main\n"
         "sys.argv = ['kept', '--help']\n"
         "try: main()\n"
         "except SystemExit: pass\n"
@@ -109,7 +109,7 @@ def test_building_and_linking_load_no_pandas(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("a\tr\tb\nQ1\tr\tQ2\n")
     (tmp_path / "texts.txt").write_text("In Paris.\nThe Paris Club's\n")
     code = (
-        "import sys; from kept.cli import app\n"
+        "import sys; from kept.apps.cli import app\n"
         "run = lambda *words: app([*words], standalone_mode=False)\n"
         "run('kg', 'build', 'a.nt', '-o', 'kg')\n"
         "run('kg', 'build', 'b.tsv', '--labels', 'b.tsv', '-o', 'other')\n"

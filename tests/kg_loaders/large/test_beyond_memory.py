@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders import KnowledgeGraph, Source, SourceError, Text, TextKind, Triple, load
 from kg_loaders.assembly import Columns
 from kg_loaders.build import graph_from_records

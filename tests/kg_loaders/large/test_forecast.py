@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders import Source, SourceError, load
 from kg_loaders.large import forecast as module
 from kg_loaders.large.forecast import forecast, free_memory

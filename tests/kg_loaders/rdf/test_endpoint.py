@@ -18,7 +18,7 @@ import pyoxigraph as ox
 import pytest
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders import KnowledgeGraph, SourceError, load
 from kg_loaders.errors import BudgetError, QueryError
 from kg_loaders.rdf.endpoint import Endpoint, fetch, remove_pages, require_pages

@@ -15,7 +15,7 @@ import rdflib
 from typer.testing import CliRunner
 
 import kg_loaders
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders.errors import InternalError
 from kg_loaders.rdf import documents
 from kg_loaders.rdf.documents import Document

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kept.cli import app
+from kept.apps.cli import app
 from kg_loaders import DamageReport, KgError, KnowledgeGraph, SourceError, load
 from kg_loaders.build import resolve_format
 from kg_loaders.errors import BudgetError

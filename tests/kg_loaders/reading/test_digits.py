@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kept.datasets.class_labels import not_a_number
+from kept.tasks.datasets.class_labels import not_a_number
 from kg_loaders.reading.digits import decimal_number, hexadecimal_number, whole_number
 
 LENIENT = ["0_1", "+1", " 1", "1 ", "1\n", "\u0661", "\uff11", "", "0x1"]

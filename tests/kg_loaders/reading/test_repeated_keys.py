@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from entity_linking.annotations import read_jsonl
 from entity_linking.annotations.relations import read_fewrel, read_trex
-from kept.probing.items.templates import read_templates
+from kept.lab.probing.items.templates import read_templates
 from kg_loaders import DamageError, DamageReport, SourceError
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.formats.jsonl import read

@@ -13,14 +13,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from kept.batches import IGNORE, KnowledgeBatch
-from kept.datasets.conllu import Sentence, Word
 from kept.evaluation.classification import (
     loose_scores,
     macro_scores,
     masked_accuracy,
     micro_scores,
 )
-from kept.pretraining.treebanks import DependencyData
+from kept.tasks.datasets.conllu import Sentence, Word
+from kept.training.pretraining.treebanks import DependencyData
 from tests.parity.stored_digits import half_unit
 from tests.reference.original_kadapter import pair_sample, sub_sample, typed_sample
 

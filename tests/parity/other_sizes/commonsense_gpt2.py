@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kept.generators.guan import confusion, converted, story_losses, top_k, word_loss
+from kept.decoders.generators.guan import confusion, converted, story_losses, top_k, word_loss
 from tests.parity import test_guan as parity
 from tests.parity.other_sizes import tensors
 

@@ -15,10 +15,10 @@ from entity_linking.annotations.aida import scores_of
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.ebert import fit_to_words
-from kept.finetuning.linking.decoding import without_overlap
-from kept.finetuning.markers import mark_targets
 from kept.heads.model import KnowledgeForTask
 from kept.layers.vector_map import least_squares_map, orthogonal_map
+from kept.training.finetuning.linking.decoding import without_overlap
+from kept.training.finetuning.markers import mark_targets
 from tests.parity import test_ebert as parity
 from tests.parity import test_ebert_linking as linking
 from tests.parity.other_sizes import tensors

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kept.generators.kglm import WordPerplexity, importance_perplexity
+from kept.decoders.generators.kglm import WordPerplexity, importance_perplexity
 from tests.parity import test_kglm as parity
 from tests.parity.other_sizes import tensors
 

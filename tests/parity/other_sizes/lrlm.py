@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kept.generators.lrlm import segment_loss, span_posteriors
+from kept.decoders.generators.lrlm import segment_loss, span_posteriors
 from tests.parity import test_lrlm as parity
 from tests.parity.other_sizes import tensors
 

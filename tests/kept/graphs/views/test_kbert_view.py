@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kept.inputs.views import builder_for
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -23,9 +24,8 @@ from kept.graphs.views.kbert import label_words
 from kept.methods import METHODS
 from kept.objectives.base import World
 from kept.objectives.model import objective_kind
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from tests.kept.kbert_texts import mentioning
 from tests.kept.tiny_hosts import method_encoder

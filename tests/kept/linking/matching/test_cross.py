@@ -14,8 +14,8 @@ from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.dense.cards import CardOptions
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.mentions import Candidate, Link, Mention
+from kept.apps.cli import app
 from kept.batches import Visibility
-from kept.cli import app
 from kept.hosts import attention_mask, layers, load_host, word_table
 from kept.linking.first_layers import FirstPosition
 from kept.linking.matching.cross import UNREAD, Cards, CrossScorer, marked, pairs_of

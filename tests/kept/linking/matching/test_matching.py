@@ -14,7 +14,7 @@ from entity_linking.dense.cards import CardOptions
 from entity_linking.dense.context import ContextScorer
 from entity_linking.dense.index import DenseIndex
 from entity_linking.errors import LinkIndexError, LinkingError
-from kept.cli import app
+from kept.apps.cli import app
 from kept.linking.index import LinkIndex, load_encoder
 from kept.linking.matching.encoder import MatchingEncoder, mapped
 from kept.linking.matching.training import (

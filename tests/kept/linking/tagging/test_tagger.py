@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from entity_linking.errors import LinkIndexError, LinkingError
-from kept.cli import app
+from kept.apps.cli import app
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.linking.linkers import LinkerSettings, open_linker

@@ -25,12 +25,12 @@ from kept.objectives.lexical.terms import (
     with_neighbours,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.assembly import assemble
-from kept.pretraining.config import PretrainConfig
-from kept.pretraining.data import WordGraphData
 from kept.training.config import TrainConfig
 from kept.training.log import read_log
 from kept.training.loop import train
+from kept.training.pretraining.assembly import assemble
+from kept.training.pretraining.config import PretrainConfig
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import DamageError, SourceError
 from tests.kept.tiny_hosts import FAMILIES, method_encoder

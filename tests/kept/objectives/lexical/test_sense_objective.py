@@ -20,8 +20,8 @@ from kept.graphs.views.senses import SENSES, sense_names
 from kept.objectives.base import World
 from kept.objectives.lexical.senses import SensesOptions, SensesPreparation, prefer_single
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.formats.wordnet import SUPERSENSES
 from kg_loaders.formats.wordnet_lexicon import Lexicon

@@ -35,8 +35,8 @@ from kept.objectives.lexical.sentiment import (
     read_ratings,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.pretraining.data import WordGraphData
 from kept.randomness import generator
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.errors import DamageError, SourceError
 from tests.kept.tiny_hosts import FAMILIES, method_encoder

@@ -11,8 +11,8 @@ import torch
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.words.heads import hand_over_words, head_over_words
-from kept.pretraining.assembly import assemble
-from kept.pretraining.config import PretrainConfig
+from kept.training.pretraining.assembly import assemble
+from kept.training.pretraining.config import PretrainConfig
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
 from tests.kept.training.tiny_pretraining import write_everything

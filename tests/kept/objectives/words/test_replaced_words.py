@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kept.inputs.views import builder_for
 from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraDiscriminatorPredictions
 
@@ -25,8 +26,7 @@ from kept.objectives.words.replaced import (
     ReplacedWordsOptions,
     sample,
 )
-from kept.pretraining.assembly import builder_for
-from kept.pretraining.data import WordGraphData
+from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
 

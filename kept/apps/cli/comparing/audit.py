@@ -1,0 +1,120 @@
+"""`kept audit`: do answers leak from what the model was given? One table, one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kept.apps.cli.terminal import echo
+from kept.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kept.evaluation.audit import AuditPart
+
+
+def audit(
+    kg: Annotated[
+        Path | None, typer.Option("--kg", help="Graph that the model reads or learns from.")
+    ] = None,
+    triples: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SET=FILE", help="Triples; the set named train is used as the graph."),
+    ] = None,
+    format: Annotated[str | None, typer.Option(help="Format of --train, --dev and --test.")] = None,
+    train: Annotated[Path | None, typer.Option(help="Training file of a task.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Development file.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
+    text: Annotated[
+        list[Path] | None, typer.Option(help="Training text: linked JSON lines, or plain lines.")
+    ] = None,
+    cloze: Annotated[
+        list[Path] | None, typer.Option(help="Cloze questions: JSON lines in LAMA's form.")
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Another data set (folder, or name below KEPT_DATA): its train."
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHECK=SHARE", help="Tolerate this share: pair-in-graph=0.05."),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("--output", "-o", help="Write a .md, .json or .csv; may be repeated."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+) -> None:
+    """Look for answers in the graph, in the training text, in the subject and in other sets.
+
+    Exit code 0: no leak beyond what --allow tolerates. 1: a leak, or a faulty file. 3: no leak, but
+    not everything could be checked (rows `…-not-checked`; --allow tolerates a share).
+
+    --against asks whether tested triples, or their inverses, are in the training triples of another
+    data set: weights that were trained there have seen them.
+
+    Example: kept audit --kg kg/ --format wiki80 --train train.txt --dev dev.txt -o audit.md
+    """
+    from kept.apps.cli.comparing.audit_sets import (
+        cloze_part,
+        other_data_set,
+        read_training_text,
+        triples_part,
+    )
+    from kept.evaluation.audit import WRITERS, as_markdown, require_codes
+    from kept.evaluation.audit import audit as checks_of
+    from kept.evaluation.leakage import exit_code
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.disk.writing import refuse_file, write_text
+
+    limits = {code: _share(code, value) for code, value in _named(allow, "--allow CHECK=SHARE")}
+    require_codes(limits)
+    for path in output or ():
+        if path.suffix not in WRITERS:
+            raise ConfigError(f"{path}: the ending must be one of {', '.join(WRITERS)}")
+        refuse_file(path, force=force, inputs=[*(text or ()), *(cloze or ())])
+    parts = [triples_part(name, Path(f)) for name, f in _named(triples, "--triples SET=FILE")]
+    parts += _task_parts(format, {"train": train, "dev": dev, "test": test})
+    parts += [cloze_part(path.name, path) for path in cloze or ()]
+    checks = checks_of(
+        parts,
+        graph=None if kg is None else KnowledgeGraph.open(kg),
+        training_texts=(line for path in text or () for line in read_training_text(path)),
+        against=dict(other_data_set(name) for name in against or ()),
+    )
+    echo(as_markdown(checks, limits), nl=False)
+    for path in output or ():
+        write_text(path, WRITERS[path.suffix](checks, limits), force=force)
+    raise typer.Exit(exit_code(checks, allowed=limits))
+
+
+def _task_parts(format: str | None, files: dict[str, Path | None]) -> list[AuditPart]:
+    from kept.apps.cli.comparing.audit_sets import task_part
+
+    paths = {name: path for name, path in files.items() if path is not None}
+    if paths and format is None:
+        raise ConfigError(
+            f"--format is missing: which one has {', '.join(map(str, paths.values()))}?"
+        )
+    return [task_part(name, path, format or "") for name, path in paths.items()]
+
+
+def _named(values: Sequence[str] | None, usage: str) -> list[tuple[str, str]]:
+    pairs = []
+    for value in values or ():
+        name, separator, rest = value.partition("=")
+        if not (name and separator and rest):
+            raise ConfigError(f"{value!r}: write {usage}")
+        pairs.append((name, rest))
+    return pairs
+
+
+def _share(code: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise ConfigError(f"--allow {code}={value}: {value!r} is not a number") from error

@@ -1,0 +1,136 @@
+"""What `kept compare` does: read the experiment, run what is missing, print and write tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table as RichTable
+from transformers.utils.logging import disable_progress_bar
+
+from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.progress import TrainingProgress
+from kept.apps.cli.terminal import command_line, echo
+from kept.apps.cli.training.run import asked_to_stop, refuse_foreign
+from kept.lab.comparison.compare import compare
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.find import data_root, method_names, stopping
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.comparison.tuning import tune, with_chosen_rates, with_rates
+from kept.lab.study.comparison_tables import score_table, to_json, to_markdown, verdict_table
+from kept.lab.study.requests import REQUESTED
+from kept.lab.study.store import RECORDS
+from kept.lab.study.tables import Table
+from kept.lab.study.verdicts import Compared, headline
+from kept.results import Result
+from kept.training.processes.launch import rank_and_size
+from kept.training.processes.together import join_processes, leave_processes, report_dead_process
+from kg_loaders.disk.writing import write_json, write_text
+
+
+def run(
+    experiment: Experiment,
+    *,
+    output: Path,
+    methods: str,
+    controls: str,
+    seeds: int | None,
+    data: Path | None,
+    budget: float | None,
+    threads: int | None,
+    remember: Callable[[], None] = lambda: None,
+) -> Result:
+    """Compare, print, return, and write NAME.md and NAME.json into `output`.
+
+    `remember` writes with which options the experiment was read, for `kept report`.
+    """
+    names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
+    device = ComparisonTrial(experiment, Path(), output).device
+    with running(output, device, remember, budget=budget, threads=threads) as (bar, should_stop):
+        overrides: dict[str, Any] = {
+            "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
+            "announce": bar.notice, "reporter": bar, "should_stop": should_stop,
+        }  # fmt: skip
+        n_seeds = experiment.seeds if seeds is None else seeds
+        choices = None if experiment.tuning is None else tune(experiment, **overrides)
+        compared = compare(experiment, seeds=n_seeds, **overrides)
+        pages = [compared]
+        if choices is not None:
+            own = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
+            pages.append(with_rates(own, compared, choices))
+    last = pages[-1]
+    result = Result(values=to_json(last), rows=score_table(last).dicts(), folder=output)
+    if rank_and_size().rank:
+        return result
+    for each in pages:
+        _write(each, output)
+    if experiment.tuning is not None and choices is None:
+        echo("learning rates are not chosen yet; the same command resumes")
+    return result
+
+
+@contextmanager
+def running(
+    output: Path,
+    device: str,
+    remember: Callable[[], None] = lambda: None,
+    *,
+    budget: float | None,
+    threads: int | None,
+) -> Iterator[tuple[TrainingProgress, Callable[[], bool]]]:
+    """Yield the progress of runs in `output` to report to, and whether to stop them.
+
+    Several processes that a launcher has started meet here, over what `device` asks for, and part.
+    """
+
+    def prepare() -> None:
+        refuse_foreign(output, REQUESTED, RECORDS)
+        output.mkdir(parents=True, exist_ok=True)
+        remember()
+
+    try:
+        with report_dead_process():
+            join_processes(device).from_first(prepare)
+            disable_progress_bar()
+            if threads is not None:
+                torch.set_num_threads(threads)
+            with asked_to_stop() as stop, TrainingProgress(TerminalConsole()) as bar:
+                yield bar, stopping(stop, budget)
+    finally:
+        leave_processes()
+
+
+def _write(compared: Compared, output: Path) -> None:
+    """Write the tables and values of one comparison, and print its summary."""
+    name, command = compared.experiment.name, command_line()
+    if compared.rows:
+        write_json(output / f"{name}.json", to_json(compared), force=True)
+        write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
+        show(compared, TerminalConsole())
+        echo(f"tables in {output / name}.md, values in .json beside it")
+    for caution in (*compared.cautions, *compared.shortfalls):
+        echo(f"warning: {caution}")
+    for name, why in compared.left_out.items():
+        echo(f"left out: {name}: {why}")
+    if compared.missing:
+        echo(f"{len(compared.missing)} runs are not finished; the same command resumes")
+
+
+def show(compared: Compared, console: TerminalConsole) -> None:
+    """Print scores, verdicts and the conclusion."""
+    name = compared.experiment.name
+    for table in (score_table(compared), verdict_table(compared)):
+        print_table(console, name, table)
+    echo(headline(compared))
+
+
+def print_table(console: TerminalConsole, title: str, table: Table) -> None:
+    """Print a table under another title."""
+    printed = RichTable(*table.columns, title=title)
+    for cells in table.rows:
+        printed.add_row(*map(str, cells))
+    console.print(printed)

@@ -1,0 +1,104 @@
+"""What `kept compare` and `kept report` do with a file of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kept.apps.cli.comparing.compare_run import print_table, running
+from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.terminal import command_line, echo
+from kept.errors import ConfigError
+from kept.lab.comparison.find import ALL, data_root
+from kept.lab.questions.pages.compared import QuestionTables, tables
+from kept.lab.questions.pages.page import (
+    answer_table,
+    to_json,
+    to_markdown,
+    verdict_table,
+    write_page,
+)
+from kept.lab.questions.plan import QuestionPlan
+from kept.lab.questions.trial import QuestionTrial
+from kept.lab.report.page import is_kept_page
+from kept.lab.study.run import Study, run_missing, stored_outcome
+from kept.lab.study.verdicts import headline
+from kept.methods import BASELINE
+from kept.results import Result
+from kept.training.processes.launch import rank_and_size
+from kg_loaders.disk.writing import write_json, write_text
+
+
+def read_plan(path: Path, kg: Path | None, limit: int | None) -> QuestionPlan:
+    """The plan of a file, over the user's graph if there is one, in small if there is a limit."""
+    plan = QuestionPlan.read(path)
+    plan = plan if kg is None else plan.over(kg)
+    return plan if limit is None else plan.limited(limit)
+
+
+def run(
+    plan: QuestionPlan, *, output: Path, methods: str, controls: str, seeds: int | None,
+    data: Path | None, budget: float | None, threads: int | None,
+    remember: Callable[[], None] = lambda: None,
+) -> Result:  # fmt: skip
+    """Ask what is missing, print, and write NAME.md and NAME.json into `output`.
+
+    `remember` as in `compare_run.run`.
+    """
+    names, kinds = row_names(methods, plan), control_names(controls)
+    with running(output, "cpu", remember, budget=budget, threads=threads) as (bar, should_stop):
+        trial = QuestionTrial(plan, data_root(data), output, bar, should_stop)
+        ran = run_missing(
+            Study(trial), methods=names, controls=kinds,
+            seeds=plan.seeds if seeds is None else seeds, announce=bar.notice,
+            should_stop=should_stop,
+        )  # fmt: skip
+        found = tables(trial, ran) if ran.done and not rank_and_size().rank else None
+    if found is not None:
+        write_json(output / f"{plan.name}.json", to_json(found), force=True)
+        write_text(output / f"{plan.name}.md", to_markdown(found, command_line()), force=True)
+        _show(found, TerminalConsole())
+        echo(f"tables in {output / plan.name}.md, values in .json beside it")
+        for name, why in found.primary.left_out.items():
+            echo(f"left out: {name}: {why}")
+    if ran.missing:
+        echo(f"{len(ran.missing)} runs are not finished; the same command resumes")
+    if found is None:
+        return Result(values={"missing": list(ran.missing)}, folder=output)
+    rows = answer_table(found, found.primary.experiment.metric).dicts()
+    return Result(values=to_json(found), rows=rows, folder=output)
+
+
+def report(
+    plan: QuestionPlan, *, folder: Path, output: Path | None, data: Path | None, force: bool
+) -> Path:
+    """Write the page of finished runs; where it is."""
+    trial = QuestionTrial(plan, data_root(data), folder)
+    path = output or folder / f"{plan.name}.html"
+    found = tables(trial, stored_outcome(Study(trial)))
+    for written in write_page(found, path, force=force or is_kept_page(path)):
+        echo(str(written))
+    return path
+
+
+def row_names(text: str, plan: QuestionPlan) -> tuple[str, ...]:
+    """The rows in a comma-separated text, or all; ConfigError for one that is not in the file."""
+    if text.strip() == ALL:
+        return tuple(plan.methods)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise ConfigError(f"give comma-separated rows of the file, or {ALL}: {list(plan.methods)}")
+    for name in names:
+        plan.kind_of(name)
+    return tuple(name for name in names if name != BASELINE)
+
+
+def _show(found: QuestionTables, console: TerminalConsole) -> None:
+    """Print both tables of answers, the verdicts and the conclusion."""
+    compared = found.primary
+    metric = compared.experiment.metric
+    for name in found.measures:
+        print_table(console, name, answer_table(found, name))
+    print_table(console, f"{metric}: verdicts", verdict_table(found))
+    echo(f"{metric}: {headline(compared)}")

@@ -1,0 +1,128 @@
+"""`kept data`: public data sets, from their owners into KEPT_DATA."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.apps.cli.options import KeptCommand
+from kept.apps.cli.terminal import echo
+
+app = typer.Typer(help="Fetch public data sets from their owners, and check them.",
+                  no_args_is_help=True)  # fmt: skip
+Folder = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="KEPT_DATA", help="Where data sets lie."),
+]
+Sources = Annotated[
+    Path | None, typer.Option(help="A YAML file of data sets of your own, in kept's form.")
+]
+NO_FOLDER = "name the folder of data sets: --data DIR, or the environment variable KEPT_DATA"
+
+
+@app.command("list", cls=KeptCommand)
+def list_sets(data: Folder = None, sources: Sources = None) -> None:
+    """Print each data set: what it is, whose, under which licence, and what of it is here.
+
+    Example: kept data list
+    """
+    from kept.tasks.public_data.sources import read_sources
+
+    for name, source in read_sources(sources).items():
+        here = ""
+        if data is not None and source.files:
+            n_here = sum((data / file.path).is_file() for file in source.files)
+            here = f" {n_here} of {len(source.files)} files are here."
+        n_fetched = sum(file.url is not None for file in source.files)
+        way = "by hand" if not n_fetched else "kept data get"
+        if 0 < n_fetched < len(source.files):
+            way += f" ({len(source.files) - n_fetched} by hand)"
+        if source.forbidden is not None:
+            way = f"not by kept: {source.forbidden}"
+        echo(f"{name}: {source.what}. {source.owner}; {source.licence}. Fetched {way}.{here}")
+
+
+@app.command("get", cls=KeptCommand)
+def get(
+    name: Annotated[str, typer.Argument(help="A data set of `kept data list`.")],
+    data: Folder = None,
+    sources: Sources = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="You have read the licence and keep to it.")
+    ] = False,
+) -> None:
+    """Fetch a data set from its owner, at a fixed revision; every file is checked by its hash.
+
+    What is here already is not fetched again, and a download that broke off is resumed. Addresses
+    were read off listings of the owners' repositories.
+
+    Example: kept data get codex-s --accept
+    """
+    from kept.errors import ConfigError
+    from kept.tasks.public_data.fetching import fetch, missing_files
+    from kept.tasks.public_data.sources import read_sources, source_of
+
+    source = source_of(name, read_sources(sources))
+    if source.forbidden is not None:
+        raise ConfigError(
+            f"{name} may not be fetched by kept ({source.licence}): {source.forbidden}"
+        )
+    if data is None:
+        raise ConfigError(NO_FOLDER)
+    echo(f"{name}: {source.what}\nowner: {source.owner}\nlicence: {source.licence}")
+    missing = [each.file for each in missing_files(source, data)]
+    by_hand = [file for file in missing if file.url is None]
+    fetched = [file for file in missing if file.url is not None]
+    if fetched and not accept:
+        raise ConfigError(
+            f"read the licence ({source.licence}) at {source.owner}; --accept says that you keep "
+            "to it"
+        )
+    for file in fetched:
+        fetch(file, data, tell=echo)
+    echo(f"{len(source.files) - len(missing)} files were here, {len(fetched)} were fetched")
+    if by_hand:
+        paths = ", ".join(str(data / file.path) for file in by_hand)
+        raise ConfigError(
+            f"no address is known for {len(by_hand)} files: take them from {source.owner} and put "
+            f"them there: {paths}; `kept data check {name}` says whether they are the same"
+        )
+
+
+@app.command("check", cls=KeptCommand)
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Data sets; all that have a file here by default.")
+    ] = None,
+    data: Folder = None,
+    sources: Sources = None,
+) -> None:
+    """Compare every file with the hash of its owner's; exit code 1 where one is missing or differs.
+
+    Example: kept data check codex-s wiki80
+    """
+    from kept.errors import ConfigError
+    from kept.tasks.public_data.fetching import missing_files
+    from kept.tasks.public_data.sources import read_sources, source_of
+
+    if data is None:
+        raise ConfigError(NO_FOLDER)
+    known = read_sources(sources)
+    asked = names or [
+        name
+        for name, source in known.items()
+        if any((data / file.path).is_file() for file in source.files)
+    ]
+    n_faults = 0
+    for name in asked:
+        source = source_of(name, known)
+        missing = missing_files(source, data)
+        n_faults += len(missing)
+        echo(f"{name}: {len(source.files) - len(missing)} of {len(source.files)} files are right")
+        for each in missing:
+            echo(f"  {data / each.file.path}: {each.fault}")
+    if not asked:
+        echo(f"{data} holds none of the data sets that kept names")
+    raise typer.Exit(1 if n_faults else 0)

@@ -1,0 +1,148 @@
+"""Commands whose options are the fields of one pydantic model, as those of `kept.fit` are.
+
+A field is an option: its annotation the type, its description the help, its bounds those of the
+number. `kept.apps.commands` makes the Python function of the same declaration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from kept.apps.cli.options import known_case, local_or_hub
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from kept.training.config import RunConfig
+
+
+_CLOSED = (("ge", "min"), ("le", "max"))
+_CHECKS: dict[str, Callable[[str | None], str | None]] = {
+    "case": known_case, "local or hub": local_or_hub,
+}  # fmt: skip
+"""Checks of a value before anything is loaded, by the `check` of a field."""
+
+
+class Declared:
+    """A command whose options are the fields of a model: `MODULE:NAME`, imported when it is used.
+
+    `run` is handed the model; its name and help are the command's. `arguments` are fields without a
+    flag. A field may have, in its `json_schema_extra`, a `flag` where that is not its name, a
+    `short` one, a `metavar`, and a `check` (`_CHECKS`). A field of a tuple may be repeated.
+
+    >>> def fit(options): "Fit."
+    >>> command = Declared("kept.lab.fitting.options:FitOptions", fit)
+    >>> list(inspect.signature(command).parameters)[:3]
+    ['data', 'kg', 'output']
+    """
+
+    def __init__(
+        self, model: str, run: Callable[[Any], Any], *, arguments: Sequence[str] = ()
+    ) -> None:
+        self._place, self._run, self._arguments = model, run, tuple(arguments)
+        self.__name__, self.__doc__ = run.__name__, run.__doc__
+        self.__module__ = run.__module__
+
+    def __call__(self, **values: Any) -> Any:
+        given = {name: value for name, value in values.items() if value is not None}
+        return self._run(self.model.read(None, given))
+
+    @property
+    def model(self) -> type[RunConfig]:
+        """The model of the options."""
+        module, _, name = self._place.partition(":")
+        found: type[RunConfig] = getattr(import_module(module), name)
+        return found
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.Signature(list(_parameters(self.model, self._arguments)))
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {p.name: p.annotation for p in self.__signature__.parameters.values()}
+
+
+def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[inspect.Parameter]:
+    for name, field in model.model_fields.items():
+        kind, choices = _plain(field.annotation)
+        text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
+        settings: dict[str, Any] = _bounds(field, kind) if kind in (int, float) else {}
+        settings["help"] = text + _open_bounds(field, kind)
+        flags: Any = _flags(name, field)
+        info: Any = (
+            typer.Argument(**settings)
+            if name in arguments
+            else typer.Option(*flags, **(settings | _extra_settings(field)))
+        )
+        default = inspect.Parameter.empty if field.is_required() else field.default
+        is_plain = field.is_required() or isinstance(default, bool)
+        yield inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if default == () else default,
+            annotation=Annotated[kind if is_plain else kind | None, info],
+        )
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    """What the command line knows of a field beside its type."""
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def _flags(name: str, field: FieldInfo) -> list[str]:
+    extra = _extra(field)
+    flags = [extra.get("flag", f"--{name.replace('_', '-')}"), extra.get("short")]
+    return [flag for flag in flags if flag is not None]
+
+
+def _extra_settings(field: FieldInfo) -> dict[str, Any]:
+    extra = _extra(field)
+    settings: dict[str, Any] = {"metavar": extra["metavar"]} if "metavar" in extra else {}
+    return settings | ({"callback": _CHECKS[extra["check"]]} if "check" in extra else {})
+
+
+def _plain(annotation: Any) -> tuple[Any, tuple[str, ...]]:
+    """The type that a command line reads, and the words of a `Literal`."""
+    if get_origin(annotation) is Literal:
+        return str, tuple(map(str, get_args(annotation)))
+    if get_origin(annotation) is tuple:
+        return list[get_args(annotation)[0]], ()  # type: ignore[misc]
+    inner = [each for each in get_args(annotation) if each is not type(None)]
+    if get_origin(annotation) is Annotated or len(inner) == 1:
+        return _plain(inner[0])
+    return annotation, ()
+
+
+def _bounds(field: FieldInfo, kind: Any) -> dict[str, Any]:
+    """Bounds that typer knows: those that belong to the range, of whole numbers also the others."""
+    limits = dict(_limits(field))
+    bounds = {option: limits[name] for name, option in _CLOSED if name in limits}
+    if kind is int:
+        for name, option, step in (("gt", "min", 1), ("lt", "max", -1)):
+            if name in limits:
+                bounds.setdefault(option, limits[name] + step)
+    return bounds
+
+
+def _open_bounds(field: FieldInfo, kind: Any) -> str:
+    """A sentence about bounds of a fraction that do not belong to its range, which typer lacks."""
+    limits = dict(_limits(field))
+    words = (("gt", "more than"), ("lt", "less than"))
+    parts = [f"{word} {limits[name]:g}" for name, word in words if name in limits]
+    return f" {' and '.join(parts).capitalize()}." if parts and kind is float else ""
+
+
+def _limits(field: FieldInfo) -> Iterator[tuple[str, Any]]:
+    """Every bound of a field by pydantic's name, those inside `PositiveInt | None` too."""
+    inner = [each for arm in get_args(field.annotation) for each in get_args(arm)[1:]]
+    for each in [*inner, *field.metadata]:
+        for name in ("ge", "le", "gt", "lt"):
+            if getattr(each, name, None) is not None:
+                yield name, getattr(each, name)

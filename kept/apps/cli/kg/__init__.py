@@ -1,0 +1,100 @@
+"""`kept kg`: build, grow, ask, check and export knowledge graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.apps.cli.kg.build import build
+from kept.apps.cli.kg.growing import GraphFolder, add, merge, query
+from kept.apps.cli.kg.literals import literals
+from kept.apps.cli.kg.summary import AsJson, json_text, summary_of
+from kept.apps.cli.options import KeptCommand
+from kept.apps.cli.terminal import echo
+
+app = typer.Typer(no_args_is_help=True, help="Build, grow, ask, check and export knowledge graphs.")
+for _command in (build, add, merge, query, literals):
+    app.command(cls=KeptCommand)(_command)
+
+
+@app.command(cls=KeptCommand)
+def info(kg: GraphFolder, as_json: AsJson = False) -> None:
+    """Show what a graph holds, where it comes from, and its hashes.
+
+    Example: kept kg info kg/
+    """
+    from kg_loaders import KnowledgeGraph
+
+    facts = summary_of(KnowledgeGraph.open(kg))
+    if as_json:
+        echo(json_text(facts))
+        return
+    for name, value in facts.items():
+        value_text = ", ".join(value) if isinstance(value, list | tuple) else value
+        echo(f"{name:<18}{value_text}")
+
+
+@app.command(cls=KeptCommand)
+def check(
+    kg: GraphFolder,
+    split: Annotated[
+        list[Path] | None,
+        typer.Option(help="A graph folder whose triples must not leak into KG (a test set)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify every byte of a graph, then report what may be wrong with it, by code.
+
+    Exits with 1 when an error (E...) is found; warnings (W...) do not count.
+
+    Example: kept kg check train/ --split test/
+    """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.checks import check as check_graph
+    from kg_loaders.checks import to_json
+
+    graph = KnowledgeGraph.open(kg, verify=True)
+    splits = {str(path): KnowledgeGraph.open(path, verify=True) for path in split or ()}
+    findings = check_graph(graph, splits=splits)
+    if as_json:
+        echo(to_json(findings).decode())
+    else:
+        echo(f"{graph}: {len(findings)} findings")
+        for finding in findings:
+            echo(str(finding), fg="red" if finding.is_error else None)
+    if any(finding.is_error for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command(name="export", cls=KeptCommand)
+def export_(
+    kg: GraphFolder,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help=".tsv, .parquet, .jsonl, .nt, .ttl, .graphml or .safetensors"
+        ),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(help="For networkx (GraphML), pyg or dgl (tensors), whatever OUT's suffix."),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="RDF: comes before names that are no IRIs.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
+) -> None:
+    """Write triples (.tsv, .parquet), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
+
+    `kept kg build triples.tsv texts.jsonl` makes the same graph again. For other libraries:
+    .graphml, and .safetensors with edge_index, edge_type and num_nodes.
+
+    Example: kept kg export kg/ -o triples.tsv
+    """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.export import BASE, export
+
+    n_written = export(KnowledgeGraph.open(kg), out, to=to, base=base or BASE, force=force)
+    echo(f"{n_written} written to {out}")

@@ -1,0 +1,173 @@
+"""`kept kg add`, `kept kg merge` and `kept kg query`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.apps.cli.kg.inputs import (
+    Encoding,
+    Header,
+    Order,
+    TextFiles,
+    TypesOfFacts,
+    progress_bar,
+    show_damage,
+    table_sources,
+    text_option,
+    text_sources,
+)
+from kept.apps.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
+from kept.apps.cli.kg.summary import AsJson, json_text
+from kept.apps.cli.terminal import echo
+from kept.bounds import MAX_THREADS
+from kg_loaders.damage import DamagePolicy
+
+GraphFolder = Annotated[Path, typer.Argument(help="A folder made by `kept kg build`.")]
+
+
+def add(
+    kg: GraphFolder,
+    sources: Annotated[
+        list[Path] | None, typer.Argument(help="Files of triples, as for `kept kg build`.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A new folder; else KG itself is replaced.")
+    ] = None,
+    labels: Annotated[TextFiles, text_option("id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, text_option("id, alias[, count]; an id may repeat")] = None,
+    descriptions: Annotated[TextFiles, text_option("id, description")] = None,
+    types: Annotated[TextFiles, text_option("id, type; an id may repeat")] = None,
+    relation_labels: Annotated[TextFiles, text_option("relation, label[, description]")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
+    ] = None,
+    order: Order = None,
+    header: Header = "auto",
+    encoding: Encoding = None,
+    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    types_of_facts: TypesOfFacts = True,
+    base: Base = None,
+    names: PredicateKinds = None,
+    context: ContextFiles = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=MAX_THREADS, help="Workers that read .nt, .nq and .tsv; the same graph."
+        ),
+    ] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace the graph at OUT.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add entities, names and facts to a graph: what a build from all sources would give.
+
+    Models made with KG know its ids, not those of the new graph.
+
+    Example: kept kg add kg/ new.tsv --labels new_labels.tsv -o kg2/
+    """
+    from kg_loaders import Source
+    from kg_loaders.errors import SourceError
+    from kg_loaders.growth.adding import add as add_to
+
+    of_rdf = rdf_options(base, names, context)
+    inputs = []
+    for path in sources or ():
+        is_rdf = bool(of_rdf) and Source(path, format).format_name == "rdf"
+        inputs.append(Source(path, format, of_rdf if is_rdf else {}))
+    inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
+    if not inputs:
+        raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
+    inputs = table_sources(inputs, order, header, encoding)
+    if damage is DamagePolicy.QUARANTINE:
+        raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
+    with progress_bar() as progress:
+        added = add_to(
+            kg, inputs, out=out, force=force, policy=damage, progress=progress, n_workers=workers,
+            types_of_facts=types_of_facts,
+        )  # fmt: skip
+    if as_json:
+        counts = {
+            "n_new_entities": added.n_new_entities, "n_new_relations": added.n_new_relations,
+            "content_hash": added.graph.content_hash, "load": added.report.counts(),
+        }  # fmt: skip
+        echo(json_text(counts))
+        return
+    for note in added.report.notes:
+        echo(f"note: {note}", err=True)
+    show_damage(added.report)
+    echo(str(added.report))
+    echo(f"{added.n_new_entities} new entities, {added.n_new_relations} new relations")
+    echo(f"{added.graph} in {out or kg}")
+
+
+def merge(
+    kg: GraphFolder,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="A new .jsonl file, or with --decisions a folder.")
+    ],
+    decisions: Annotated[
+        Path | None, typer.Option(help="That file, where `same` is true or false by now.")
+    ] = None,
+    least: Annotated[float, typer.Option(min=0, max=1, help="Least score of a proposal.")] = 0.5,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is at OUT.")] = False,
+) -> None:
+    """Propose entities that may be the same, by names, types and facts; merge those that are.
+
+    Without --decisions a file of pairs is written, in which you set `same`. With it, each pair that
+    is the same becomes one entity in a new graph; other lines change nothing.
+
+    Example: kept kg merge kg/ -o pairs.jsonl; kept kg merge kg/ --decisions pairs.jsonl -o kg2/
+    """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.growth import duplicates
+
+    graph = KnowledgeGraph.open(kg)
+    if decisions is None:
+        found = [pair for pair in duplicates.propose(graph) if pair.score >= least]
+        n = duplicates.write(found, out, force=force)
+        echo(f"{n} pairs in {out}; write true or false for null, then give it by --decisions")
+        return
+    pairs = duplicates.read(decisions, graph)
+    result = duplicates.merged(graph, pairs)
+    result.graph.save(out, force=force)
+    n_open = sum(pair.same is None for pair in pairs)
+    echo(
+        f"{result.n_merged} entities merged, {result.n_loops} facts between them left out, "
+        f"{n_open} pairs undecided"
+    )
+    echo(f"{result.graph} in {out}")
+
+
+def query(
+    kg: GraphFolder,
+    sparql: Annotated[str, typer.Argument(help="A query; kg:, rdf:, rdfs: and skos: are known.")],
+    as_json: AsJson = False,
+    seconds: Annotated[
+        int, typer.Option(min=1, max=86_400, help="Most seconds of processor time.")
+    ] = 60,
+    rows: Annotated[
+        int, typer.Option(min=1, max=1_000_000_000, help="Most rows of the answer.")
+    ] = 1_000_000,
+    memory: Annotated[str, typer.Option(metavar="BYTES", help="Most memory, as 8G.")] = "4G",
+) -> None:
+    """Query a graph in SPARQL 1.1: SELECT prints TSV, ASK yes or no, CONSTRUCT N-Triples.
+
+    pyoxigraph answers, over the statements that the query can read. kg:Q90 is the entity Q90;
+    texts are rdfs:label, skos:altLabel, rdfs:comment and rdf:type.
+
+    Example: kept kg query kg/ 'SELECT ?o { kg:Q90 kg:P17 ?o } LIMIT 5'
+    """
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.rdf.sparql import QueryLimits, answer
+    from kg_loaders.reading.budget import bytes_of
+
+    limits = QueryLimits(seconds=seconds, rows=rows, memory_bytes=bytes_of(memory))
+    result = answer(KnowledgeGraph.open(kg), sparql, limits=limits)
+    if as_json:
+        echo(result.json().decode())
+    elif result.kind == "ASK":
+        echo("yes" if result.is_true else "no")
+    else:
+        echo(result.data.decode().removesuffix("\n"))

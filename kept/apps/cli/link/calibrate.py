@@ -1,0 +1,253 @@
+"""`kept link calibrate`: confidences calibrated on annotated texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+
+import typer
+
+from kept.apps.cli.options import LinkCase
+from kept.apps.cli.terminal import echo
+from kept.bounds import MAX_SEED
+
+if TYPE_CHECKING:
+    from entity_linking.calibration.acceptance import Favour, Wish
+    from entity_linking.calibration.answers import Answer
+    from entity_linking.calibration.fitting import CrossValidated
+    from entity_linking.decision import Decision
+    from entity_linking.detection import EndToEnd
+    from entity_linking.mentions import LinkedText
+    from entity_linking.names.rules.case import Case
+    from entity_linking.pipeline import Pipeline
+    from entity_linking.scoring import Known
+    from kept.linking.linkers import Method
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Coverages that are printed, or the nearest that a threshold gives."""
+
+
+def calibrate(
+    gold: Annotated[Path, typer.Argument(help="Annotated texts that no part was trained on.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write, for `kept link --decision`.")
+    ],
+    index: Annotated[
+        Path | None, typer.Option(help="Index; give it when linking too.", metavar="FOLDER")
+    ] = None,
+    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
+    model: Annotated[
+        Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
+    ] = None,
+    find: Annotated[
+        bool, typer.Option("--find", help="Find mentions; those that GOLD does not mark are NIL.")
+    ] = False,
+    tagger: Annotated[
+        str | None,
+        typer.Option(help="With --find: folder made by `kept link train-tagger`, or spacy:NAME."),
+    ] = None,
+    favour: Annotated[
+        str, typer.Option(help="{entity_linking.calibration.acceptance:Favour}: the threshold.")
+    ] = "f1",
+    target: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Least precision or recall, whichever is favoured."),
+    ] = None,
+    folds: Annotated[
+        int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
+    ] = 5,
+    case: LinkCase = None,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the folds.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw a reliability diagram into this PNG file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Fit the decision of a linker (temperature, NIL, curve, threshold) on annotated texts.
+
+    Without --find GOLD's mentions are taken, as for text that is annotated in part. What is printed
+    is cross-validated; the decision is fitted on all of GOLD. Where names + prior have the better
+    F1 there, the decision falls back to them, where a trained model with --find and nothing fitted
+    has it, to that, NIL being said where it is likeliest; both are told.
+
+    Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
+    """
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.calibration.acceptance import Wish
+    from entity_linking.calibration.fitting import FittedDecision, save_decision
+    from entity_linking.calibration.reliability import draw_reliability, reliability
+    from entity_linking.errors import LinkingError
+    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kept.plotting import require_plotting
+    from kg_loaders.damage import DamageReport
+    from kg_loaders.disk.writing import refuse_file
+
+    if plot is not None:
+        require_plotting()
+    for path in [output] if plot is None else [output, plot]:
+        refuse_file(path, force=force, inputs=[gold])
+    if tagger is not None and not find:
+        raise LinkingError("a tagger finds mentions; give --find with it")
+    wish = Wish(cast("Favour", favour), target)
+    settings = LinkerSettings(
+        kg=str(kg),
+        case=cast("Case | None", case),
+        index=None if index is None else str(index),
+        model=None if model is None else str(model),
+        method=cast("Method", method),
+        tagger=tagger,
+    )
+    texts = list(read_jsonl(gold, DamageReport()))
+    graph = open_graph(settings)
+    fitting = Fitting(gold.name, texts, graph.entities, find, folds, seed, wish)
+    linker = open_linker(settings, graph)
+    best = fitting.of(linker)
+    instead_of = ""
+    if method != "prior":
+        plain = replace(settings, method="prior", model=None)
+        fallback = fitting.of(open_linker(plain, graph))
+        echo(f"F1: {method} {best.f1:.4f}, names + prior {fallback.f1:.4f}")
+        if best.f1 < fallback.f1:
+            best, instead_of = fallback, repr(linker.scorer)
+            echo(f"names + prior are better here: the decision falls back to them, not {method}")
+    fitted = FittedDecision(
+        best.decision,
+        graph.content_hash,
+        best.scorer,
+        gold.name,
+        best.n_answers,
+        instead_of=instead_of,
+        tagger=best.tagger,
+    )
+    save_decision(fitted, output, force=force, inputs=[gold])
+    _tell(best.checked, best.decision)
+    if plot is not None:
+        before, after = (
+            reliability(sure, best.checked.correct)
+            for sure in (best.checked.raw, best.checked.calibrated)
+        )
+        draw_reliability(before, after, plot, title=f"{method}, cross-validated", force=force)
+    echo(f"{best.n_answers} mentions with candidates in {best.n_texts} texts; in {output}")
+
+
+class Fitted(NamedTuple):
+    """A decision, how a fitted one did on folds that it was not fitted on, and its own F1."""
+
+    decision: Decision
+    checked: CrossValidated
+    f1: float
+    scorer: str
+    n_answers: int
+    n_texts: int
+    tagger: str
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Annotated texts and how decisions are fitted on them."""
+
+    name: str
+    texts: Sequence[LinkedText]
+    known: Known
+    find: bool
+    n_folds: int
+    seed: int
+    wish: Wish
+
+    def of(self, linker: Pipeline | EndToEnd) -> Fitted:
+        """The decision of a linker on these texts."""
+        from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, fit
+        from entity_linking.detection import EndToEnd
+        from entity_linking.errors import ScoreError
+
+        seen = self._answers(linker)
+        has_tagger = isinstance(linker, EndToEnd)
+        steps = EVERY_STEP if has_tagger else STEPS
+        n_texts = len({each.text for each in seen})
+        if n_texts < self.n_folds:
+            raise ScoreError(
+                f"{self.name}: {n_texts} texts have mentions with candidates, too few for "
+                f"{self.n_folds} folds; annotate more, or give fewer --folds"
+            )
+        n_missed = self._n_missed(seen)
+        checked = cross_validated(
+            seen,
+            linker.decision,
+            n_folds=self.n_folds,
+            seed=self.seed,
+            n_missed=n_missed,
+            steps=steps,
+            wish=self.wish,
+        )
+        decision = fit(seen, linker.decision, steps=steps, n_missed=n_missed, wish=self.wish)
+        tagger = repr(linker.detector) if isinstance(linker, EndToEnd) else ""
+        fitted = Fitted(
+            decision, checked, checked.f1, repr(linker.scorer), len(seen), n_texts, tagger
+        )
+        return self._or_unfitted(fitted, seen, linker.decision)
+
+    def _or_unfitted(self, fitted: Fitted, seen: Sequence[Answer], start: Decision) -> Fitted:
+        """The linker's decision as it was, NIL competing, where that has the better F1 of links.
+
+        Only for mentions that are found, a scorer that knows NIL, and whoever wants the best F1.
+        """
+        from entity_linking.calibration.acceptance import Wish
+        from entity_linking.calibration.fitting import f1_of
+        from entity_linking.decision import LIKELIEST
+
+        if not self.find or start.nil_score is None or self.wish != Wish():
+            return fitted
+        plain = replace(start, nil_from=LIKELIEST)
+        f1 = f1_of(seen, plain, n_missed=self._n_missed(seen))
+        echo(f"F1: fitted {fitted.f1:.4f}, nothing fitted (NIL where it is likeliest) {f1:.4f}")
+        if f1 <= fitted.f1:
+            return fitted
+        echo("nothing is fitted, which is better here; what is cross-validated would be fitted")
+        return fitted._replace(decision=plain, f1=f1)
+
+    def _n_missed(self, seen: Sequence[Answer]) -> int:
+        """Gold entities of the graph for which no mention is among the answers."""
+        from entity_linking.scoring.links import predicate
+
+        entities = (k.entity for text in self.texts for k in text.links if k.entity is not None)
+        n_gold = sum(map(predicate(self.known), entities))
+        return max(n_gold - sum(each.has_entity for each in seen), 0)
+
+    def _answers(self, linker: Pipeline | EndToEnd) -> list[Answer]:
+        """What the linker makes of the marked mentions, or of those that it finds."""
+        from entity_linking.calibration.answers import answers
+        from entity_linking.detection import EndToEnd
+
+        if not self.find:
+            linked = linker.disambiguate(self.texts)
+            return answers(self.texts, linked, unmarked="skip", known=self.known)
+        words = [text.text for text in self.texts]
+        if not isinstance(linker, EndToEnd):
+            return answers(self.texts, linker.link(words), unmarked="nil", known=self.known)
+        found = linker.detect(words)
+        spans = [each.scores for each in found]
+        linked = linker.decide(found)
+        return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
+
+
+def _tell(checked: CrossValidated, decision: Decision) -> None:
+    echo(f"before: {checked.before}")
+    echo(f"after:  {checked.after}")
+    nil = "no share" if decision.nil_score is None else f"score {decision.nil_score:.3f}"
+    echo(
+        f"temperature {decision.temperature:.3f}, NIL with {nil}, "
+        f"a curve of {len(decision.curve)} points, "
+        f"NIL below {decision.nil_below:.3f}"
+        + ("" if decision.nil_from is None else f", said from {decision.nil_from:.3f}")
+    )
+    curve = checked.curve
+    echo(f"risk and coverage, cross-validated (mean risk {curve.area:.4f}):")
+    echo("accept from  coverage  precision  recall     F1")
+    columns = (curve.thresholds, curve.coverage, curve.precision, curve.recall, curve.f())
+    for share in SHARES:
+        place = int(abs(curve.coverage - share).argmin())
+        row = [float(column[place]) for column in columns]
+        echo(f"{row[0]:11.3f} {row[1]:9.3f} {row[2]:10.3f} {row[3]:7.3f} {row[4]:6.3f}")

@@ -1,0 +1,235 @@
+"""`kept link`: find the entities of a knowledge graph in text.
+
+`kept link FILE|TEXT` links (`kept.apps.cli.link.run`); the other commands of the group are modules
+`link_*` of this package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from kept.apps.cli.link.calibrate import calibrate
+from kept.apps.cli.link.corrupt import corrupt
+from kept.apps.cli.link.encoder import train_encoder
+from kept.apps.cli.link.index import index as index_command
+from kept.apps.cli.link.score import score
+from kept.apps.cli.link.tagger import train_tagger
+from kept.apps.cli.link.train import train
+from kept.apps.cli.options import KeptCommand, LinkCase
+from kept.bounds import MAX_THREADS
+
+DEFAULT = "text"
+
+
+class LinksByDefault(TyperGroup):
+    """A group whose command is `text` when the first argument names none of them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the default command; `kept link --help` stays that of the group."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The commands, then everything about the default one."""
+        super().format_help(ctx, formatter)
+        default = self.commands[DEFAULT]
+        default.format_help(type(ctx)(default, info_name=DEFAULT, parent=ctx), formatter)
+
+
+app = typer.Typer(cls=LinksByDefault, no_args_is_help=True)
+app.command("index", cls=KeptCommand)(index_command)
+app.command("train", cls=KeptCommand)(train)
+app.command("train-tagger", cls=KeptCommand)(train_tagger)
+app.command("train-encoder", cls=KeptCommand)(train_encoder)
+app.command("calibrate", cls=KeptCommand)(calibrate)
+app.command("score", cls=KeptCommand)(score)
+app.command("corrupt", cls=KeptCommand)(corrupt)
+
+
+@app.callback()
+def _group() -> None:
+    """Link text to a knowledge graph; the command `text` need not be named.
+
+    Example: kept link notes.txt --kg kg/ -o linked.jsonl
+    """
+
+
+TextFiles = list[Path] | None
+ALL = "all"
+
+
+def _most(candidates: str) -> int | None:
+    """The number of `--candidates`, None for all; raises `LinkingError` for anything else."""
+    from entity_linking.errors import LinkingError
+
+    if candidates == ALL:
+        return None
+    if not (candidates.isascii() and candidates.isdecimal() and 1 <= len(candidates) <= 6):
+        raise LinkingError(f"--candidates is {candidates!r}; give a number from 1 on, or all")
+    if not int(candidates):
+        raise LinkingError("--candidates is 0; give a number from 1 on, or all")
+    return int(candidates)
+
+
+@app.command(DEFAULT, cls=KeptCommand)
+def link(
+    source: Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file, or text itself.")],
+    kg: Annotated[
+        Path, typer.Option("--kg", help="Folder of the knowledge graph, or a file to read it from.")
+    ],
+    labels: Annotated[
+        TextFiles, typer.Option(help="With a file as --kg, TSV: id, label.", metavar="FILE")
+    ] = None,
+    aliases: Annotated[
+        TextFiles, typer.Option(help="With a file as --kg, TSV: id, alias.", metavar="FILE")
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder made by `kept link index` (default: built in memory)."),
+    ] = None,
+    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
+    model: Annotated[
+        Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="Of FILE, one of {kept.apps.cli.link.inputs:FORMATS}; else by its name."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write JSON lines to this file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, no table.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the runner-up and why it was not chosen.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="With -o: resume a run that was stopped.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MAX_THREADS, help="Processes; the output is the same.")
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Over a Ray cluster, --workers processes of it: local, auto, or its address.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
+    ] = False,
+    cache: Annotated[Path | None, typer.Option(help="Folder of a cache of links.")] = None,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="N|all",
+            help="Candidates of a link that are written, best first; all for pre-training KnowBERT "
+            "and other methods that choose among them.",
+        ),
+    ] = "3",
+    damage: Annotated[str, typer.Option(help="At an unreadable line: stop or skip.")] = "stop",
+    decision: Annotated[
+        Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
+    ] = None,
+    tagger: Annotated[
+        str | None,
+        typer.Option(
+            help="Find names with it too: a folder made by `kept link train-tagger`, or spacy:NAME."
+        ),
+    ] = None,
+    pronouns: Annotated[
+        bool,
+        typer.Option("--pronouns", help="With --tagger: link he, it, the town to what they mean."),
+    ] = False,
+    misspelt: Annotated[
+        bool, typer.Option("--misspelt", help="Find names with a slip in a word too (slower).")
+    ] = False,
+    case: LinkCase = None,
+    min_prior: Annotated[
+        float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")
+    ] = 0.0,
+    nil_below: Annotated[
+        float, typer.Option(min=0, max=1, help="NIL when the confidence is lower.")
+    ] = 0.0,
+    nil_from: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="With --method trained or --tagger: NIL competes, said from this share on; "
+            "0.5: where it is likeliest.",
+        ),
+    ] = None,
+    min_length: Annotated[
+        int, typer.Option(min=1, max=1000, help="Shortest name, in characters.")
+    ] = 2,
+    language: Annotated[
+        list[str] | None, typer.Option(help="Use names in this language; may be repeated.")
+    ] = None,
+    deprecated: Annotated[
+        bool,
+        typer.Option("--deprecated", help="Link terms that their source calls deprecated, too."),
+    ] = False,
+) -> None:
+    """Find the entities of a graph in text: no training, no network.
+
+    FILE holds one text per line, JSON lines with `text` (their `mentions`, if any, are only
+    disambiguated), or annotations of others (--format), whose mentions are linked again.
+
+    Example: kept link "Paris lies on the Seine." --kg kg/ --explain
+    """
+    from entity_linking.errors import LinkingError
+    from entity_linking.names.rules.case import Case
+    from kept.apps.cli.link.run import LinkRun, items_of, tell_damage
+    from kept.linking.linkers import LinkerSettings, Method
+    from kept.linking.stream import Work
+    from kg_loaders.damage import DamagePolicy, DamageReport
+    from kg_loaders.disk.writing import refuse_file
+
+    if damage not in ("stop", "skip"):
+        raise LinkingError(f"--damage is {damage!r}; choose stop or skip")
+    if (resume or force) and output is None:
+        raise LinkingError("--resume and --force are about a file; name it with -o")
+    if resume and force:
+        raise LinkingError("--resume continues, --force starts again; give one of them")
+    settings = LinkerSettings(
+        kg=str(kg),
+        labels=tuple(map(str, labels or ())),
+        aliases=tuple(map(str, aliases or ())),
+        index=None if index is None else str(index),
+        model=None if model is None else str(model),
+        decision=None if decision is None else str(decision),
+        method=cast(Method, method),
+        case=cast(Case | None, case),
+        min_prior=min_prior,
+        nil_below=nil_below,
+        nil_from=nil_from,
+        min_length=min_length,
+        languages=None if language is None else tuple(language),
+        deprecated=deprecated,
+        tagger=tagger,
+        pronouns=pronouns,
+        misspelt=misspelt,
+    )
+    named = (source, kg, index, model, decision, *(labels or ()), *(aliases or ()))
+    inputs = [path for path in named if path is not None]
+    if output is not None:
+        refuse_file(output, force=resume or force, inputs=inputs)
+    report = DamageReport(
+        policy=DamagePolicy(damage), remedy="mend the line, or link with --damage skip"
+    )
+    items, n_expected = items_of(source, format, report)
+    work = Work(settings, None if cache is None else str(cache), _most(candidates))
+    run = LinkRun(work, workers, n_expected, cluster)
+    if output is not None:
+        run.write(items, output, resume=resume, force=force, inputs=inputs)
+    elif as_json:
+        run.print_json(items)
+    else:
+        run.print_table(items, explain=explain)
+    tell_damage(report)

@@ -1,0 +1,49 @@
+"""`kept link corrupt`: remove and swap links, to measure what wrong links cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kept.apps.cli.terminal import echo
+from kept.bounds import MAX_SEED
+
+
+def corrupt(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="JSON lines of linked texts.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write JSON lines to this file.")],
+    drop: Annotated[float, typer.Option(min=0, max=1, help="Share of the links to remove.")] = 0.0,
+    swap: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the links to link wrongly.")
+    ] = 0.0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=MAX_SEED,
+            help="Seed; the links chosen at a rate are among those of a higher one.",
+        ),
+    ] = 0,
+    kg: Annotated[
+        Path | None, typer.Option("--kg", help="Graph, for links with no wrong candidate.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Remove and swap a share of links, to measure what linking errors cost a task.
+
+    Example: kept link corrupt links.jsonl -o worse.jsonl --drop .1 --swap .2 --kg kg/
+    """
+    from entity_linking.annotations import read_jsonl, write_jsonl
+    from entity_linking.corruption import corrupt as corrupt_links
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.damage import DamageReport
+    from kg_loaders.disk.writing import refuse_file
+
+    refuse_file(output, force=force, inputs=[source])
+    graph = None if kg is None else KnowledgeGraph.open(kg)
+    texts = list(read_jsonl(source, DamageReport()))
+    corrupted, report = corrupt_links(texts, drop=drop, swap=swap, seed=seed, graph=graph)
+    write_jsonl(corrupted, output, force=force, inputs=[source])
+    echo(f"{report}; {len(corrupted)} texts in {output}")

@@ -1,0 +1,95 @@
+"""`kept link score`: compare links with gold links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kept.apps.cli.terminal import echo
+from kept.bounds import MAX_SEED
+
+if TYPE_CHECKING:
+    from entity_linking.mentions import LinkedText
+    from entity_linking.scoring import SpanScore
+    from kg_loaders import KnowledgeGraph
+
+
+def score(
+    gold: Annotated[Path, typer.Argument(help="JSON lines with gold links.")],
+    predicted: Annotated[
+        Path,
+        typer.Argument(metavar="PRED", help="JSON lines of the same texts, in the same order."),
+    ],
+    kg: Annotated[
+        Path | None, typer.Option("--kg", help="Graph; entities that it lacks count as NIL.")
+    ] = None,
+    elevant: Annotated[
+        bool, typer.Option("--elevant", help="GOLD holds ELEVANT articles; also scores by type.")
+    ] = False,
+    gold_spans: Annotated[
+        bool, typer.Option("--gold-spans", help="Judge only links on gold mentions, as in RSS-500.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the bootstrap intervals.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score links by GERBIL's conventions: precision, recall, F1, accuracy, candidates, NIL.
+
+    Example: kept link score gold.jsonl links.jsonl --kg kg/
+    """
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.mentions import n_cut_links
+    from entity_linking.scoring import binned, outcomes, popularity_bins, report
+    from kg_loaders import KnowledgeGraph
+    from kg_loaders.damage import DamageReport
+
+    right, types = _gold(gold, elevant)
+    predictions = list(read_jsonl(predicted, DamageReport()))
+    graph = None if kg is None else KnowledgeGraph.open(kg)
+    known = None if graph is None else graph.entities
+    judged = outcomes(right, predictions, known=known)
+    bins: dict[str, dict[str, SpanScore]] = {}
+    if types is not None:
+        by_type = binned(judged, types)
+        bins["type"] = dict(sorted(by_type.items(), key=lambda item: (-item[1].n_gold, item[0])))
+    if graph is not None:
+        bins["degree in the graph"] = popularity_bins(judged, _degrees(graph))
+    scores = report(
+        right, predictions, known=known, gold_spans_only=gold_spans, bins=bins, seed=seed
+    )
+    if as_json:
+        echo(scores.to_json())
+        return
+    if n_cut := n_cut_links(predictions):
+        echo(
+            f"{n_cut} links of {predicted} hold fewer candidates than the linker had, so that "
+            "recall among candidates is a lower bound; link with --candidates all",
+            fg="yellow",
+            err=True,
+        )
+    marked = ", only links on gold mentions are judged" if gold_spans else ""
+    echo(f"{scores.n_texts} texts{marked}\n\n{scores.to_markdown()}", nl=False)
+
+
+def _gold(path: Path, elevant: bool) -> tuple[list[LinkedText], list[tuple[str, ...]] | None]:
+    from entity_linking.annotations import read_elevant_typed, read_jsonl
+    from kg_loaders.damage import DamageReport
+
+    if not elevant:
+        return list(read_jsonl(path, DamageReport())), None
+    typed = list(read_elevant_typed(path, DamageReport()))
+    return [each.linked for each in typed], [types for each in typed for types in each.types]
+
+
+def _degrees(graph: KnowledgeGraph) -> Callable[[str], int]:
+    def degree(name: str) -> int:
+        entity = graph.entities.find(name)
+        if entity is None:
+            return 0
+        return len(graph.outgoing(entity)) + len(graph.incoming(entity))
+
+    return degree

@@ -1,0 +1,216 @@
+"""`kept link train`: a re-ranker from annotated texts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from kept.apps.cli.options import LinkCase, RedirectFile
+from kept.apps.cli.terminal import echo
+from kept.bounds import MAX_SEED
+
+if TYPE_CHECKING:
+    from entity_linking.mentions import LinkedText
+    from entity_linking.names.rules.case import Case
+    from kg_loaders import KnowledgeGraph
+
+
+def train(
+    gold: Annotated[Path, typer.Argument(help="Annotated texts, as `kept link -o` writes them.")],
+    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
+    held_out: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|SHARE", help="Held-out texts for early stopping, or a share of GOLD."
+        ),
+    ] = "0.1",
+    index: Annotated[
+        Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
+    ] = None,
+    case: LinkCase = None,
+    redirects: RedirectFile = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the split and the training.")
+    ] = 0,
+    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="At most.")] = 40,
+    hidden: Annotated[
+        int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
+    ] = 0,
+    networks: Annotated[
+        int, typer.Option(min=1, max=100, help="Networks that answer together, with --hidden.")
+    ] = 1,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Annotated texts of another kind (news beside articles); repeatable."),
+    ] = None,
+    decision: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --also: file to write, for `kept link --decision` on text of no such kind."
+        ),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A scorer beside the usual ones: coherence (walks over the graph), dense (cards "
+            "like the context) or cross (the cross-encoder of the index); repeatable."
+        ),
+    ] = None,
+    bare: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the entities that training knows by name alone."),
+    ] = 0.0,
+    everywhere: Annotated[
+        bool,
+        typer.Option(
+            "--everywhere",
+            help="Let dense and cross read every mention, not only those that the other scorers "
+            "leave open.",
+        ),
+    ] = False,
+    absent: Annotated[
+        str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
+    ] = "nil",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing re-ranker.")] = False,
+) -> None:
+    """Train a re-ranker of the linker's candidates, with NIL, on annotated texts.
+
+    Example: kept link train gold.jsonl --kg kg/ --add coherence -o reranker/
+    """
+    from entity_linking.calibration.answers import confidences
+    from entity_linking.calibration.fitting import FittedDecision, save_decision
+    from entity_linking.calibration.other_kinds import (
+        Kind,
+        answers_on_other_kinds,
+        decision_for_other_kinds,
+    )
+    from entity_linking.errors import LinkingError
+    from entity_linking.scorers.rerank_parts import RerankSettings
+    from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
+    from kept.linking.bare import drawn_entities
+    from kept.linking.linkers import DEAR, LinkerSettings, open_for_training, open_graph
+    from kg_loaders.disk.writing import refuse_file, refuse_folder
+
+    if absent not in ("nil", "skip"):
+        raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
+    files = _files(gold, also or [], held_out, decision)
+    refuse_folder(output, kind=KIND, is_kind=is_reranker, force=force, inputs=[*files, kg])
+    if decision is not None:
+        refuse_file(decision, force=force, inputs=files)
+    settings = RerankSettings(
+        seed=seed,
+        epochs=epochs,
+        hidden=hidden,
+        absent="skip" if absent == "skip" else "nil",
+        networks=networks,
+    )
+    where = LinkerSettings(
+        kg=str(kg), case=cast("Case | None", case), index=None if index is None else str(index)
+    )
+    graph = open_graph(where)
+    split = {path.name: texts_of(path, held_out, seed) for path in files}
+    if redirects is not None:
+        split = _resolved(split, redirects, graph)
+    unknown = drawn_entities(graph, bare, seed) if bare else None
+    linker, scorers = open_for_training(where, graph, add or (), bare=unknown)
+    kinds = {
+        name: Kind(*(with_gold(linker.propose(part), part) for part in parts))
+        for name, parts in split.items()
+    }
+    texts = [text for kind in kinds.values() for text in kind.train]
+    stop = [text for kind in kinds.values() for text in kind.held_out]
+    began = time.perf_counter()
+    name = ", ".join(kinds)
+    dear = [] if everywhere else [each for each in scorers if each in DEAR]
+    model = Reranker.fit(
+        scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
+        dear=dear,
+    )  # fmt: skip
+    model.save(output, force=force)
+    record = model.record
+    echo(
+        f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
+        f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
+        f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
+    )
+    if model.asking is not None:
+        echo(str(model.asking))
+    echo(
+        f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
+        f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"
+    )
+    if decision is not None:
+        seen = answers_on_other_kinds(scorers, kinds, settings)
+        told = decision_for_other_kinds(seen)
+        fitted = FittedDecision(told, graph.content_hash, repr(model), name, len(seen))
+        save_decision(fitted, decision, force=force, inputs=files)
+        raw, right = confidences(seen, replace(told, curve=()))
+        echo(
+            f"on a kind that was left out {len(seen)} links are {raw.mean():.3f} sure and "
+            f"{right.mean():.3f} right; confidence for text of no such kind in {decision}"
+        )
+
+
+def _files(gold: Path, also: list[Path], held_out: str, decision: Path | None) -> list[Path]:
+    """The annotated files, each of a kind of its own."""
+    from entity_linking.errors import LinkingError
+
+    files = [gold, *also]
+    if len({path.name for path in files}) < len(files):
+        raise LinkingError("--also names a file twice, or two files alike; rename one")
+    if also and Path(held_out).is_file():
+        raise LinkingError(
+            f"--held-out {held_out} is one file, and every kind of text needs some; give a share"
+        )
+    if decision is not None and not also:
+        raise LinkingError(
+            "--decision is for text of another kind, and what to expect there shows where one "
+            "kind is left out; give --also FILE, or fit a decision by kept link calibrate"
+        )
+    return files
+
+
+def _resolved(
+    split: dict[str, tuple[list[LinkedText], list[LinkedText]]], path: Path, graph: KnowledgeGraph
+) -> dict[str, tuple[list[LinkedText], list[LinkedText]]]:
+    """The texts of each file by the redirects of `path`; prints how many links were resolved."""
+    from entity_linking.annotations.redirects import Redirects
+
+    redirects, found = Redirects.read(path), {}
+    for name, parts in split.items():
+        train, stop = (redirects.resolve(part, lambda e: e in graph.entities) for part in parts)
+        n_links = train.n_links + stop.n_links
+        echo(f"{name}: {train.n_resolved + stop.n_resolved} of {n_links} links were redirects")
+        found[name] = (train.texts, stop.texts)
+    return found
+
+
+def texts_of(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:
+    """Texts to train on and texts to stop by: a file, or a share of GOLD."""
+    from entity_linking.annotations import read_jsonl
+    from entity_linking.errors import LinkingError
+    from entity_linking.scorers.reranker import split_by_text
+    from kg_loaders.damage import DamageReport
+
+    texts = list(read_jsonl(gold, DamageReport()))
+    if Path(held_out).is_file():
+        return texts, list(read_jsonl(held_out, DamageReport()))
+    try:
+        share = float(held_out)
+    except ValueError as error:
+        raise LinkingError(f"--held-out {held_out!r} is neither a file nor a share") from error
+    return split_by_text(texts, share=share, seed=seed)
+
+
+def _prior_accuracy(texts: list[LinkedText], absent: str) -> float:
+    """Priors from 1 on: no candidate loses to NIL, which stands at 0."""
+    from entity_linking.scorers.rerank_table import tabulate
+    from entity_linking.scorers.reranker import table_accuracy
+
+    table = tabulate({}, texts)
+    return table_accuracy(table, 1.0 + table.rows.priors, absent)

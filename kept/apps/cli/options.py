@@ -1,0 +1,238 @@
+"""Options that several commands share, and help texts that list the names in a table."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+from typer.core import TyperCommand
+
+from kept.bounds import (
+    LEAST_MINUTES,
+    LEAST_RATE,
+    MAX_COUNT,
+    MAX_MINUTES,
+    MAX_RATE,
+    MAX_SEED,
+    MAX_THREADS,
+    CaseName,
+)
+from kept.errors import ConfigError
+from kept.suggestions import no_such, require_local, require_there
+from kg_loaders.disk.kinds import require_file_or_folder
+
+
+def local_or_hub(value: str | None) -> str | None:
+    """A callback of options for models: refuses a folder that does not exist."""
+    if value is not None:
+        require_local(value)
+    return value
+
+
+WRITTEN = frozenset(
+    {"output", "out", "cache", "corrections", "latex", "quarantine", "plot", "verdicts", "work"}
+)
+"""Options for paths that a command makes; every other path is read, and must be there."""
+MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
+"""What to do when a path of that name is missing."""
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="YAML file; flags override it."),
+]
+LearningRate = Annotated[
+    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="Of the network.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
+HostModel = Annotated[
+    str | None,
+    typer.Option(callback=local_or_hub, help="minilm (default), a folder or a hub name."),
+]
+Steps = Annotated[
+    int | None, typer.Option(min=1, max=MAX_COUNT, help="Optimiser steps, or give --epochs.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help="Threads of torch.")]
+Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        min=LEAST_MINUTES,
+        max=MAX_MINUTES,
+        help="Stop with a checkpoint after this many minutes.",
+    ),
+]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Curves in one of {kept.apps.integrations.trackers:NAMES} too; may be repeated.",
+    ),
+]
+Sharding = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PART",
+        help="Under a launcher: what the processes share out, each with a part of it "
+        "({kept.training.config:Shard}); may be repeated.",
+    ),
+]
+Going = Annotated[
+    bool, typer.Option("--resume", help="Resume from the last checkpoint in the folder.")
+]
+Skipping = Annotated[
+    bool, typer.Option("--skip-damaged", help="With --resume: skip damaged checkpoints.")
+]
+
+
+def known_case(value: str | None) -> str | None:
+    """A callback of `LinkCase`: refuses what is no case policy, before anything is loaded."""
+    if value not in (None, *get_args(CaseName)):
+        raise ConfigError(f"--case is {value!r}; choose one of {', '.join(get_args(CaseName))}")
+    return value
+
+
+LinkCase = Annotated[
+    str | None,
+    typer.Option(
+        "--case",
+        callback=known_case,
+        help="How case counts where texts are linked by names "
+        "({entity_linking.names.rules.case:Case}): sensitive matches case, insensitive ignores it, "
+        "smart lets a text raise the case of a name, never lower it. Default: that of the run or "
+        "index that is given, else smart.",
+    ),
+]
+RedirectFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--redirects",
+        metavar="FILE",
+        help="Redirects, TSV from<TAB>to: links of the texts that lead to one lead to its target.",
+    ),
+]
+_TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
+
+
+class KeptCommand(TyperCommand):
+    """Every command of kept: checks that inputs exist and numbers are finite, completes its help.
+
+    Checked before the command imports anything. In its help `{module:TABLE}` stands for the names
+    in that table; the module is imported when the help is shown.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help, with names."""
+        for parameter in self.params:
+            help_text = getattr(parameter, "help", None)
+            if help_text:
+                parameter.help = with_names(help_text)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check the values, then run."""
+        for parameter in self.params:
+            values = ctx.params.get(str(parameter.name))
+            for value in values if isinstance(values, (list, tuple)) else [values]:
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise typer.BadParameter(
+                        f"{value} is not a finite number", ctx=ctx, param_hint=parameter.opts
+                    )
+                if isinstance(value, Path) and parameter.name not in WRITTEN:
+                    require_there(value, MADE_BY.get(str(parameter.name), ""))
+                    require_file_or_folder(value)
+        return super().invoke(ctx)
+
+
+def with_names(help_text: str) -> str:
+    """Return a help text with the names of a table in the place of each `{module:TABLE}`."""
+    return _TABLE.sub(_names, help_text)
+
+
+def _names(match: re.Match[str]) -> str:
+    module, table = match.groups()
+    names = _written_names(module, table)
+    return ", ".join(getattr(import_module(module), table) if names is None else names)
+
+
+def require_named(
+    flags: Mapping[str, Any], tables: Mapping[str, str], settings: Sequence[str] = ()
+) -> None:
+    """Raise `ConfigError` naming every flag, or setting, that is no name of its table.
+
+    Tables are read as they stand in their files, so that a slip is answered before torch is loaded.
+    """
+    given = dict(each.split("=", 1) for each in settings if "=" in each) | dict(flags)
+    faults = []
+    for name, table in tables.items():
+        value, names = given.get(name), _written_names(*table.split(":"))
+        if not isinstance(value, str) or names is None:
+            continue
+        folded = {_folded(each) for each in names}
+        if _folded(value) not in folded:
+            faults.append(f"{name}: {no_such(name, value, names)}")
+    if faults:
+        raise ConfigError(f"{len(faults)} fault(s) in the command line:\n  " + "\n  ".join(faults))
+
+
+def require_given(
+    flags: Mapping[str, Any], groups: Sequence[Sequence[str]], settings: Sequence[str] = ()
+) -> None:
+    """Raise `ConfigError` naming every group of options of which none is given."""
+    given = {each.partition("=")[0].strip() for each in settings}
+    given |= {name for name, value in flags.items() if value is not None}
+    missing = [group for group in groups if given.isdisjoint(group)]
+    if missing:
+        names = "; ".join(" or ".join(map(_flag, group)) for group in missing)
+        raise ConfigError(
+            f"missing: {names}; give them, or a file that has them (--config), and see --help"
+        )
+
+
+def _flag(name: str) -> str:
+    """An option as it is written: a field of `training` has its last part."""
+    last = name.rpartition(".")[2]
+    return f"--set {name}=N" if last == "node_budget" else f"--{last.replace('_', '-')}"
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def _written_names(module: str, table: str) -> list[str] | None:
+    """The names in a table as they stand in its file, so that a help text loads no torch.
+
+    A table is a dictionary, a tuple or a `Literal`; None where it is not written out in full.
+    """
+    package, *inner = module.split(".")
+    spec = find_spec(package)  # a module in it would be looked for by importing the package
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0], *inner).with_suffix(".py")
+    if not path.is_file():
+        return None
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == table for target in targets):
+            return _strings_of(getattr(node, "value", None))
+    return None
+
+
+def _strings_of(value: ast.AST | None) -> list[str] | None:
+    """The keys of a dictionary, or what stands in a tuple or a `Literal`; None for anything else.
+
+    >>> _strings_of(ast.parse("Literal['a', 'b']", mode="eval").body)
+    ['a', 'b']
+    """
+    if isinstance(value, ast.Subscript):
+        value = value.slice
+    parts = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
+    strings = [part.value for part in parts if isinstance(part, ast.Constant)]
+    plain = [each for each in strings if isinstance(each, str)]
+    return plain if plain and len(plain) == len(parts) else None

@@ -1,0 +1,226 @@
+"""What `kept finetune` does: read the configuration, assemble, train, score, report the outcome."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from transformers.utils.logging import disable_progress_bar
+
+from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.progress import TrainingProgress
+from kept.apps.cli.terminal import echo
+from kept.apps.cli.training.guide import write_environment, write_guide
+from kept.apps.cli.training.run import (
+    asked_to_stop,
+    read_run,
+    require_opens,
+    run_folder,
+    tell,
+    tell_longer,
+    tell_memory,
+    tracking,
+)
+from kept.apps.integrations.trackers import require_trackers
+from kept.heads.model import SPAN, KnowledgeForTask
+from kept.results import Result
+from kept.training.checkpoint import leave_finished, list_checkpoints
+from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
+from kept.training.finetuning.assembly import assemble
+from kept.training.finetuning.config import FinetuneConfig
+from kept.training.finetuning.recipes import budget_warning, with_defaults
+from kept.training.finetuning.run import FinetuneRun
+from kept.training.finetuning.shortfall import shortfall
+from kept.training.loop import Resume, TrainResult, train
+from kept.training.processes.launch import rank_and_size, require_several
+from kept.training.processes.together import processes, report_dead_process
+from kg_loaders.disk.writing import whole_files, write_json, write_text
+
+CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
+GOES_ON = (
+    "kept finetune --config RUN/finetune.json -o again  # the same, bitwise",
+    'kept predict RUN "A text." --kg KG --explain',
+    "kept explore --kg KG --model RUN --open",
+    "kept curve RUN -o curve/",
+)
+
+
+def run(
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    output: Path,
+    config_file: Path | None,
+    resume: bool,
+    skip_damaged: bool,
+    track: Sequence[str] = (),
+) -> Result:
+    """Train, score the model of the last step on dev and test, return and print the outcome."""
+    has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
+    if not has_file and _is_dev_wanted(flags, settings):
+        beside = dev_beside(flags["train"])
+        if beside is not None:
+            echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
+            flags = {**flags, "dev": beside}
+    begun = time.monotonic()
+    if track:
+        require_trackers(track)
+    config, how = read_run(
+        FinetuneConfig,
+        output / CONFIG_FILE,
+        flags,
+        settings,
+        config_file=config_file,
+        resume=resume,
+        skip_damaged=skip_damaged,
+        complete=with_defaults,
+    )
+    require_several(config.training.shard)
+    disable_progress_bar()
+    console = TerminalConsole(stderr=True)
+    with run_folder(output, CONFIG_FILE, "checkpoints"):
+        assembled = assemble(config.with_absolute_paths())
+        console.print(str(assembled.data))
+        if dropped := assembled.facts["n_train_repeats_dropped"]:
+            console.print(
+                f"{dropped} training examples were dropped: their texts are in dev or test too "
+                "(--set keep_repeats=true keeps them)"
+            )
+        for warning in assembled.facts.get("warnings", ()):
+            console.print(f"warning: {warning}")
+        for name, coverage in assembled.coverage.items():
+            console.print(f"{name}: {coverage}")
+        tell_longer(
+            [data.cut for data in (assembled.train, *assembled.evaluation.values())],
+            assembled.train.builder, assembled.longest_text, console,
+        )  # fmt: skip
+        for line in assembled.cautions:
+            console.print(f"warning: {line}")
+        if short := budget_warning(assembled.config, len(assembled.train)):
+            console.print(f"warning: {short}")
+        tell_memory(assembled.model, config.training, console)
+        result = _train(assembled, output, how, console, begun, track)
+        require_opens(KnowledgeForTask, output, config.training)
+        if result.stopped == "finished":
+            _score(assembled, output, result.precision)
+        if not rank_and_size().rank:
+            if result.stopped == "finished":
+                leave_finished(output, resumable=config.training.schedule == "constant")
+            write_environment(output, config, precision=result.precision)
+            write_guide(output, config.kg, GOES_ON)
+    tell(result, output)
+    metrics = output / METRICS_FILE
+    has_scores = result.stopped == "finished" and metrics.is_file()
+    values = json.loads(metrics.read_text(encoding="utf-8")) if has_scores else {}
+    return Result(values=values | {"stopped": result.stopped}, folder=output)
+
+
+def dev_beside(train: Path) -> Path | None:
+    """The development file that lies beside a training file, named as it is but for `train`."""
+    for word in ("dev", "valid", "validation"):
+        beside = train.with_name(train.name.replace("train", word))
+        if beside != train and beside.is_file():
+            return beside
+    return None
+
+
+def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
+    named = {each.partition("=")[0].strip() for each in settings}
+    return "train" in flags and "dev" not in flags and named.isdisjoint({"dev", "dev_share"})
+
+
+def _train(
+    assembled: FinetuneRun,
+    output: Path,
+    how: Resume,
+    console: TerminalConsole,
+    begun: float,
+    track: Sequence[str],
+) -> TrainResult:
+    settings = assembled.config.model_dump(mode="json")
+    evaluate = partial(assembled.evaluate, together=processes())
+    with (
+        asked_to_stop() as stop,
+        TrainingProgress(console, foretells=True) as bar,
+        tracking(bar, track, output, settings) as reporter,
+    ):
+        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
+            written = assembled.config.model_dump_json(indent=2)
+            write_text(output / CONFIG_FILE, written, force=True)
+            with whole_files(output) as part:
+                assembled.tokenizer.save_pretrained(part)
+        return train(
+            assembled.model,
+            assembled.data,
+            assembled.config.training,
+            output,
+            evaluate=evaluate if assembled.config.training.evaluate_every else None,
+            reporter=reporter,
+            resume=how,
+            should_stop=lambda: bool(stop),
+            budget_since=begun,
+        )
+
+
+def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
+    with report_dead_process():
+        metrics, predictions = assembled.metrics(together=processes())
+    metrics["precision"] = precision
+    if rank_and_size().rank:
+        return
+    write_answers(output / ANSWERS, answers_of(assembled, predictions))
+    write_json(output / METRICS_FILE, metrics, indent=2, force=True)
+    if assembled.model.question().problem_type == SPAN:
+        for name, data in assembled.evaluation.items():
+            rows = zip(data.examples, predictions[name], strict=True)
+            answers = {example.linked.id: answer for example, (answer,) in rows}
+            write_json(output / f"predictions-{name}.json", answers, force=True)
+    for name in assembled.evaluation:
+        echo(_line(name, metrics[name], assembled.config.knowledge))
+        n_train = len(assembled.train)
+        if weak := shortfall(name, metrics[name], assembled.config, n_train):
+            echo(f"warning: {weak}")
+    echo(f"scores in {output / METRICS_FILE}, answers in {output / ANSWERS}")
+
+
+def _line(name: str, scores: dict[str, Any], knowledge: str) -> str:
+    if "pearson" in scores:
+        return _correlations(name, scores, knowledge)
+    parts = []
+    for label, part in (("accuracy", scores["accuracy"]), ("micro F1", scores["micro"])):
+        interval = part if label == "accuracy" else part["f1_interval"]
+        value = part["estimate"] if label == "accuracy" else part["f1"]
+        parts.append(f"{label} {value:.4f}")
+        if interval["low"] is not None:
+            parts[-1] += f" [{interval['low']:.4f}, {interval['high']:.4f}]"
+    base = scores["baseline"]
+    return (
+        f"{name}: {', '.join(parts)} over {scores['n_scored']} of {scores['n_asked']}; majority "
+        f"{base['accuracy']['estimate']:.4f} / {base['micro']['f1']:.4f}; "
+        f"{_knowledge(knowledge, scores['coverage'])}"
+    )
+
+
+def _correlations(name: str, scores: dict[str, Any], knowledge: str) -> str:
+    """A regression has no majority; the mean of the training scores stands in its place."""
+    parts = []
+    for label in ("pearson", "spearman", "mean_squared_error"):
+        parts.append(f"{label.replace('_', ' ')} {scores[label]['estimate']:.4f}")
+        if scores[label]["low"] is not None:
+            parts[-1] += f" [{scores[label]['low']:.4f}, {scores[label]['high']:.4f}]"
+    base = scores["baseline"]["mean_squared_error"]["estimate"]
+    return (
+        f"{name}: {', '.join(parts)} over {scores['n_scored']} of {scores['n_asked']}; mean of "
+        f"training: 0, 0, {base:.4f}; {_knowledge(knowledge, scores['coverage'])}"
+    )
+
+
+def _knowledge(knowledge: str, coverage: dict[str, Any]) -> str:
+    share = coverage["shares"]["read"]
+    if share is None:
+        return f"knowledge {knowledge}: words alone are shown here"
+    return f"knowledge {knowledge}, something of the graph is shown in {share:.1%} of the texts"

@@ -1,0 +1,44 @@
+"""What `kept fit` does: fit, report progress, write the guide of the folder, print the verdict."""
+
+from __future__ import annotations
+
+import time
+
+from transformers.utils.logging import disable_progress_bar
+
+from kept.apps.cli.terminal import echo
+from kept.apps.cli.training.guide import write_environment, write_guide
+from kept.lab.fitting import run as texts
+from kept.lab.fitting.options import FitOptions
+from kept.lab.questions import fitting as questions
+from kept.results import Result
+from kept.tasks.datasets.tables import QUESTION, read_labelled
+
+GOES_ON = (
+    'kept predict RUN "A text." --kg KG --explain',
+    "kept explore --kg KG --model RUN --open",
+    "kept serve --kg KG --model RUN",
+)
+QUESTIONS_GO_ON = (
+    'kept predict RUN "A question?" --kg KG',
+    'kept ask "A question?" --kg KG --run RUN',
+)
+
+
+def run(options: FitOptions) -> Result:
+    """Fit, and print the scores on test and the verdict; return what `fit.json` holds."""
+    disable_progress_bar()
+    begun = time.monotonic()
+
+    def announce(line: str) -> None:
+        echo(f"{time.monotonic() - begun:4.0f} s  {line}", err=True)
+
+    is_of_questions = read_labelled(options.data, options.columns).kind == QUESTION
+    result = (questions.fit if is_of_questions else texts.fit)(options, announce)
+    write_environment(options.output, options)
+    write_guide(options.output, options.kg, QUESTIONS_GO_ON if is_of_questions else GOES_ON)
+    for name, score in result.scores.items():
+        echo(f"{name}: {score:.3f} on test")
+    echo(f"model: {result.method}, in {options.output}")
+    echo(result.verdict)
+    return Result(values=result.as_json(), folder=options.output)

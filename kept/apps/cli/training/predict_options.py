@@ -1,0 +1,70 @@
+"""The options of `kept predict` for a file, and what they go with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kept.errors import ConfigError
+
+LONGEST_NAME = 255
+FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The options of `kept predict` for a file; `damage` is "stop" or "skip"."""
+
+    output: Path | None
+    columns: tuple[str, ...]
+    damage: str
+    resume: bool
+    force: bool
+
+    def require_file_only(self, about_text: Mapping[str, object]) -> None:
+        """Raise `ConfigError` for options of `about_text`, and for others that do not fit."""
+        given = [name for name, value in about_text.items() if value]
+        if given:
+            raise ConfigError(f"{given[0]} is about one text; a file says it in its columns")
+        if self.damage not in ("stop", "skip"):
+            raise ConfigError(f"--damage is {self.damage!r}; choose stop or skip")
+        if (self.resume or self.force) and self.output is None:
+            raise ConfigError("--resume and --force are about a file; name it with -o")
+        if self.resume and self.force:
+            raise ConfigError("--resume continues, --force starts again; give one of them")
+
+    def require_text_only(self, text: str) -> None:
+        """Raise `ConfigError` where `text` is no file, and options or its name say that it is."""
+        flags = {"-o": self.output, "--column": self.columns, "--resume": self.resume,
+                 "--force": self.force, "--damage": self.damage != "stop"}  # fmt: skip
+        given = [name for name, value in flags.items() if value]
+        if given:
+            raise ConfigError(f"{given[0]} is for a file of texts; {not_a_file(text)}")
+        if " " not in text and Path(text).suffix.lower() in FILES:
+            raise ConfigError(f"{not_a_file(text)}; a text with blanks is taken as text")
+
+    def names(self) -> dict[str, str]:
+        """The columns by use; raises `ConfigError` for anything but USE=NAME."""
+        from kept.suggestions import no_such
+        from kept.tasks.datasets.tables import COLUMNS
+
+        names = {}
+        for each in self.columns:
+            use, separator, name = each.partition("=")
+            if not (separator and name):
+                raise ConfigError(f"--column {each}: write USE=NAME, such as text=sentence")
+            if use not in COLUMNS:
+                raise no_such("use of a column", use, COLUMNS)
+            names[use] = name
+        return names
+
+
+def is_file(text: str) -> bool:
+    """Whether an argument names a file that is there."""
+    return len(text) <= LONGEST_NAME and "\0" not in text and Path(text).is_file()
+
+
+def not_a_file(text: str) -> str:
+    """Say that a text is no file."""
+    return f"{text[:60]!r} is no file"

@@ -1,0 +1,92 @@
+"""What `kept predict RUN FILE` does: read, predict behind a progress bar, write or print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from transformers.utils.logging import disable_progress_bar
+
+from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.link.inputs import count_lines
+from kept.apps.cli.link.run import line_progress, tell_damage
+from kept.apps.cli.terminal import CALL, echo
+from kept.apps.cli.training.predict_options import FileOptions
+from kept.errors import ConfigError
+from kept.lab.questions.bulk import BulkAnswers, answers_key
+from kept.lab.questions.fitted import FittedAnswerer, answers_questions
+from kept.results import Result
+from kept.tasks.datasets.unlabelled import QUESTIONS, read_unlabelled
+from kept.training.finetuning.bulk import (
+    Block,
+    BulkPrediction,
+    LinePredictor,
+    json_line,
+    output_key,
+    write_predictions,
+)
+from kept.training.finetuning.predictor import Predictor
+from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamagePolicy, DamageReport
+from kg_loaders.disk.writing import refuse_file
+
+if TYPE_CHECKING:
+    from entity_linking.names.rules.case import Case
+
+
+def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: str | None) -> Result:
+    """Predict for each line of a file; return the counts, and the rows that were printed."""
+    output, inputs = options.output, (run, path, kg)
+    if output is not None:
+        refuse_file(output, force=options.resume or options.force, inputs=inputs)
+    disable_progress_bar()
+    report = DamageReport(
+        policy=DamagePolicy(options.damage), remedy="mend the line, or predict with --damage skip"
+    )
+    bulk, task, key = _opened(run, path, kg, report, case)
+    lines = read_unlabelled(path, task, report, options.names())
+    n_expected = count_lines(path, "text")
+
+    def shown(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
+        with line_progress(TerminalConsole(stderr=True)) as progress:
+            task = progress.add_task("predicting", total=n_expected, completed=n_done)
+            for block in blocks:
+                yield block
+                progress.update(task, advance=len(block))
+
+    rows: list[dict[str, Any]] = []
+    n_lines = 0
+    if output is None:
+        for row in (row for block in shown(bulk.blocks(lines), 0) for row in block):
+            n_lines += 1
+            if CALL.get():  # called from Python, which gets the rows
+                rows.append(row)
+            else:
+                echo(json_line(row)[:-1].decode())
+    else:
+        n_lines = write_predictions(
+            bulk, lines, output, key=key, resume=options.resume,
+            force=options.force, inputs=inputs, shown=shown,
+        )  # fmt: skip
+        echo(f"{n_lines} predictions in {output}")
+    bulk.report_cuts()
+    tell_damage(report)
+    counts = {"n_predictions": n_lines, "n_rejected": report.n_rejected}
+    return Result(values=counts, rows=rows, folder=None if output is None else output.parent)
+
+
+def _opened(
+    run: Path, path: Path, kg: Path, report: DamageReport, case: str | None
+) -> tuple[LinePredictor, str, str]:
+    """What predicts the lines, the task of the run, and what the predictions depend on."""
+    if answers_questions(run):
+        if case is not None:
+            raise ConfigError(f"--case is for texts with classes; {run} answers questions")
+        answerer = FittedAnswerer.open(run, kg)
+        return BulkAnswers(answerer), QUESTIONS, answers_key(run, answerer)
+    predictor = Predictor.from_pretrained(run, case=cast("Case | None", case))
+    graph = KnowledgeGraph.open(kg)
+    predictor.model.encoder.require_graph(graph)
+    bulk = BulkPrediction(predictor, graph, predictor.linker(graph), str(path), report)
+    return bulk, predictor.task, output_key(run, predictor, graph)

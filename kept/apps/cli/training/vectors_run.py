@@ -1,0 +1,81 @@
+"""What `kept vectors train` does: read the configuration, assemble, train, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.terminal import echo
+from kept.apps.cli.training.run import asked_to_stop, read_run, run_folder
+from kept.errors import ConfigError
+from kept.joint.assembly import Assembled, JointConfig
+from kept.joint.training import CHECKPOINT, CHECKPOINTS, train
+from kg_loaders.disk.seals import is_of
+from kg_loaders.disk.writing import write_text
+
+CONFIG_FILE = "vectors.json"
+
+
+def run(
+    flags: dict[str, Any],
+    settings: Sequence[str],
+    *,
+    output: Path,
+    config_file: Path | None,
+    resume: bool,
+) -> None:
+    """Train and say how it ended."""
+    written = output / CONFIG_FILE
+    config, _ = read_run(
+        JointConfig, written, flags, settings, config_file=config_file, resume=resume,
+        skip_damaged=False,
+    )  # fmt: skip
+    if written.exists() and not resume:
+        raise ConfigError(f"{output} holds a run; go on with --resume, or name a new folder")
+    with run_folder(output, CONFIG_FILE):
+        _train(_absolute(config), output, resume)
+
+
+def _train(config: JointConfig, output: Path, resume: bool) -> None:
+    begun, console = time.monotonic(), TerminalConsole(stderr=True)
+    made = Assembled(config)
+    if made.note is not None:
+        console.print(made.note)
+    console.print(str(made.corpus))
+    if not is_of(output / CHECKPOINTS, CHECKPOINT):
+        write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
+    n_steps = made.settings.epochs * made.space.n_steps
+    with asked_to_stop() as stop, Progress(console=console) as bar:
+        task = bar.add_task("training", total=n_steps)
+        done = train(
+            made.space, output, epochs=made.settings.epochs, fingerprint=made.fingerprint,
+            resume=resume, checkpoint_seconds=config.checkpoint_seconds,
+            should_stop=lambda: bool(stop),
+            on_step=lambda step, loss: bar.update(
+                task, completed=step, description=f"loss {loss:.3f}"
+            ),
+        )  # fmt: skip
+    for epoch, loss in enumerate(done.losses, 1):
+        echo(f"pass {epoch}: mean loss {loss:.4f}")
+    if done.step < n_steps:
+        echo(f"step {done.step} of {n_steps}: stopped as asked; go on with --resume")
+        return
+    written = made.write(output, done.losses)
+    seconds = time.monotonic() - begun
+    echo(f"{config.model}: {made.corpus!r}, in {seconds:.0f} s")
+    echo(f"written: {', '.join(map(str, written))}")
+
+
+def _absolute(config: JointConfig) -> JointConfig:
+    paths: dict[str, Any] = {
+        "kg": config.kg.resolve(),
+        "text": tuple(path.resolve() for path in config.text),
+    }
+    if config.redirects is not None:
+        paths["redirects"] = config.redirects.resolve()
+    return config.model_copy(update=paths)

@@ -1,0 +1,169 @@
+"""The commands of kept as Python functions: the same options, from the same declaration.
+
+`kept.finetune(task="typing", train="train.json", method="kbert", kg=graph, output="runs/a")` does
+what `kept finetune --task typing …` does, with the same defaults, checks and errors, and returns a
+result instead of printing one. `kept/apps/commands.pyi` has the signatures for editors and type
+checkers; `python -m tests.docs` writes it from the declarations.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import re
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kept.linking.graphs import folder_of
+from kept.results import Result
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "ask": ("kept.apps.cli.ask", "ask"),
+    "compare": ("kept.apps.cli.comparing.compare", "compare"),
+    "complete": ("kept.apps.cli.kgc", "predict_command"),
+    "finetune": ("kept.apps.cli.training.finetune", "finetune_command"),
+    "fit": ("kept.apps.cli.training.fit", "fit_command"),
+    "predict": ("kept.apps.cli.training.predict", "predict"),
+    "pretrain": ("kept.apps.cli.training.pretrain", "pretrain"),
+    "probe": ("kept.apps.cli.probe", "probe"),
+}
+"""The Python name of a command, and the module and function that declare it."""
+HIDDEN = frozenset({"as_json", "open_page"})
+"""Options about printing, which a function that returns its result has no use for."""
+
+
+def command(name: str) -> Callable[..., Any]:
+    """Return the function for a key of `COMMANDS`."""
+    return _function(name)
+
+
+@functools.cache
+def _function(name: str) -> Callable[..., Any]:
+    module, attribute = COMMANDS[name]
+    declared = getattr(import_module(module), attribute)
+
+    def run(*args: Any, **options: Any) -> Any:
+        bound = signature.bind(*args, **options)
+        return _run(name, declared, bound.arguments)
+
+    signature = public_signature(declared)
+    run.__name__ = run.__qualname__ = name
+    run.__module__ = "kept"
+    run.__doc__ = _docstring(declared, signature)
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    return run
+
+
+def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a command for Python: arguments first, options by keyword alone."""
+    import typer
+
+    parameters = []
+    for each in declared_parameters(declared):
+        if each.name in HIDDEN:
+            continue
+        info = _info(each)
+        is_argument = isinstance(info, typer.models.ArgumentInfo)
+        kind = each.POSITIONAL_OR_KEYWORD if is_argument else each.KEYWORD_ONLY
+        parameters.append(each.replace(kind=kind))
+    parameters.sort(
+        key=lambda p: (p.kind, p.kind == p.POSITIONAL_OR_KEYWORD and p.default is not p.empty)
+    )
+    return inspect.Signature(parameters)
+
+
+def _docstring(declared: Callable[..., Any], signature: inspect.Signature) -> str:
+    """The help of the command, and of each option."""
+    from kept.apps.cli.options import with_names
+
+    text = inspect.cleandoc(declared.__doc__ or "").partition("\nExample:")[0].rstrip()
+    lines = [text, "", "Arguments:"]
+    for each in signature.parameters.values():
+        help_text = with_names(getattr(_info(each), "help", "") or "")
+        lines.append(f"    {each.name}: {help_text}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Check the values as the command line does, run the command, return what it came to."""
+    import typer
+    from typer.main import get_command
+
+    from kept.apps.cli.errors import FAULTY_LINE
+    from kept.apps.cli.options import KeptCommand
+    from kept.apps.cli.terminal import CALL
+    from kept.errors import ConfigError
+
+    app = typer.Typer(add_completion=False)
+    app.command(name, cls=KeptCommand)(declared)
+    parsed: Any = get_command(app)
+    printed = io.StringIO()
+    try:
+        with parsed.context_class(parsed, info_name=name) as context:
+            for parameter in parsed.params:
+                if parameter.name == "help":
+                    continue
+                if parameter.name in given and given[parameter.name] is not None:
+                    value = _plain(given[parameter.name], parameter)
+                else:
+                    value, _ = parameter.consume_value(context, {})
+                context.params[parameter.name] = parameter.process_value(context, value)
+            call = CALL.set(_call(name, given))
+            try:
+                with redirect_stdout(printed):
+                    outcome = parsed.invoke(context)
+            finally:
+                CALL.reset(call)
+    except FAULTY_LINE as error:
+        raise ConfigError(f"kept.{name}: {_in_python(error.format_message(), parsed)}") from error
+    except typer.Exit as stop:
+        outcome = Result(values={"exit_code": stop.exit_code})
+    text = printed.getvalue()
+    if outcome is None:
+        outcome = Result()
+    return outcome.with_text(text) if isinstance(outcome, Result) else outcome
+
+
+def _call(name: str, given: Mapping[str, Any]) -> str:
+    """The call as somebody would write it, for pages that say how they were made."""
+    return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+
+def _in_python(message: str, parsed: Any) -> str:
+    """A message about options with their names in Python: `max_items` for `--max-items`."""
+    for parameter in parsed.params:
+        for option in sorted(parameter.opts, key=len, reverse=True):
+            if option.startswith("--"):
+                message = re.sub(rf"{re.escape(option)}(?![\w-])", parameter.name, message)
+    return message
+
+
+def _plain(value: Any, parameter: Any) -> Any:
+    """A value of Python as the option takes it: graphs by their folder, lists by commas."""
+    from kg_loaders import KnowledgeGraph
+
+    if isinstance(value, KnowledgeGraph):
+        return str(folder_of(value))
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return [f"{name}={each}" for name, each in value.items()]
+    if isinstance(value, list | tuple | set):
+        items = [str(each) for each in value]
+        return items if parameter.multiple else ",".join(items)
+    return [value] if parameter.multiple and not isinstance(value, bool) else value
+
+
+def declared_parameters(declared: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a command with their annotations evaluated."""
+    return list(inspect.signature(declared, eval_str=True).parameters.values())
+
+
+def _info(parameter: inspect.Parameter) -> Any:
+    """What typer knows of a parameter: its help, bounds and names on the command line."""
+    infos = getattr(parameter.annotation, "__metadata__", ())
+    return next((each for each in infos if hasattr(each, "help")), None)

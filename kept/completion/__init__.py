@@ -1,1 +1,0 @@
-"""Word-knowledge completion and inductive completion."""

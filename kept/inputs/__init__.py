@@ -1,0 +1,1 @@
+"""What a model reads: texts, links, graphs, views and batches, and the controls over them."""

@@ -1,0 +1,1 @@
+"""Completion of knowledge graphs: triple scorers, networks and texts."""

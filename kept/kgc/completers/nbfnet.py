@@ -1,0 +1,140 @@
+"""NBFNet as a completer: new entities by their triples, along the relations of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kept.errors import CheckpointError
+from kept.evaluation.ranking import Direction, HasScores
+from kept.kgc.completers.base import Reason
+from kept.kgc.completers.paths import facts_behind
+from kept.kgc.completers.relations import RelationRows
+from kept.kgc.completers.ultra import N_LAYERS, sample_queries
+from kept.kgc.kge.resuming.epochs import TrainingHistory
+from kept.kgc.kge.resuming.snapshots import Snapshots
+from kept.kgc.kge.training_config import TrainingConfig
+from kept.kgc.kge.ultra.nbfnet import NBFNet
+from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
+from kept.model_files import require_finite
+from kept.randomness import torch_draws, torch_generator
+from kg_loaders import KnowledgeGraph
+
+
+@dataclass(frozen=True, eq=False)
+class NBFNetCompleter:
+    """A trained NBFNet; `relations` are the names of its relations, in order."""
+
+    model: NBFNet
+    relations: tuple[str, ...]
+    width: int
+    reads: ClassVar[Literal["triples"]] = "triples"
+
+    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+        relation_ids = RelationRows.of("nbfnet", self.relations, graph)
+        inner = UltraScorer(
+            self.model,
+            relation_ids.read(context),
+            n_entities=graph.n_entities,
+            n_relations=len(self.relations),
+        )
+        return _Renamed(inner, relation_ids)
+
+    def reasons(
+        self,
+        graph: KnowledgeGraph,
+        context: NDArray[np.integer],
+        direction: Direction,
+        triple: tuple[int, int, int],
+    ) -> list[Reason]:
+        relation_ids = RelationRows.of("nbfnet", self.relations, graph)
+        rows = np.asarray(context, np.int64).reshape(-1, 3)[relation_ids.readable(context)]
+        return facts_behind(
+            self.model,
+            graph,
+            rows,
+            direction,
+            triple,
+            relations=relation_ids.rows,
+            n_relations=len(self.relations),
+        )
+
+    def weights(self) -> dict[str, Tensor]:
+        return dict(self.model.state_dict())
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "scorer": "nbfnet",
+            "width": self.width,
+            "n_layers": N_LAYERS,
+            "relations": list(self.relations),
+        }
+
+    def save_extra_files(self, folder: Path) -> list[str]:
+        del folder
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class _Renamed:
+    inner: UltraScorer
+    own: RelationRows
+
+    def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
+        """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
+        queries = triples if direction == "relation" else self.own.asked(triples)
+        return self.inner.scores(direction, queries)
+
+
+def train_nbfnet_completer(
+    graph: KnowledgeGraph,
+    triples: NDArray[np.integer],
+    *,
+    config: TrainingConfig,
+    width: int,
+    seed: int,
+    n_asked: int | None = None,
+    snapshots: Snapshots | None = None,
+    validate: Callable[[HasScores], float],
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> tuple[NBFNetCompleter, TrainingHistory]:
+    """Train on `triples [triple 3]` of `graph`; an epoch asks all of them, or `n_asked`."""
+    relations = tuple(graph.relations)
+    with torch_draws(seed, "initial weights"):
+        model = NBFNet(len(relations), width=width, n_layers=N_LAYERS)
+    completer = NBFNetCompleter(model, relations, width)
+    scorer = completer.on(graph, triples)
+    history = train_ultra(
+        model,
+        np.asarray(triples, np.int64),
+        n_entities=graph.n_entities,
+        n_relations=graph.n_relations,
+        config=config,
+        generator=torch_generator(seed, "nbfnet"),
+        queries=sample_queries(triples, n_asked, seed),
+        validate=lambda _: validate(scorer),
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+    )
+    model.eval()
+    return completer, history
+
+
+def open_nbfnet(
+    folder: Path, described: Mapping[str, Any], weights: Mapping[str, Tensor]
+) -> NBFNetCompleter:
+    """The completer that a folder holds; CheckpointError: weights of other sizes."""
+    relations, width = tuple(described["relations"]), int(described["width"])
+    model = NBFNet(len(relations), width=width, n_layers=int(described["n_layers"]))
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"{folder} holds no NBFNet of these sizes: {error}") from error
+    require_finite(model, folder)
+    return NBFNetCompleter(model.eval(), relations, width)

@@ -1,0 +1,150 @@
+"""ULTRA as a completer: trained on a graph's own triples, or with weights that others trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from torch import Tensor
+
+from kept.convert.tables import as_state, read_pickle
+from kept.errors import CheckpointError
+from kept.evaluation.ranking import Direction, HasScores
+from kept.kgc.completers.base import Reason
+from kept.kgc.completers.paths import facts_behind
+from kept.kgc.kge.resuming.epochs import TrainingHistory
+from kept.kgc.kge.resuming.snapshots import Snapshots
+from kept.kgc.kge.training_config import TrainingConfig
+from kept.kgc.kge.ultra.networks import Ultra, make_ultra
+from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
+from kept.model_files import readable, require_finite
+from kept.randomness import generator, torch_draws, torch_generator
+from kg_loaders import KnowledgeGraph
+
+ULTRA_RECIPE = TrainingConfig(
+    n_epochs=4, batch_size=32, learning_rate=0.005, optimiser="adamw",
+    objective="negative_sampling", loss="log_sigmoid", n_negatives=32,
+    adversarial_temperature=1.0, validate_every=1, patience=1,
+)  # fmt: skip
+"""What `experiments/inductive_completion` trains with; the width is 32, half the released one."""
+WIDTH, N_LAYERS = 32, 6
+
+
+@dataclass(frozen=True, eq=False)
+class UltraCompleter:
+    """An ULTRA of the released kind."""
+
+    model: Ultra
+    width: int = WIDTH
+    n_layers: int = N_LAYERS
+    reads: ClassVar[Literal["triples"]] = "triples"
+
+    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+        return UltraScorer(
+            self.model, context, n_entities=graph.n_entities, n_relations=graph.n_relations
+        )
+
+    def reasons(
+        self,
+        graph: KnowledgeGraph,
+        context: NDArray[np.integer],
+        direction: Direction,
+        triple: tuple[int, int, int],
+    ) -> list[Reason]:
+        return facts_behind(self.model, graph, context, direction, triple)
+
+    def weights(self) -> dict[str, Tensor]:
+        return dict(self.model.state_dict())
+
+    def described(self) -> dict[str, Any]:
+        return {"scorer": "ultra", "width": self.width, "n_layers": self.n_layers}
+
+    def save_extra_files(self, folder: Path) -> list[str]:
+        del folder
+        return []
+
+
+def train_ultra_completer(
+    graph: KnowledgeGraph,
+    triples: NDArray[np.integer],
+    *,
+    config: TrainingConfig,
+    width: int,
+    seed: int,
+    n_asked: int | None = None,
+    start: UltraCompleter | None = None,
+    snapshots: Snapshots | None = None,
+    validate: Callable[[HasScores], float],
+    on_epoch: Callable[[int, float], None] | None = None,
+) -> tuple[UltraCompleter, TrainingHistory]:
+    """Train on `triples [triple 3]` of `graph`, from random weights or from those of `start`.
+
+    An epoch asks every triple, or `n_asked` of them, sampled once; all of them are read.
+    """
+    if start is None:
+        with torch_draws(seed, "initial weights"):
+            start = UltraCompleter(make_ultra(width=width, n_layers=N_LAYERS), width)
+    scorer = start.on(graph, triples)
+    rows, queries = np.asarray(triples, np.int64), sample_queries(triples, n_asked, seed)
+    history = train_ultra(
+        start.model,
+        rows,
+        n_entities=graph.n_entities,
+        n_relations=graph.n_relations,
+        config=config,
+        generator=torch_generator(seed, "ultra"),
+        queries=queries,
+        validate=lambda _: validate(scorer),
+        snapshots=snapshots,
+        on_epoch=on_epoch,
+    )
+    return start, history
+
+
+def sample_queries(
+    triples: NDArray[np.integer], n_asked: int | None, seed: int
+) -> NDArray[np.int64] | None:
+    """`n_asked` of the triples, sampled once, in order; None: all of them are asked."""
+    rows = np.asarray(triples, np.int64)
+    if n_asked is None or n_asked >= len(rows):
+        return None
+    sample = generator(seed, "asked triples").choice(len(rows), n_asked, replace=False)
+    return np.asarray(rows[np.sort(sample)])
+
+
+def open_ultra(path: Path) -> UltraCompleter:
+    """Return the ULTRA of a weights file: safetensors, or the released program's checkpoint.
+
+    A checkpoint is read with `weights_only`: it can run no code. Its sizes are read from the
+    shapes. Raises `CheckpointError`.
+    """
+    if path.suffix == ".safetensors":
+        with readable(path):
+            return ultra_of(load_file(path), path)
+    stored = read_pickle(path)
+    inner = stored.get("model", stored) if isinstance(stored, dict) else stored
+    return ultra_of(as_state(inner, str(path)), path)
+
+
+def ultra_of(weights: dict[str, Tensor], folder: Path) -> UltraCompleter:
+    """The completer with these weights; CheckpointError: they are no ULTRA's, or not finite."""
+    first = "entity_model.layers.0.linear.bias"
+    if first not in weights:
+        raise CheckpointError(
+            f"{folder} holds no ULTRA: {first} is missing; give a file of its released weights, or "
+            "of `kept kgc train --scorer ultra`"
+        )
+    layers = {name.split(".")[2] for name in weights if name.startswith("entity_model.layers.")}
+    width, n_layers = len(weights[first]), len(layers)
+    model = make_ultra(width=width, n_layers=n_layers)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"{folder} holds no ULTRA of one width: {error}") from error
+    require_finite(model, folder)
+    return UltraCompleter(model.eval(), width, n_layers)

@@ -1,0 +1,102 @@
+"""The files of experiments and their data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kept.errors import ConfigError
+from kept.lab.comparison.data import DATA
+from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.methods import METHODS, method_key
+from kg_loaders.spelling import did_you_mean
+
+ALL = "all"
+FOLDER = Path("experiments")
+"""Where one's own experiments lie, unless the command names another folder."""
+
+
+def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]:
+    """Whether Ctrl-C was pressed or `budget` minutes are over."""
+    start = time.monotonic()
+    return lambda: bool(stop) or (budget is not None and time.monotonic() - start >= budget * 60)
+
+
+def read_experiment(
+    task: str,
+    kg: Path | None = None,
+    *,
+    folder: Path | None = None,
+    limit: int | None = None,
+    case: str | None = None,
+    as_published: bool = False,
+) -> Experiment:
+    """The experiment of a name or a file, over the user's graph if there is one.
+
+    `case` is how case counts where the task's texts are linked by names. `limit`: see
+    `Experiment.limited`. `as_published`: even where the file does not say so. ConfigError: no such
+    experiment, a faulty file, or a `case` for a task that links nothing.
+    """
+    overrides: dict[str, Any] = {} if kg is None else {"task.kg": str(kg.resolve())}
+    if case is not None:
+        overrides["task.case"] = case
+    if as_published:
+        overrides["as_published"] = True
+    experiment = Experiment.read(find_experiment(task, folder), overrides)
+    if case is not None and not experiment.task.get("link"):
+        raise ConfigError(
+            f"{task} does not link its texts, so that --case would change nothing; write "
+            "`link: true` in its task, or leave --case out"
+        )
+    return experiment if limit is None else experiment.limited(limit)
+
+
+def find_experiment(task: str, folder: Path | None = None) -> Path:
+    """The file of an experiment: a path, a name in one's own `folder`, or one that ships."""
+    path, folder = Path(task), folder or FOLDER
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        return path
+    committed = sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")])
+    matching = [file for file in committed if file.stem == task]
+    shipped = shipped_experiments()
+    if len(matching) == 1 or (not matching and task in shipped):
+        return matching[0] if matching else shipped[task]
+    names = list(dict.fromkeys([*shipped, *(file.stem for file in committed)]))
+    several = (
+        f" {len(matching)} files in {folder} have that name: give the path." if matching else ""
+    )
+    raise ConfigError(
+        f"no experiment {task!r}.{several} Give a YAML file, a name in the folder {folder}, or one "
+        f"that ships with kept: {', '.join(names)}{did_you_mean(task, names)}"
+    )
+
+
+def method_names(text: str, row_names: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
+    """The methods in a comma-separated text, or all `row_names`; `ConfigError` for an unknown name.
+
+    >>> method_names("K-BERT, ernie")
+    ('kbert', 'ernie')
+    """
+    if text.strip() == ALL:
+        return tuple(row_names)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise ConfigError(
+            f"give comma-separated names of methods, or {ALL}; there are {list(row_names)}"
+        )
+    by_folded_name = {
+        name.casefold(): name for name in row_names
+    }  # rows of a file may have names of their own
+    return tuple(
+        dict.fromkeys(by_folded_name.get(name.casefold()) or method_key(name) for name in names)
+    )
+
+
+def data_root(data: Path | None) -> Path:
+    """Where relative paths of an experiment begin: KEPT_DATA, else the working directory."""
+    root = data or Path()
+    if not root.is_dir():
+        raise ConfigError(f"{root} is no folder; {DATA}")
+    return root.resolve()

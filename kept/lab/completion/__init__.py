@@ -1,0 +1,1 @@
+"""Completion of word-knowledge graphs and of graphs with new entities."""

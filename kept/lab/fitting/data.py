@@ -1,0 +1,281 @@
+"""From a user's files to linked splits that share no text and no pair, and what they are like.
+
+Axis legend: item (an example).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from entity_linking.mentions import Link, LinkedText, Mention
+from kept.errors import ConfigError
+from kept.evaluation.leakage import answer_in_subject
+from kept.lab.fitting.options import FitOptions
+from kept.linking.linkers import LinkerSettings, open_linker
+from kept.randomness import generator
+from kept.tasks.datasets.example import TaskExample, clusters, pair_of
+from kept.tasks.datasets.tables import (
+    QUESTION,
+    RELATION,
+    TAGGING,
+    TYPING,
+    Table,
+    read_labelled,
+    write_examples,
+)
+from kg_loaders import KnowledgeGraph
+
+SPLITS = ("train", "dev", "test")
+LEAST = {"train": 8, "dev": 4, "test": 4}
+"""Examples without which a split says nothing."""
+SURE = 0.6
+"""Below this confidence a link is a choice among equals."""
+
+
+@dataclass(frozen=True)
+class FitData:
+    """Linked examples by split, the task that they are of, and how they were made."""
+
+    kind: str
+    splits: dict[str, list[TaskExample]]
+    linker: str
+    notes: tuple[str, ...]
+    link_method: str | None = None
+
+    def write(self, folder: Path, *, candidates: int | None) -> dict[str, Path]:
+        """Write a file of each split, for the runs; return their paths.
+
+        A link has at most so many `candidates`; None: all, which methods that choose among them
+        read.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {name: folder / f"{name}.jsonl" for name in SPLITS}
+        for name, path in paths.items():
+            write_examples(
+                self.splits[name], path, kind=self.kind, force=True, candidates=candidates
+            )
+        return paths
+
+
+def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
+    """Read, link and split the files of `options`.
+
+    Raises `ConfigError` for files of different tasks, or too few examples, with a remedy.
+    """
+    tables = {"": read_labelled(options.data, options.columns)}
+    for name in ("dev", "test"):
+        path = getattr(options, name)
+        if path is not None:
+            tables[name] = read_labelled(path, options.columns)
+    kind = _kind_of(tables)
+    notes = [note for table in tables.values() for note in table.notes]
+    examples = [example for table in tables.values() for example in table.examples]
+    given = [s or name for name, table in tables.items() for s in table.splits]
+    linked, method = _linked(examples, kind, options, graph)
+    linker = "links of the file" if method is None else f"kept link --method {method}"
+    splits, dropped = split(linked, given, options)
+    if dropped:
+        notes.append(
+            f"{dropped} training examples have a text or a pair of dev or test, and are left out"
+        )
+    for name in SPLITS:
+        if len(splits[name]) < LEAST[name]:
+            raise ConfigError(
+                f"{len(splits[name])} examples of {name}, {LEAST[name]} are needed; give more "
+                f"rows, or a larger share (--{name}-share)" if name != "train" else
+                f"{len(splits[name])} training examples, {LEAST[name]} are needed; give more rows"
+            )  # fmt: skip
+    return FitData(kind, splits, linker, tuple(notes), method)
+
+
+def _kind_of(tables: dict[str, Table]) -> str:
+    kinds = {table.kind for table in tables.values()}
+    if kinds == {"mention", TYPING}:
+        return TYPING
+    if len(kinds) > 1:
+        raise ConfigError(
+            f"the files are of different tasks ({', '.join(sorted(kinds))}); give them the same "
+            "columns"
+        )
+    return kinds.pop()
+
+
+def split(
+    examples: Sequence[TaskExample], given: Sequence[str], options: FitOptions
+) -> tuple[dict[str, list[TaskExample]], int]:
+    """Return the examples by split, and how many of training were left out for a shared group.
+
+    `given` names the split of each example, "" where none is. Examples that share a text or a pair
+    are of one group, and a group is in one split.
+    """
+    groups = clusters(examples)
+    sets: dict[str, dict[str, None]] = {name: {} for name in SPLITS}
+    for group, name in zip(groups, given, strict=True):
+        if name in ("dev", "test"):
+            sets[name][group] = None
+    open_groups = [g for g, n in zip(groups, given, strict=True) if n in ("", "train")]
+    sizes = Counter(g for g in open_groups if g not in sets["dev"] and g not in sets["test"])
+    order = generator(options.seed, "splits of fit").permutation(len(sizes))
+    names = list(sizes)
+    for name, share in (("test", options.test_share), ("dev", options.dev_share)):
+        if sets[name]:
+            continue
+        n_wanted = share * len(examples)
+        for i in order:
+            if n_wanted <= 0:
+                break
+            if names[i] not in sets["test"]:
+                sets[name][names[i]] = None
+                n_wanted -= sizes[names[i]]
+    splits: dict[str, list[TaskExample]] = {name: [] for name in SPLITS}
+    dropped = 0
+    for example, group, name in zip(examples, groups, given, strict=True):
+        where = "test" if group in sets["test"] else "dev" if group in sets["dev"] else "train"
+        if name == "train" and where != "train":
+            dropped += 1
+        elif name in ("dev", "test"):
+            splits[name].append(example)
+        else:
+            splits[where].append(example)
+    return splits, dropped
+
+
+def _linked(
+    examples: Sequence[TaskExample], kind: str, options: FitOptions, graph: KnowledgeGraph
+) -> tuple[list[TaskExample], str | None]:
+    """Texts without links linked by the graph's names; and by which method, None for no text."""
+    bare = [i for i, example in enumerate(examples) if not example.linked.links]
+    texts = list(dict.fromkeys(examples[i].linked.text for i in bare))
+    changed, method = list(examples), None
+    if texts:
+        found, method = _links_of(texts, options, graph)
+        for i in bare:
+            links = found[examples[i].linked.text].links
+            linked = dataclasses.replace(examples[i].linked, links=links)
+            changed[i] = dataclasses.replace(examples[i], linked=linked)
+    if kind == RELATION:
+        changed = [
+            dataclasses.replace(e, pair=e.pair or pair_of(e.linked.links, e.targets))
+            for e in changed
+        ]
+    if kind == QUESTION:
+        changed = [
+            dataclasses.replace(e, source=e.source or subject_of(e.linked.links, graph))
+            for e in changed
+        ]
+    return changed, method
+
+
+def subject_of(links: Sequence[Link], graph: KnowledgeGraph) -> str | None:
+    """Return whom a question is about: the first linked entity with facts, else the first linked.
+
+    Questions about one entity are of one group.
+    """
+    names = [link.entity for link in links if link.entity is not None]
+    numbers = [graph.entities.find(name) for name in names]
+    pairs = zip(names, numbers, strict=True)
+    with_facts = [name for name, i in pairs if i is not None and len(graph.outgoing(i))]
+    return next(iter([*with_facts, *names]), None)
+
+
+def _links_of(
+    texts: list[str], options: FitOptions, graph: KnowledgeGraph
+) -> tuple[dict[str, LinkedText], str]:
+    method = "prior" if options.linker == "auto" else options.linker
+    settings = LinkerSettings(kg=str(options.kg), method=method, case=options.case)
+    linked = open_linker(settings, graph).link(texts)
+    if options.linker == "auto" and any(is_ambiguous(k) for t in linked for k in t.links):
+        method = "mix"
+        settings = dataclasses.replace(settings, method=method)
+        linked = open_linker(settings, graph).link(texts)
+    return dict(zip(texts, linked, strict=True)), method
+
+
+def is_ambiguous(link: Link) -> bool:
+    """Whether a link is a choice among candidates of which none is likely."""
+    return len(link.candidates) > 1 and link.confidence < SURE
+
+
+# ---- what the splits are like --------------------------------------------------------------------
+@dataclass(frozen=True)
+class Coverage:
+    """Of `n` mentions that are asked about (or texts): shares linked, with facts, ambiguous."""
+
+    of: str
+    n: int
+    linked: float
+    with_facts: float
+    ambiguous: float
+
+
+def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) -> Coverage:
+    """How much of what is asked about the graph knows."""
+    degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
+    by_target = kind not in ("classification", TAGGING, QUESTION)
+    asked = [
+        links
+        for example in examples
+        for links in (
+            [_at(example.linked.links, target) for target in example.targets]
+            if by_target
+            else [example.linked.links]
+        )
+    ]
+    counts = Counter[str]()
+    for links in asked:
+        numbers = [graph.entities.find(link.entity) for link in links if link.entity]
+        known = [number for number in numbers if number is not None]
+        counts["linked"] += bool(known)
+        counts["facts"] += any(degrees[number] > 0 for number in known)
+        counts["ambiguous"] += any(is_ambiguous(link) for link in links)
+    n = max(1, len(asked))
+    return Coverage(
+        "mentions" if by_target else "texts", len(asked), counts["linked"] / n,
+        counts["facts"] / n, counts["ambiguous"] / n,
+    )  # fmt: skip
+
+
+def _at(links: Sequence[Link], target: Mention) -> list[Link]:
+    return [k for k in links if k.mention.start < target.end and target.start < k.mention.end]
+
+
+def audit(data: FitData) -> list[str]:
+    """Return what may give answers away, a line each; nothing where nothing was found."""
+    lines = []
+    test, train = data.splits["test"], data.splits["train"]
+    if data.kind in ("classification", "mention", RELATION):
+        n = sum(answer_in_subject(e.linked.text, e.labels[0]) for e in test)
+        if n:
+            lines.append(f"the label stands in the text of {n} of {len(test)} test examples")
+    if data.kind in ("mention", TYPING):
+        names = {_surface(e) for e in train}
+        n = sum(_surface(e) in names for e in test)
+        if n:
+            lines.append(
+                f"{n} of {len(test)} test mentions have a name that training has too, and can be "
+                "answered by heart"
+            )
+    return lines
+
+
+def _surface(example: TaskExample) -> str:
+    target = example.targets[0]
+    return example.linked.text[target.start : target.end]
+
+
+def as_fields(data: FitData) -> dict[str, Any]:
+    """What `fit.json` says of the data."""
+    return {
+        "kind": data.kind,
+        "linker": data.linker,
+        "link_method": data.link_method or "prior",
+        "n": {name: len(examples) for name, examples in data.splits.items()},
+        "notes": list(data.notes),
+    }

@@ -1,0 +1,138 @@
+"""What a fit has shown, in one sentence, and what to do about it, in another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kept.lab.fitting.data import Coverage
+
+COVERED = 0.5
+"""Share of mentions with facts below which the graph cannot decide."""
+AMBIGUOUS = 0.3
+GOOD = 0.9
+SHARE_KEPT = 0.5
+"""A gain of which another entity's facts keep more than this share is not one of facts."""
+PAGE = "docs/how-to/fit.md"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Scores on test: of the chosen model, without knowledge, always the most frequent answer, and
+    of the chosen model shown another entity's facts (None: it reads none).
+
+    `n` are the test items; `rival_on_dev` and `none_on_dev` are scores of the best method and of
+    the host alone when they were chosen.
+    """
+
+    score: float
+    none: float
+    majority: float
+    wrong: float | None
+    n: int
+    coverage: Coverage
+    rival_on_dev: float | None = None
+    none_on_dev: float | None = None
+
+    @property
+    def noise(self) -> float:
+        """Half the width of a 95 % interval of a share of `n` items, at worst."""
+        return 1.96 * math.sqrt(0.25 / max(1, self.n))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A key for programs, the verdict, and the remedy ("" where none is needed)."""
+
+    key: str
+    verdict: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.verdict, self.remedy] if self.remedy else [self.verdict]
+        return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
+
+
+def verdict(found: Findings) -> Verdict:
+    """Return the verdict on `found`."""
+    if found.wrong is not None:
+        return _with_knowledge(found, found.wrong)
+    return _without_knowledge(found)
+
+
+def _with_knowledge(found: Findings, wrong: float) -> Verdict:
+    scores = (
+        f"{found.score:.2f} against {found.none:.2f} without; with another entity's facts "
+        f"{wrong:.2f}"
+    )
+    gain = found.score - found.none
+    if found.score < found.majority:
+        return _nothing_learned(found)
+    if gain <= 0:
+        return Verdict("no-gain", f"knowledge does not help on test: {scores}", _cause(found))
+    if wrong - found.none > SHARE_KEPT * gain:
+        return Verdict(
+            "not-facts",
+            f"something other than the facts helps: {scores}",
+            "the gain does not depend on whose facts are shown, so take the host alone "
+            "(--methods none)",
+        )
+    if gain < found.noise / 2:
+        return Verdict(
+            "unclear",
+            f"knowledge may help: {scores}, on {found.n} test items",
+            "label more texts, or give --seeds 3",
+        )
+    return Verdict("decides", f"knowledge decides: {scores}", _limits(found))
+
+
+def _without_knowledge(found: Findings) -> Verdict:
+    if found.score <= found.majority + found.noise / 2 and found.score < GOOD:
+        return _nothing_learned(found)
+    best = "" if found.rival_on_dev is None else (
+        f"; on dev {found.none_on_dev:.2f} without knowledge, {found.rival_on_dev:.2f} with the "
+        "best method"
+    )  # fmt: skip
+    text = f"the text decides: {found.score:.2f} without knowledge{best}"
+    if found.coverage.with_facts < COVERED:
+        return Verdict("low-coverage", text, _cause(found))
+    if found.score >= GOOD:
+        return Verdict("text-decides", text)
+    return Verdict("no-gain", text, _cause(found))
+
+
+def _nothing_learned(found: Findings) -> Verdict:
+    text = (
+        f"nothing was learned: {found.score:.2f}, and always the most frequent answer gets "
+        f"{found.majority:.2f}"
+    )
+    return Verdict("nothing-learned", text, _cause(found))
+
+
+def _limits(found: Findings) -> str:
+    is_short = found.coverage.with_facts < 1 - found.noise
+    return _cause(found) if found.score < GOOD and is_short else ""
+
+
+def _cause(found: Findings) -> str:
+    """The likeliest cause, with what to do."""
+    coverage = found.coverage
+    if coverage.linked < COVERED:
+        return (
+            f"the graph covers {coverage.linked:.0%} of the {coverage.of}: add aliases or entities "
+            f"(kept kg build --aliases FILE), see {PAGE}"
+        )
+    if coverage.with_facts < COVERED:
+        return (
+            f"{coverage.linked:.0%} of the {coverage.of} are linked and {coverage.with_facts:.0%} "
+            "have facts: add triples about them"
+        )
+    if coverage.ambiguous > AMBIGUOUS:
+        return (
+            f"{coverage.ambiguous:.0%} of the {coverage.of} may be one of several entities of that "
+            "name: link by hand (column mentions), or train a linker (kept link train)"
+        )
+    return (
+        "the graph may not hold what decides the labels, or the examples may be too few: look at "
+        "what is read (kept explore), label more texts, or give a longer --budget"
+    )

@@ -1,0 +1,108 @@
+"""`ClozeModel`: the interface of probed models, plain masked LMs and enriched ones.
+
+Axis legend: sample, node, mask, word (rows of the word table), embedding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from entity_linking.mentions import LinkedText
+from kept.errors import ConfigError
+from kept.lab.probing.results import Mode
+
+MAX_WORDS = 128
+REMEDY = (
+    "train one: kept pretrain --method none --objective mlm --host HOST --kg KG --text TEXTS "
+    "--steps N --batch-size 32 -o FOLDER, and probe FOLDER"
+)
+AskedFacts = Literal["hidden", "shown", "none"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A text with masks in the place of the answer, about `fact`. `key` seeds its sampled facts."""
+
+    linked: LinkedText
+    key: str
+    fact: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A question as a model's input: `ids [node]`, the nodes of its masks, the rest in `body`.
+
+    `asked_shown`: whether the input has a fact that joins the ends of the question's fact.
+    """
+
+    ids: Int[Tensor, " node"]
+    masks: tuple[int, ...]
+    body: Any = None
+    asked_shown: bool = False
+
+    def filled(self, pieces: Sequence[int], mask: int) -> Sample:
+        """The sample with `pieces` in its masks, except at the node `mask`, which stays one."""
+        ids = self.ids.clone()
+        ids[list(self.masks)] = torch.tensor(list(pieces)).to(ids)
+        ids[mask] = self.ids[mask]
+        return dataclasses.replace(self, ids=ids, masks=(mask,))
+
+    def answered(self, pieces: Sequence[int]) -> Sample:
+        """The sample with `pieces` in all of its masks."""
+        ids = self.ids.clone()
+        ids[list(self.masks)] = torch.tensor(list(pieces)).to(ids)
+        return dataclasses.replace(self, ids=ids)
+
+
+class ClozeModel(ABC):
+    """Abstract: questions to samples, samples to states, and the output embedding.
+
+    `mode`: "weights" without any graph or link, "graph" with both. `max_words`: how many pieces
+    are read of a text, None for all.
+    """
+
+    max_words: int | None = None
+
+    name: str
+    method: str
+    mode: Mode
+    asked_facts: AskedFacts
+    tokenizer: Any
+
+    @abstractmethod
+    def samples(self, questions: Sequence[Question]) -> list[Sample]:
+        """One sample per question, in order."""
+
+    @abstractmethod
+    def states(self, samples: Sequence[Sample]) -> Float[Tensor, "sample mask embedding"]:
+        """The inputs of the output embedding at the masks alone; all have as many masks."""
+
+    @abstractmethod
+    def words(self) -> tuple[Float[Tensor, "word embedding"], Float[Tensor, " word"] | None]:
+        """The output embedding over words, and its bias."""
+
+    def truths(
+        self, samples: Sequence[Sample], *, first_word: float = 0.0
+    ) -> Float[Tensor, " sample"]:
+        """How true the model holds what stands at each sample's `masks` (`models.truth.truths`).
+
+        Raises `ConfigError` for a model that was not trained to tell.
+        """
+        raise ConfigError(
+            f"{self.name} is no run of kept pretrain with --objective mention_truth, which alone "
+            "can tell true mentions from replaced ones; leave --truth out"
+        )
+
+
+def mask_places(ids: Int[Tensor, " node"], tokenizer: Any) -> tuple[int, ...]:
+    """The nodes of `ids` that are masks, in order."""
+    positions: list[int] = (ids == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
+    return tuple(positions)

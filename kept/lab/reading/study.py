@@ -1,0 +1,155 @@
+"""Cells of the reading controls, run one after the other and kept under their hashes.
+
+A folder holds `cells/KEY.json`, one `Outcome` each; a study that was interrupted goes on where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from kept.errors import CheckpointError
+from kept.lab.reading.arms import ARMS, TASK_NAMES, arm, recipe_arms
+from kept.lab.reading.cell import BUDGET, Budget, Cell, Outcome, described
+from kept.lab.reading.conditions import CONDITIONS, REDRAWN, TRUE
+from kept.lab.reading.measures import GOOD, Verdict
+from kept.lab.reading.runs import run_cell
+from kept.lab.reading.worlds import SIZE, Size
+from kg_loaders.disk.writing import claim, write_bytes
+
+CELLS = "cells"
+CEILING = 1.0
+"""The accuracy of a perfect reader: every answer is in the graph."""
+Run = Callable[[Cell], Outcome]
+Tell = Callable[[Cell, Outcome | None], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Arms by tasks by conditions by seeds; the first seed of everything comes first.
+
+    Other conditions than "true" are run only where an arm reads, for as many steps as "true" took.
+    Seeds are `first_seed` and on: settings are chosen on others than those that are reported.
+    """
+
+    arms: Sequence[str]
+    tasks: Sequence[str]
+    conditions: Sequence[str] = (TRUE, REDRAWN)
+    seeds: int = 1
+    first_seed: int = 0
+    size: Size = SIZE
+    budget: Budget = BUDGET
+
+    def cells(self, true: Callable[[Cell], Outcome | None]) -> Iterator[Cell]:
+        """All cells; `true` gives the outcome of an earlier cell, None if it was not run."""
+        for seed in range(self.first_seed, self.first_seed + self.seeds):
+            for name in self.arms:
+                for task in self._tasks(name):
+                    first = Cell(
+                        task=task, arm=name, condition=TRUE, seed=seed, size=self.size,
+                        budget=self.budget,
+                    )  # fmt: skip
+                    yield first
+                    outcome = true(first)
+                    if outcome is not None and outcome.accuracy < GOOD * CEILING:
+                        continue
+                    steps = self.budget.steps if outcome is None else outcome.stopped_at
+                    for condition in CONDITIONS:
+                        if condition in self.conditions and condition != TRUE:
+                            budget = dataclasses.replace(self.budget, steps=steps)
+                            yield dataclasses.replace(first, condition=condition, budget=budget)
+
+    def _tasks(self, name: str) -> tuple[str, ...]:
+        own = arm(name).tasks
+        return tuple(task for task in self.tasks if task in own) or own[:1]
+
+
+def run_study(
+    study: Study,
+    folder: Path,
+    *,
+    run: Run | None = None,
+    report: Tell = lambda cell, outcome: None,
+) -> list[Outcome]:
+    """The outcome of every cell; those that are stored in `folder` are not run again.
+
+    `tell` is called before a cell is run (with None), and with each outcome.
+    """
+    outcomes: dict[str, Outcome] = {}
+    for cell in study.cells(lambda cell: outcomes.get(cell.key)):
+        outcome = read_outcome(folder, cell.key)
+        if outcome is None:
+            outcome = _stored(cell, folder, run or run_cell, report)
+        outcomes[cell.key] = outcome
+        report(cell, outcome)
+    return list(outcomes.values())
+
+
+def _stored(cell: Cell, folder: Path, run: Run, report: Tell) -> Outcome:
+    """The outcome of a cell that is run and stored under its lock: no two processes run one."""
+    path = folder / CELLS / f"{cell.key}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with claim(path.with_suffix(".running")):
+        outcome = read_outcome(folder, cell.key)
+        if outcome is None:
+            report(cell, None)
+            outcome = run(cell)
+            write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+    return outcome
+
+
+def read_outcome(folder: Path, key: str) -> Outcome | None:
+    """The stored outcome of a cell, or None; raises `CheckpointError` for a faulty file."""
+    path = folder / CELLS / f"{key}.json"
+    return _read(path) if path.is_file() else None
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """Stored outcomes of a folder whose arms are unchanged, by task, arm, condition and seed."""
+    every = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
+    arms, kinds = [*ARMS, *recipe_arms()], list(CONDITIONS)
+    outcomes = [o for o in every if o.arm in arms and o.settings["arm"] == described(o.arm)]
+    return sorted(
+        outcomes,
+        key=lambda o: (
+            TASK_NAMES.index(o.task),
+            arms.index(o.arm),
+            kinds.index(o.condition),
+            o.seed,
+        ),
+    )
+
+
+def _read(path: Path) -> Outcome:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CheckpointError(
+            f"{path} is no outcome of a reading control: {error}; remove it, and it is run again"
+        ) from error
+
+
+def verdict(outcomes: Sequence[Outcome], name: str, task: str) -> Verdict | None:
+    """Whether an arm reads in a task, means over seeds; None where "true" was not run.
+
+    An arm without a stored outcome of another entity's facts is judged by "true" alone.
+    """
+    mine = [o for o in outcomes if (o.arm, o.task) == (name, task)]
+    true = [o for o in mine if o.condition == TRUE]
+    if not true:
+        return None
+    others = [o for o in mine if o.condition == REDRAWN]
+    return Verdict(
+        accuracy=fmean(o.accuracy for o in true),
+        others=fmean(o.accuracy for o in others) if others else None,
+        chance=true[0].chance,
+        ceiling=CEILING,
+        n=sum(o.n for o in others) or true[0].n,
+        steps=max(o.steps for o in true),
+    )

@@ -1,0 +1,1 @@
+"""Tasks: their kinds, readers of data sets, scores."""

@@ -1,0 +1,148 @@
+"""From an owner's address into the data folder: resumed where it broke off, checked, whole or not
+at all."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from kept.errors import CheckpointError, ConfigError, MissingExtraError
+from kept.tasks.public_data.sources import Missing, Source, SourceFile
+from kg_loaders.disk.write_errors import write_errors
+from kg_loaders.disk.writing import claim, whole_file
+from kg_loaders.errors import WriteError
+
+PARTS = ".downloads"
+"""Folder in the data folder for what has not arrived whole."""
+CHUNK = 1 << 13
+"""Bytes; at most as many are lost where a download breaks off."""
+TIMEOUT = 60
+
+
+def missing_files(source: Source, root: Path) -> list[Missing]:
+    """Return the files of a data set that are not below `root` as their owner has them."""
+    found = []
+    for file in source.files:
+        place = root / file.path
+        if not place.is_file():
+            found.append(Missing(file, "not there"))
+            continue
+        try:
+            with _content(place) as stream:
+                is_same = _sha256(stream) == file.sha256
+        except (OSError, EOFError) as error:
+            found.append(Missing(file, f"cannot be read: {error}"))
+            continue
+        if not is_same:
+            found.append(Missing(file, "not what its owner has (SHA-256)"))
+    return found
+
+
+def fetch(file: SourceFile, root: Path, *, tell: Callable[[str], None] = lambda line: None) -> Path:
+    """Fetch one file into its place below `root`, and return that place.
+
+    What arrived of an earlier attempt is not fetched again. Raises `ConfigError` for a file without
+    an address, `MissingExtraError` without pooch, `CheckpointError` for an address that does not
+    answer or holds something else.
+    """
+    if file.url is None:
+        raise ConfigError(f"{file.path} has no address: take it from its owner by hand")
+    try:
+        import pooch
+    except ImportError as error:
+        raise MissingExtraError("kept data get needs pooch: pip install 'kept[data]'") from error
+    parts = root / PARTS
+    with write_errors(parts):
+        parts.mkdir(parents=True, exist_ok=True)
+    with claim(parts / file.sha256):  # one process at a time adds to what has arrived
+        tell(f"{file.path}: {file.size:,} bytes from {file.url}")
+        arrived, part = parts / file.sha256, parts / f"{file.sha256}.part"
+        try:
+            pooch.retrieve(
+                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=parts,
+                downloader=_Resuming(part, file.size),
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # requests' errors are of the first kind
+            if isinstance(error, WriteError):
+                raise
+            if isinstance(error, ValueError):  # what arrived is another file
+                part.unlink(missing_ok=True)
+            raise CheckpointError(
+                f"{file.path} could not be fetched from {file.url}: {error}; the same command goes "
+                "on"
+            ) from error
+        _install(arrived, root / file.path)
+        arrived.unlink()
+        part.unlink(missing_ok=True)
+    with suppress(OSError):  # other files have not arrived yet
+        parts.rmdir()
+    return root / file.path
+
+
+def _install(arrived: Path, place: Path) -> None:
+    """Write what arrived to its place, packed where its name says so."""
+    with write_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(place, force=True) as part, arrived.open("rb") as content:
+        if place.suffix == ".gz":
+            with part.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed:
+                shutil.copyfileobj(content, packed)
+        else:
+            with part.open("wb") as plain:
+                shutil.copyfileobj(content, plain)
+
+
+class _Resuming:
+    """A downloader of pooch: goes on with what lies in `part`, and takes no more than `size`."""
+
+    def __init__(self, part: Path, size: int) -> None:
+        self.part, self.size = part, size
+
+    def __call__(self, url: str, output_file: str, _pooch: Any) -> None:
+        import requests
+
+        have = self.part.stat().st_size if self.part.is_file() else 0
+        if have < self.size or not have:
+            with self._reply(url, have) as reply:
+                reply.raise_for_status()
+                mode = "ab" if reply.status_code == requests.codes.partial_content else "wb"
+                with self.part.open(mode) as stream:
+                    self._write(reply.iter_content(CHUNK), cast(BinaryIO, stream))
+        with write_errors(Path(output_file)):
+            shutil.copyfile(self.part, output_file)
+
+    def _reply(self, url: str, have: int) -> Any:
+        """The rest of the file, or all of it where the address has no such rest."""
+        import requests
+
+        if have:
+            headers = {"Range": f"bytes={have}-"}
+            reply = requests.get(url, headers=headers, stream=True, timeout=TIMEOUT)
+            if reply.status_code != requests.codes.requested_range_not_satisfiable:
+                return reply
+            reply.close()  # what lies here is no beginning of what the address has now
+        return requests.get(url, stream=True, timeout=TIMEOUT)
+
+    def _write(self, chunks: Iterator[bytes], stream: BinaryIO) -> None:
+        for chunk in chunks:
+            with write_errors(self.part):
+                stream.write(chunk)
+                stream.flush()
+            if stream.tell() > self.size:
+                raise ValueError(f"the address sends more than the {self.size:,} bytes of the file")
+
+
+def _content(place: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(place) if place.suffix == ".gz" else place.open("rb"))
+
+
+def _sha256(stream: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while chunk := stream.read(CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()

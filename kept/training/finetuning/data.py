@@ -1,0 +1,419 @@
+"""Examples of any task as training data for any method.
+
+Axis legend: item (an example), target, class, word (word pieces).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from entity_linking.alignment import pieces_of_all
+from entity_linking.mentions import LinkedText, Mention
+from kept import hosts
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.errors import ConfigError, NoControlError
+from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.coverage import Coverage, coverage_of, require_read
+from kept.graphs.cuts import cut_of, cut_of_rows, longer_texts
+from kept.graphs.graph import WordKnowledgeGraph
+from kept.graphs.places import target_spans
+from kept.graphs.views import View
+from kept.graphs.views.base import row
+from kept.graphs.words import Words
+from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING
+from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
+from kept.inputs.controls.conditions import EntityMap, Knowledge, controlled_text
+from kept.inputs.flat_texts import (
+    encode_texts,
+    linked_entities,
+    node_bounds,
+    without_candidates,
+)
+from kept.randomness import generator
+from kept.tasks.datasets.formats import TaskExample
+from kept.training.finetuning.markers import MARKERS, mark_targets
+from kept.training.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
+from kg_loaders import KnowledgeGraph
+
+CUT = "a target was cut off with the text"
+SAMPLES_COMPARED = 64
+LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
+"""What a view of the words alone says about links: for objectives; no encoder reads it."""
+
+
+def prepared(
+    examples: Sequence[TaskExample],
+    *,
+    markers: str,
+    knowledge: Knowledge,
+    entities: EntityMap | None = None,
+) -> list[TaskExample]:
+    """Examples with marked targets and the links that `knowledge` leaves (see `controlled_text`).
+
+    Pair and unmarked text stay: they also say which examples are not independent.
+    """
+    changed = []
+    for example in examples:
+        linked = controlled_text(example.linked, knowledge, entities)
+        linked, targets = mark_targets(linked, example.targets, MARKERS[markers])
+        changed.append(
+            dataclasses.replace(example, linked=linked, targets=targets, source=example.unmarked)
+        )
+    return changed
+
+
+class TaskData:
+    """Word-knowledge graphs of `examples` as a method's `view` shows them, with their labels.
+
+    Facts between the two entities of an example's pair are never shown. A batch has
+    `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
+    `relink` changes the links of a text, and no word, whenever it is read, by a generator of the
+    sample and epoch.
+    An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
+    `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
+    node is not evaluated.
+    For spans (`spans`) a sample is a row a window of its context, none is cut; `labels` are the
+    first and last node of the answer, (0, 0) where a window does not hold it, and without labels
+    `target_spans` are the nodes of each piece of the context. Of choices it is a row a choice.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[TaskExample],
+        graph: KnowledgeGraph,
+        tokenizer: Any,
+        *,
+        builder: BuilderConfig,
+        view: View,
+        problem_type: str,
+        labels: Mapping[str, int] | None,
+        relink: Callable[[LinkedText, np.random.Generator], LinkedText] | None = None,
+        spans: SpanOptions | None = None,
+    ) -> None:
+        self.graph, self.builder, self.view = graph, builder, view
+        self._relink = relink
+        self.problem_type, self.labels = problem_type, labels
+        self._word_pad_id = hosts.padding_id(tokenizer)
+        texts = [example.linked for example in examples]
+        self.spans = spans or SpanOptions() if problem_type == SPAN else None
+        self._most_words = view.most_words(builder)
+        has_windows = problem_type in (SPAN, CHOICE)
+        n_words = WHOLE if has_windows else builder.max_words
+        flat, offsets = encode_texts(texts, tokenizer, n_words)
+        words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
+        sure = words
+        if not has_windows and self._most_words < n_words:  # the view cuts after the builder
+            n_words = self._most_words
+            flat, offsets = encode_texts(texts, tokenizer, n_words)
+            sure = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
+        self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
+        fits = [
+            problem_type in (TAGGING, SPAN) or _are_whole(targets_found, example.targets)
+            for targets_found, example in zip(sure, examples, strict=True)
+        ]
+        self.indices = np.flatnonzero(fits)
+        cut_off = np.flatnonzero(~np.array(fits, np.bool_)).tolist()
+        self.cut_off = [_slim(examples[i], view) for i in cut_off]
+        self.skipped = {CUT: len(cut_off)} if cut_off else {}
+        self.examples = [_slim(examples[i], view) for i in self.indices.tolist()]
+        self._words = [words[i] for i in self.indices.tolist()]
+        of_text = np.repeat(np.arange(len(texts)), [len(text.links) for text in texts])
+        self._lost_links = lost[np.isin(of_text, self.indices)]
+        self._windows = [[whole] for whole in self._words]
+        if self.spans is not None:
+            self._windows = [
+                windows(whole, context_of(e), max_words=self._most_words, options=self.spans)
+                for whole, e in zip(self._words, self.examples, strict=True)
+            ]
+        elif problem_type == CHOICE:
+            self._windows = [
+                choice_rows(whole, context_of(e), e.targets, max_words=self._most_words)
+                for whole, e in zip(self._words, self.examples, strict=True)
+            ]
+        if problem_type in (SPAN, CHOICE):
+            self.cut, self._lost_links = cut_of_rows(
+                self._texts, self._words, self._windows, builder.max_words
+            )
+        self._hidden = [exclusion(example, graph) for example in self.examples]
+        self._teacher: Tensor | None = None
+        self._bounds = self._node_bounds()
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __repr__(self) -> str:
+        n_links = sum(len(example.linked.links) for example in self.examples)
+        n_words = sum(len(words.ids) for words in self._words)
+        return f"TaskData({len(self)} texts, {n_links} links, {n_words} word pieces)"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over graph, examples, word pieces, view and every option."""
+        digest = hashlib.sha256(self.graph.content_hash.encode())
+        options = (dataclasses.asdict(self.builder), self.view.fingerprint, self.problem_type)
+        policy = self.builder.policy
+        name = policy if isinstance(policy, str) else f"{policy.__module__}.{policy.__qualname__}"
+        options[0]["policy"] = name
+        digest.update(repr((options, self.labels)).encode())
+        if self.spans is not None:
+            digest.update(repr(self.spans).encode())
+        if self._relink is not None:
+            digest.update(repr(self._relink).encode())
+        if self._teacher is not None:
+            digest.update(self._teacher.numpy().tobytes())
+        for example, words in zip(self.examples, self._words, strict=True):
+            digest.update(repr(example).encode())
+            digest.update(words.ids.tobytes())
+        return digest.hexdigest()
+
+    def learn_from(self, logits: Float[Tensor, "item class"]) -> None:
+        """Samples bring a teacher's logits too; a row for each of the examples that were given."""
+        self._teacher = logits[torch.from_numpy(self.indices)]
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """The number of examples in which the method has anything of the graph to read."""
+        texts, targets = self._texts, [example.targets for example in self.examples]
+        has_two = self.problem_type not in (TAGGING, CHOICE) and all(
+            len(targets_found) == 2 for targets_found in targets
+        )
+        entities = np.where(self._lost_links, -1, linked_entities(texts, self.graph)[0])
+        coverage = coverage_of(
+            texts,
+            entities,
+            self.graph,
+            targets=targets if has_two and targets else None,
+            exclude=self._hidden,
+            is_read=self._is_read if self.view.reads_graph else None,
+        )
+        return dataclasses.replace(coverage, cut=self.cut)
+
+    def require_some(self, of: str, n_positions: int) -> None:
+        """Raise `ConfigError` where no example of the set named `of` is left, with the remedy."""
+        if len(self):
+            return
+        n = sum(self.skipped.values())
+        remedy = longer_texts(self.builder, n_positions)
+        remedy = remedy or "cut the texts around their targets before"
+        raise ConfigError(
+            f"{of}: 0 of {n} examples can be read: {CUT} after {self._most_words} word "
+            f"pieces; {remedy}"
+        )
+
+    def require_read(self, of: str, *, is_linked: bool, needs_facts: bool) -> None:
+        """Raise `NoKnowledgeError` where a view that reads the graph shows nothing of it."""
+        require_read(
+            self.coverage,
+            self._texts,
+            self.graph,
+            self.view,
+            of=of,
+            is_linked=is_linked,
+            needs_facts=needs_facts,
+        )
+
+    @property
+    def _texts(self) -> list[LinkedText]:
+        return [example.linked for example in self.examples]
+
+    def _is_read(self, index: int) -> bool:
+        """Whether the view shows something of the graph in an example of which nothing is left out
+        by chance."""
+        builder = dataclasses.replace(self.builder, drop_probability=0.0)
+        graphs = (self._joined(index, 0, 0, builder, n) for n in range(len(self._windows[index])))
+        return any(self.view.contains_knowledge(each, self.view(each)) for each in graphs)
+
+    def n_nodes(self, index: int) -> int:
+        """An upper bound for example `index` in every epoch."""
+        return int(self._bounds[index])
+
+    def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
+        """The graph of example `index` as drawn in `epoch`, with targets and labels."""
+        rows = [
+            self.shown(index, self._joined(index, epoch, seed, self.builder, window), window)
+            for window in range(len(self._windows[index]))
+        ]
+        if self._teacher is not None:
+            rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
+        return rows[0] if len(rows) == 1 else self.collate(rows, epoch=epoch, seed=seed, step=0)
+
+    def shown(self, index: int, word_graph: WordKnowledgeGraph, window: int = 0) -> KnowledgeBatch:
+        """A word-knowledge graph of example `index` as the view shows it, with targets, labels."""
+        example, batch = self.examples[index], self.view(word_graph)
+        if self.spans is not None:
+            return batch.replace(**self._of_span(index, window, word_graph, batch))
+        if self.problem_type == CHOICE:
+            return batch.replace(**self._of_choice(example, window))
+        if not example.targets:
+            return batch.replace(**self._labels(example, batch, None))
+        spans = target_spans(word_graph, self.view.places(word_graph, batch), example.targets)
+        if self.problem_type != TAGGING:
+            spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
+        return batch.replace(target_spans=row(spans), **self._labels(example, batch, spans))
+
+    def fact_nodes(self, word_graph: WordKnowledgeGraph, relation: int) -> NDArray[np.int64]:
+        """Where the view shows the fact whose relation is this node of `word_graph`: `[node]`."""
+        return self.view.fact_nodes(word_graph, self.view(word_graph), relation)
+
+    def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
+        """The word-knowledge graph of example `index`, of its first window, before the view."""
+        return self._joined(index, epoch, seed, self.builder)
+
+    def _joined(
+        self, index: int, epoch: int, seed: int, builder: BuilderConfig, window: int = 0
+    ) -> WordKnowledgeGraph:
+        linked = self.examples[index].linked
+        if self._relink is not None:
+            linked = self._relink(linked, generator(seed, "relinked", epoch, index))
+        return join_words(
+            linked,
+            self._windows[index][window],
+            self.graph,
+            generator=generator(seed, "graph", epoch, index, *([window] if window else [])),
+            config=builder,
+            exclude=self._hidden[index],
+        )
+
+    def collate(
+        self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int
+    ) -> KnowledgeBatch:
+        """Stacked samples."""
+        return KnowledgeBatch.stack(samples, word_pad_id=self._word_pad_id)
+
+    def _labels(
+        self, example: TaskExample, batch: KnowledgeBatch, spans: NDArray[np.int64] | None
+    ) -> dict[str, Any]:
+        if self.labels is None:
+            return {}
+        if self.problem_type == REGRESSION:
+            return {"labels": torch.tensor([float(label) for label in example.labels])}
+        numbers = [self.labels[name] for name in example.labels]
+        if self.problem_type == MULTI:
+            many = torch.zeros(1, len(self.labels))
+            many[0, numbers] = 1
+            return {"labels": many}
+        if self.problem_type != TAGGING:
+            return {"labels": torch.tensor(numbers)}
+        at_nodes = torch.full_like(batch.node_ids, IGNORE)
+        for (start, stop), number in zip(spans if spans is not None else [], numbers, strict=True):
+            if start < stop:
+                at_nodes[0, start] = number
+        return {"node_labels": at_nodes}
+
+    def answers(self, index: int, scores: Tensor, batch: KnowledgeBatch) -> list[Span]:
+        """The best spans for question `index`, from `scores [window node 2]` of its sample `batch`.
+
+        A span without characters is no answer, which its score is then the score of.
+        """
+        assert self.spans is not None
+        assert batch.target_spans is not None
+        read = [
+            Window(row.numpy(), nodes[: len(spans)].numpy(), spans)
+            for row, nodes, words in zip(
+                scores, batch.target_spans, self._windows[index], strict=True
+            )
+            for spans in (self._context_spans(index, words),)
+        ]
+        best_span_rows = best_spans(read, self.spans)
+        if best_span_rows and not self.spans.no_answer:
+            return best_span_rows
+        return sorted(
+            [*best_span_rows, Span(0, 0, score_of_none(read))], key=lambda span: -span.score
+        )
+
+    def _context_spans(self, index: int, words: Words) -> NDArray[np.int32]:
+        return words.spans[words.spans[:, 0] >= context_of(self.examples[index])]
+
+    def _of_choice(self, example: TaskExample, window: int) -> dict[str, Any]:
+        if self.labels is None:
+            return {}
+        return {"labels": torch.tensor([IGNORE if window else int(example.labels[0]) - 1])}
+
+    def _of_span(
+        self, index: int, window: int, word_graph: WordKnowledgeGraph, batch: KnowledgeBatch
+    ) -> dict[str, Any]:
+        words, targets = self._windows[index][window], self.examples[index].targets
+        positions = self.view.places(word_graph, batch)
+        if self.labels is None:
+            pieces = [Mention(*span) for span in self._context_spans(index, words).tolist()]
+            return {"target_spans": row(target_spans(word_graph, positions, pieces))}
+        first, end = 0, 1
+        if targets and n_pieces(words, targets[0]) == n_pieces(self._words[index], targets[0]) > 0:
+            first, end = target_spans(word_graph, positions, targets)[0].tolist()
+        return {"labels": torch.tensor([[first, max(end - 1, first)]])}
+
+    def _node_bounds(self) -> NDArray[np.int64]:
+        entities, link_offsets = linked_entities(self._texts, self.graph)
+        longest = [max(len(window.ids) for window in each) for each in self._windows]
+        n_words, n_windows = np.array(longest, np.int64), np.array([*map(len, self._windows)])
+        return n_windows * node_bounds(
+            entities, link_offsets, n_words, self.graph, self.builder, self.view
+        )
+
+
+def pair_ids(examples: Sequence[TaskExample], graph: KnowledgeGraph) -> NDArray[np.int32]:
+    """The pairs of examples by entity id, `[pair 2]`; pairs outside the graph are left out."""
+    pairs = []
+    for example in examples:
+        ends = [graph.entities.find(name) for name in example.pair or ()]
+        if ends and None not in ends:
+            pairs.append(ends)
+    return np.array(pairs, np.int32).reshape(-1, 2)
+
+
+def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
+    """The facts that an example never shows: those between the two entities of its pair."""
+    pairs = pair_ids([example], graph)
+    return Exclusion(pairs=pairs) if len(pairs) else None
+
+
+def context_of(example: TaskExample) -> int:
+    """Where the context of a question begins; ConfigError for a text that is no pair."""
+    start = example.linked.pair_start
+    if start is None:
+        raise ConfigError(
+            f"{example.linked.text[:60]!r} is no pair: answers stand in the second of two texts, "
+            "a question and its context or choices"
+        )
+    return start
+
+
+def _are_whole(words: Words, targets: Sequence[Mention]) -> bool:
+    """Whether each target has a word piece, and its first one was not cut off."""
+    if not targets:
+        return True
+    spans = np.array([(target.start, target.end) for target in targets], np.int32)
+    pieces = pieces_of_all(words.spans, spans)
+    return bool((pieces[:, 0] < pieces[:, 1]).all())
+
+
+def _slim(example: TaskExample, view: View) -> TaskExample:
+    linked: LinkedText = example.linked
+    return (
+        example
+        if view.reads_candidates
+        else dataclasses.replace(example, linked=without_candidates(linked))
+    )
+
+
+def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> None:
+    """Raise `NoControlError` when a control shows the model just what the true graph shows."""
+    for i in range(min(SAMPLES_COMPARED, len(ours), len(true))):
+        one, other = (data.sample(i, epoch=0, seed=0) for data in (ours, true))
+        if not one.same_as(other, but=() if ours.view.reads_graph else LINK_FIELDS):
+            return
+    raise NoControlError(
+        f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
+        "it would be no control; pre-train a model with that knowledge and give it as model"
+    )

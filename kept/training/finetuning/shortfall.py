@@ -1,0 +1,65 @@
+"""A score no better than an answer without a model: the warning, its likeliest cause, a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kept.heads.model import REGRESSION, TAGGING
+from kept.methods import BASELINE, method, title
+from kept.tasks.datasets.formats import TASKS
+from kept.training.finetuning.config import FinetuneConfig
+from kept.training.finetuning.recipes import budget_warning
+
+READ_SHARE = 0.5
+"""Share of texts of which the graph is read, below which it can decide little."""
+
+
+def shortfall(
+    name: str, scores: Mapping[str, Any], config: FinetuneConfig, n_train: int
+) -> str | None:
+    """Return a warning where the `scores` of a split are not above those of its baseline.
+
+    `scores` are those of `FinetuneRun.score`, `n_train` the examples of training.
+    """
+    problem = TASKS[config.task].problem_type
+    if problem == REGRESSION:
+        label, ours, theirs = (
+            "mean squared error",
+            *(-each["mean_squared_error"]["estimate"] for each in (scores, scores["baseline"])),
+        )
+    elif problem == TAGGING:
+        label, ours, theirs = "F1", scores["micro"]["f1"], scores["baseline"]["micro"]["f1"]
+    else:
+        label, ours, theirs = (
+            "accuracy",
+            *(each["accuracy"]["estimate"] for each in (scores, scores["baseline"])),
+        )
+    if ours is None or theirs is None or ours > theirs:
+        return None
+    return (
+        f"{name}: {label} {abs(ours):.3f} is no better than an answer without a model "
+        f"({abs(theirs):.3f}): {_cause(scores, config, n_train)}"
+    )
+
+
+def _cause(scores: Mapping[str, Any], config: FinetuneConfig, n_train: int) -> str:
+    name, share = config.method, scores["coverage"]["shares"]["read"]
+    if name not in (None, BASELINE) and config.knowledge == "true":
+        if share is not None and share < READ_SHARE:
+            link = "" if config.link else "; --link finds entities in texts without links"
+            return (
+                f"something of the graph is shown in {share:.0%} of the texts, so it can decide "
+                f"few; add names and facts (kept kg build --aliases FILE){link}"
+            )
+        if config.as_published and method(name or "").recipe.differs:
+            return (
+                f"{title(name or '')} has its paper's settings, with which it hardly reads at a "
+                "small budget; leave out --as-published"
+            )
+        if short := budget_warning(config, n_train):
+            return short
+    return (
+        "it may have learned too little, or too fast: give more --steps, another --lr (3e-4 suits "
+        "minilm, 5e-5 wider hosts), or let `kept fit` choose"
+    )

@@ -1,0 +1,118 @@
+"""`kept ask` on a small graph with a tiny decoder: what it says, and when it says nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from kept.apps.cli import app
+from kg_loaders import Text, TextKind, Triple, graph_from_records
+from tests.kept.tiny_chat import WordVectors, chat_tokenizer
+from tests.kept.tiny_decoders import tiny_decoder
+
+QUESTION = "where is Paris"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ask")
+    names = {"paris": "Paris", "france": "France", "seine": "Seine", "mars": "Mars"}
+    triples = [Triple("paris", "country", "france"), Triple("paris", "river", "seine")]
+    labels = [Text(name, TextKind.LABEL, label) for name, label in names.items()]
+    relations = [Text(n, TextKind.LABEL, n, is_relation=True) for n in ("country", "river")]
+    graph_from_records([*triples, *labels, *relations]).save(folder / "kg")
+    words = "Question : where is Paris , country : France . river Seine Answer Mars"
+    tokenizer = chat_tokenizer([words, "Paris country river It is"])
+    host = tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=128)
+    with torch.no_grad():
+        host.lm_head.weight[tokenizer.eos_token_id] = 0
+    host.save_pretrained(folder / "decoder")
+    tokenizer.save_pretrained(folder / "decoder")
+    return folder
+
+
+@pytest.fixture
+def run(world: Path) -> Any:
+    def invoke(question: str, *more: str) -> Any:
+        line = ["ask", question, "--kg", str(world / "kg"), "--decoder", str(world / "decoder")]
+        return CliRunner().invoke(app, [*line, "--order", "file", "--new", "3", *more])
+
+    return invoke
+
+
+@pytest.mark.parametrize("facts_as", ["words", "branches", "nodes"])
+def test_the_answer_its_facts_and_what_each_changed(run: Any, facts_as: str) -> None:
+    done = run(QUESTION, "--as", facts_as)
+    assert done.exit_code == 0, done.output
+    first, *facts, without, chosen = done.stdout.partition("\n  Paris —")[0].splitlines()
+    assert chosen.startswith("chosen from the graph: ")
+    assert "probability of a word piece 0." in first
+    assert {line.split("without ")[1].split(":")[0] for line in facts} == {
+        "Paris — country → France", "Paris — river → Seine"
+    }  # fmt: skip
+    assert "without any fact" in without
+    reply = json.loads(run(QUESTION, "--as", facts_as, "--json").stdout)
+    assert first.startswith(reply["answer"])
+    for line, fact in zip(facts, reply["facts"], strict=True):
+        assert line.split()[0] == f"{fact['change']:+.2f}"
+    assert reply["left_out"] == 0
+    told = "the decoder's own" in done.stderr
+    assert told == (reply["facts"][0]["change"] < 0.1)
+
+
+def test_what_is_not_shown_is_counted_and_an_answer_may_be_begun(run: Any) -> None:
+    done = run(QUESTION, "--max-facts", "1", "--begin", " It is")
+    assert done.exit_code == 0, done.output
+    assert "1 more facts of Paris not shown" in done.stdout
+    bare = json.loads(run(QUESTION, "--json", "--max-facts", "1").stdout)
+    begun = json.loads(run(QUESTION, "--json", "--max-facts", "1", "--begin", " It is").stdout)
+    assert begun["n_nodes"] == bare["n_nodes"] + 2
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("where is Rome", "no entity of the graph"), ("where is Mars", "no fact of Mars")],
+)
+def test_without_a_fact_there_is_no_answer(run: Any, question: str, said: str) -> None:
+    done = run(question)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("no answer: ")
+    assert said in done.stdout
+    reply = json.loads(run(question, "--json").stdout)
+    assert reply["answer"] is None
+    assert said in reply["refusal"]
+
+
+def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def encoder(name: str) -> WordVectors:
+        opened.append(name)
+        return WordVectors()
+
+    monkeypatch.setattr("kept.linking.sentences.HostSentenceEncoder", encoder)
+    done = run("river river Paris", "--max-facts", "1", "--order", "alike", "--threads", "1")
+    assert done.exit_code == 0, done.output
+    assert "Paris — river → Seine" in done.stdout
+    assert "country" not in done.stdout
+    assert opened == ["minilm"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--as", "table"], "one of words, branches, nodes"),
+        (["--directions", "tail"], "'head' or 'both'"),
+        (["--order", "best"], "one of alike, file"),
+        (["--new", "127"], "leave no room for a question"),
+    ],
+)
+def test_faults_are_explained(run: Any, more: list[str], said: str) -> None:
+    done = run(QUESTION, *more)
+    assert done.exit_code == 1, done.output
+    assert said in done.output.replace("\n", " ")

@@ -1,0 +1,119 @@
+"""`kept finetune` is declared once: options, help, Python and files say the same."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+from pydantic import BaseModel, Field
+from typer.testing import CliRunner
+
+import kept
+from kept.apps.cli.declared import Declared
+from kept.errors import ConfigError, HostError
+from kept.training.config import RunConfig, TrainConfig
+from kept.training.finetuning.config import FinetuneConfig
+from kept.training.finetuning.options import FinetuneOptions, configured
+
+START = {"output", "config", "settings", "track", "resume", "skip_damaged"}
+"""Options about the start of a command, which are no fields of a run."""
+
+
+class Sample(RunConfig):
+    """Options of every kind."""
+
+    place: Path = Field(json_schema_extra={"short": "-p"})
+    rate: float | None = Field(None, ge=0.5, le=2, json_schema_extra={"flag": "--lr"})
+    part: tuple[str, ...] = Field((), json_schema_extra={"metavar": "PART"})
+    host: str | None = Field(None, json_schema_extra={"check": "local or hub"})
+    go: bool = False
+
+
+def own_field(name: str) -> Any:
+    """The field of a run's configuration that an option is."""
+    model: type[BaseModel] = FinetuneConfig
+    *groups, last = name.split(".")
+    for group in groups:
+        assert group == "training"
+        model = TrainConfig
+    return model.model_fields[last]
+
+
+def limits(field: Any) -> dict[str, Any]:
+    inner = [each for arm in get_args(field.annotation) for each in get_args(arm)[1:]]
+    found: dict[str, Any] = {}
+    for each in [*inner, *field.metadata]:
+        for name in ("ge", "le", "gt"):
+            if getattr(each, name, None) is not None:
+                found[name] = getattr(each, name)
+    return found
+
+
+def test_every_option_is_a_field_or_about_the_start() -> None:
+    assert set(FinetuneOptions.model_fields) == START | set(configured())
+    assert len(configured()) == len(set(configured().values())) >= 28
+
+
+@pytest.mark.parametrize(("option", "field"), configured().items())
+def test_an_option_has_the_limits_of_its_field(option: str, field: str) -> None:
+    ours, theirs = limits(FinetuneOptions.model_fields[option]), limits(own_field(field))
+    if "le" in theirs:
+        assert ours["le"] == theirs["le"]
+    if theirs.get("gt") == 0 and "ge" in ours:
+        assert 0 < ours["ge"] <= 1
+    if "ge" in theirs:
+        assert ours["ge"] == theirs["ge"]
+
+
+def test_what_is_left_out_is_left_to_the_configuration() -> None:
+    assert FinetuneOptions(output=Path("run")).fields() == {}
+    given = FinetuneOptions(
+        output=Path("run"), adapter=(Path("a"),), learning_rate=1e-3, link=False, shard=("tables",)
+    )
+    assert given.fields() == {
+        "adapters": (Path("a"),), "training.learning_rate": 1e-3, "link": False,
+        "training.shard": ("tables",),
+    }  # fmt: skip
+
+
+def test_the_function_has_the_options_of_the_command() -> None:
+    parameters = inspect.signature(kept.finetune).parameters
+    assert list(parameters) == list(FinetuneOptions.model_fields)
+    assert all(each.kind is each.KEYWORD_ONLY for each in parameters.values())
+    assert parameters["output"].default is inspect.Parameter.empty
+    assert parameters["resume"].default is False
+    with pytest.raises(ConfigError, match="learning_rate"):
+        kept.finetune(output="run", learning_rate=100)
+
+
+def test_an_option_of_every_kind(tmp_path: Path) -> None:
+    given: list[Any] = []
+
+    def sample(options: Sample) -> None:
+        """Take options."""
+        given.append(options)
+
+    app = typer.Typer()
+    app.command()(Declared(f"{__name__}:Sample", sample))
+    sys.modules.setdefault(__name__, sys.modules[sample.__module__])
+    run = CliRunner().invoke
+    done = run(app, ["-p", str(tmp_path), "--lr", "1.5", "--part", "a", "--part", "b", "--go"])
+    assert done.exit_code == 0, done.output
+    assert given == [Sample(place=tmp_path, rate=1.5, part=("a", "b"), go=True)]
+    assert run(app, ["-p", "x"]).exit_code == 0
+    assert given[1] == Sample(place=Path("x"))
+    assert "PART" in run(app, ["--help"]).output
+    for words in (["--lr", "3"], ["--no-go"], ["--rate", "1"], []):
+        assert run(app, words).exit_code == 2, words
+    with pytest.raises(HostError, match="does not exist"):
+        run(app, ["-p", "x", "--host", "no/such/host"], catch_exceptions=False)
+
+
+def test_the_declaration_loads_no_torch() -> None:
+    code = "import sys, kept.training.finetuning.options; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,221 @@
+"""Hostile requests: none is answered as if it were a question, none harms the next."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kept.apps.serve.limits import MAX_TEXT, MAX_TEXTS, Limits
+from kept.apps.serve.server import require_address
+from kept.apps.serve.service import Service
+from kept.errors import ConfigError
+from tests.kept.served import TOKEN, running
+
+GOOD = {"texts": ["Paris"]}
+
+
+@pytest.fixture(autouse=True)
+def _answers_afterwards(served: Any) -> Iterator[None]:
+    yield
+    assert served.ask("/link", GOOD)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/link", "/predict", "/ask", "/facts", "/metrics", "/nothing", "/docs/../link", "//"]
+)
+@pytest.mark.parametrize("given", ["", "Bearer ", f"bearer {TOKEN}", f"Bearer {TOKEN}x", TOKEN])
+def test_without_the_token_there_is_nothing(served: Any, path: str, given: str) -> None:
+    status, headers, found = served.ask(path, GOOD, Authorization=given)
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert TOKEN not in found["error"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost:1", ""])
+def test_another_host_is_not_answered(served: Any, host: str) -> None:
+    assert served.ask("/link", GOOD, Host=host)[0] in (400, 421)
+
+
+def test_a_page_of_a_browser_may_not_ask(served: Any) -> None:
+    assert served.ask("/link", GOOD, Origin="http://evil.example")[0] == 403
+    assert served.ask("/link", GOOD, Sec_Fetch_Site="cross-site")[0] == 403
+    assert served.ask("/link", GOOD, Content_Type="text/plain")[0] == 415
+    _, headers, _ = served.ask("/link", GOOD)
+    assert not [name for name in headers if name.startswith("access-control")]
+    assert served.ask("/link", method="OPTIONS")[0] == 405
+
+
+FAULTY: list[Any] = [
+    {}, {"texts": []}, {"texts": [""]}, {"texts": ["x" * (MAX_TEXT + 1)]},
+    {"texts": ["x"] * (MAX_TEXTS + 1)}, {"texts": "Paris"}, {"texts": [1]}, {"texts": [None]},
+    {"texts": ["x"], "more": 1}, [], None, "Paris", 1e999,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", FAULTY, ids=range(len(FAULTY)))
+def test_faulty_questions_are_told_without_repeating_them(served: Any, question: Any) -> None:
+    status, _, found = served.ask("/link", raw=json.dumps(question).encode())
+    assert status == 422
+    assert len(found["error"]) < 1000
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"\xff\xfe", b"[" * 15_000, b'{"texts": ["\\ud800"]}', b'{"texts": [NaN]}']
+)
+def test_what_is_no_json_is_told(served: Any, raw: bytes) -> None:
+    status, _, found = served.ask("/link", raw=raw)
+    assert status in (400, 422), found
+
+
+FAULTY_NEW: list[tuple[str, Any]] = [
+    ("/predict", {}), ("/predict", {"items": []}), ("/predict", {"items": [{}], "run": "types"}),
+    ("/predict", {"items": [{"text": "x", "label": "y"}]}),
+    ("/predict", {"items": [{"text": "x" * (MAX_TEXT + 1)}], "run": "classes"}),
+    ("/predict", {"items": ["x"], "run": "classes"}), ("/predict", {"items": "x"}),
+    ("/predict", {"items": [{"text": "x"}], "run": "classes", "stream": "maybe"}),
+    ("/predict", {"items": [{"text": "x"}], "run": "../classes"}),
+    ("/predict", {"items": [{"text": "x", "targets": [[0, 10**30]]}], "run": "types"}),
+    ("/predict", {"items": [{"text": "x", "targets": [[1, 0]]}], "run": "types"}),
+    ("/predict", {"items": [{"text": "x", "start": -1, "end": 1}], "run": "types"}),
+    ("/predict", {"items": [{"tokens": []}], "run": "classes"}),
+    ("/ask", {}), ("/ask", {"questions": []}), ("/ask", {"questions": [""]}),
+    ("/ask", {"questions": "x"}), ("/ask", {"questions": ["x"], "least_confidence": -1}),
+    ("/ask", {"questions": ["x"], "least_confidence": "high"}),
+    ("/facts", {}), ("/facts", {"name": 5}), ("/facts", {"name": ["Berlin"]}),
+    ("/facts", {"name": "Berlin", "n": 1.5}), ("/facts", {"name": "Berlin", "more": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "question"), FAULTY_NEW, ids=range(len(FAULTY_NEW)))
+def test_faulty_questions_of_every_kind_are_told(served: Any, path: str, question: Any) -> None:
+    status, _, found = served.ask(path, question)
+    assert status == 422, found
+    assert len(found["error"]) < 1000
+
+
+def test_names_lead_nowhere(served: Any) -> None:
+    for path, question, word in (
+        ("/show", {"text": "x", "method": "__class__"}, "there is no reader"),
+        ("/show", {"text": "x", "method": "../../etc/passwd"}, "there is no reader"),
+        ("/complete", {"head": "Q0", "relation": "P17", "tail": "?"}, "Q0"),
+        ("/complete", {"head": "?", "relation": "P17", "tail": "?"}, "exactly one"),
+        ("/probe", {"questions": [{"text": "no hole"}]}, "must hold [Y] once"),
+        ("/probe", {"questions": [{"text": "[Y] [Y]"}]}, "must hold [Y] once"),
+    ):  # fmt: skip
+        status, _, found = served.ask(path, question)
+        assert (status, word in found["error"]) == (422, True), found
+    assert served.ask("/show/../link", GOOD)[0] == 404
+    assert served.ask("/link")[0] == 405
+
+
+def test_hostile_texts_are_texts(served: Any) -> None:
+    texts = ["<script>alert(1)</script>", "\x00\x1b[2J Paris", "\u202eParis\u0301", "a" * MAX_TEXT,
+             " " * 50, "😀" * 500, "Paris " * 300]  # fmt: skip
+    for path, question in (
+        ("/link", {"texts": texts}),
+        ("/encode", {"texts": texts, "mentions": True}),
+        (
+            "/predict",
+            {"items": [{"text": text} for text in texts if text.strip()], "run": "classes"},
+        ),
+    ):
+        status, headers, found = served.ask(path, question)
+        assert status == 200, found
+        assert headers["content-type"] == "application/json"
+        (answers,) = found.values()
+        assert len(answers) >= len(texts) - 1
+    svg = served.ask("/show", {"text": texts[0], "method": "kbert"})[2]["svg"]
+    assert "<script" not in svg
+
+
+def test_what_is_too_large_is_not_read(served: Any) -> None:
+    assert served.ask("/link", raw=b" " * 20_001)[0] == 413
+    for length in ("-1", "x", "9" * 30, "1_0"):
+        with served.socket() as bare:
+            head = _head(served, f"Content-Length: {length}")
+            bare.sendall(head)
+            assert bare.recv(100).split()[1] in (b"400", b"413")
+    with served.socket() as bare:
+        bare.sendall(_head(served, "Transfer-Encoding: chunked"))
+        try:
+            for _ in range(40):
+                bare.sendall(b"400\r\n" + b" " * 1024 + b"\r\n")
+        except OSError:  # it has hung up already
+            pass
+        assert b"413" in bare.recv(100)
+    with served.socket() as bare:
+        bare.sendall(b"GET /health HTTP/1.1\r\nX: " + b"x" * 200_000)
+        assert bare.recv(100)[:12] in (b"HTTP/1.1 400", b"")
+
+
+def test_an_answer_that_is_too_large_is_not_sent(served: Any) -> None:
+    status, _, found = served.ask("/encode", {"texts": ["Paris " * 100] * 30, "mentions": True})
+    assert (status, "the answer has" in found["error"]) == (422, True)
+
+
+def test_slow_and_silent_clients_are_left(served: Any) -> None:
+    begun = time.monotonic()
+    with served.socket() as silent, served.socket() as slow, served.socket() as body:
+        slow.sendall(b"GET /health HTT")
+        body.sendall(_head(served, "Content-Length: 100") + b'{"te')
+        assert body.recv(100).startswith(b"HTTP/1.1 408")
+        assert silent.recv(10) == b""
+        assert slow.recv(10) == b""
+    assert time.monotonic() - begun < 5
+
+
+def test_too_many_at_once_are_told_to_come_again(service: Service) -> None:
+    gate = threading.Event()
+
+    class Waiting:
+        def link(self, texts: list[str]) -> Any:
+            gate.wait(10)
+            return service.linker.link(texts)
+
+    with running(replace(service, linker=Waiting()), Limits(n_requests=3)) as full:
+        threads = [threading.Thread(target=full.ask, args=("/link", GOOD)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while "kept_requests" not in str(full.ask("/metrics")[2]) or not _is_full(full):
+            time.sleep(0.02)
+        status, headers, _ = full.ask("/link", GOOD)
+        assert (status, headers["retry-after"]) == (503, "1")
+        gate.set()
+        for thread in threads:
+            thread.join()
+        assert full.ask("/link", GOOD)[0] == 200
+
+
+def _is_full(full: Any) -> bool:
+    return len(full.server.server_state.tasks) >= 3
+
+
+def test_above_its_memory_nothing_is_taken_on(service: Service) -> None:
+    with running(service, Limits(memory_bytes=1)) as small:
+        status, _, found = small.ask("/link", GOOD)
+        assert (status, "no memory left" in found["error"]) == (503, True)
+        assert small.ask("/health")[0] == 200
+
+
+def test_others_reach_it_with_a_token_of_ones_own_alone() -> None:
+    require_address("127.0.0.1", None)
+    require_address("::1", None)
+    require_address("0.0.0.0", "x" * 16)
+    with pytest.raises(ConfigError, match="give a token of your own"):
+        require_address("0.0.0.0", None)
+    with pytest.raises(ConfigError, match="16 ASCII"):
+        require_address("127.0.0.1", "short")
+    with pytest.raises(ConfigError, match="no IP address"):
+        require_address("kept.example", None)
+
+
+def _head(served: Any, header: str) -> bytes:
+    return (
+        f"POST /link HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
+        f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n{header}\r\n\r\n"
+    ).encode()

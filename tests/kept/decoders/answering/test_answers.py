@@ -1,0 +1,166 @@
+"""Questions to a graph: values where it has the fact, a refusal where it has not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import kept
+from kept.apps.cli import app
+from kept.decoders.answering.common import CommonRelations
+from kept.decoders.answering.encoder import FastSentenceEncoder
+from kept.errors import HostError
+
+pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
+
+ROWS = [
+    ("Brada Okoral", "role", "welder"), ("Brada Okoral", "lives in", "Orlbach"),
+    ("Brada Okoral", "manager", "Kelsel Tessan"), ("Kelsel Tessan", "role", "auditor"),
+    ("Kelsel Tessan", "lives in", "Tanwick"), ("Brada Okoral", "instance of", "person"),
+    ("Kelsel Tessan", "instance of", "person"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("answers") / "kg"
+    kept.KnowledgeGraph.from_triples(ROWS).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("What is the role of Brada Okoral?", ("welder",)),
+        ("Where does Brada Okoral live?", ("Orlbach",)),
+        ("Who is the manager of Brada Okoral?", ("Kelsel Tessan",)),
+    ],
+)
+def test_a_value_of_the_graph_is_chosen(folder: Path, question: str, values: tuple[str]) -> None:
+    answer = kept.ask(question, kg=folder)
+    assert answer.values == values
+    assert answer.facts[0][0] == "Brada Okoral"
+    assert answer.confidence > 0.6
+
+
+def test_a_missing_fact_is_refused_with_what_is_missing(folder: Path) -> None:
+    answer = kept.ask("Who is the manager of Kelsel Tessan?", kg=folder)
+    assert answer.values == ()
+    assert "it has no manager of Kelsel Tessan" in answer.refusal
+    forced = kept.ask("Who is the manager of Kelsel Tessan?", kg=folder, least_confidence=0.0)
+    assert forced.values
+
+
+def test_a_question_without_an_entity_says_so(folder: Path) -> None:
+    answer = kept.ask("What is the capital of Atlantis?", kg=folder)
+    assert answer.refusal == "no entity of the graph is named in the question"
+
+
+def test_the_command_prints_the_facts_and_json(folder: Path) -> None:
+    line = ["ask", "Where does Brada Okoral live?", "--kg", str(folder)]
+    shown = CliRunner().invoke(app, line).stdout
+    assert shown.startswith("Orlbach    (confidence 0.")
+    assert "Brada Okoral — lives in → Orlbach" in shown
+    assert json.loads(CliRunner().invoke(app, [*line, "--json"]).stdout)["values"] == ["Orlbach"]
+
+
+def test_answering_loads_no_torch(folder: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        f"import kept, sys; kept.ask('Where does Brada Okoral live?', kg={str(folder)!r}); "
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class _Server(BaseHTTPRequestHandler):
+    """An OpenAI-compatible server that repeats the facts that it was shown."""
+
+    redirects = False
+
+    def do_GET(self) -> None:
+        self._send({"data": [{"id": "tiny"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.redirects:
+            self.send_response(302)
+            self.send_header("Location", "http://127.0.0.1:9/elsewhere")
+            self.end_headers()
+            return
+        text = f"{body['model']}: {body['messages'][0]['content'].splitlines()[2]}"
+        self._send({"choices": [{"message": {"content": text}}]})
+
+    def _send(self, value: Any) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is printed."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    served = HTTPServer(("127.0.0.1", 0), _Server)
+    thread = threading.Thread(target=served.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{served.server_port}/v1"
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+def test_a_server_writes_from_the_facts_most_like_the_question(folder: Path, server: str) -> None:
+    reply = kept.ask("Where does Brada Okoral live?", kg=folder, decoder=server, max_facts=1)
+    assert reply["answer"] == "tiny: Brada Okoral, lives in: Orlbach."
+    assert reply["chosen"].values == ("Orlbach",)
+
+
+def test_a_server_that_is_gone_or_sends_elsewhere_is_named(
+    folder: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(HostError, match="cannot be reached"):
+        kept.ask("Where does Brada Okoral live?", kg=folder, decoder="http://127.0.0.1:9/v1")
+    monkeypatch.setattr(_Server, "redirects", True)
+    with pytest.raises(HostError, match="answered 302"):
+        kept.ask("Where does Brada Okoral live?", kg=folder, decoder=server)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How old is Brada Okoral?",
+        "How tall is Brada Okoral?",
+        "What is the phone number of Brada Okoral?",
+        "What colour is the hair of Brada Okoral?",
+        "Which languages does Brada Okoral speak?",
+    ],
+)
+def test_what_no_relation_of_the_graph_is_about_is_refused(folder: Path, question: str) -> None:
+    answer = kept.ask(question, kg=folder)
+    assert answer.values == ()
+    assert answer.refusal.startswith("not in the graph")
+
+
+def test_a_common_relation_that_the_graph_has_does_not_compete() -> None:
+    known = CommonRelations(FastSentenceEncoder())
+    question = known.encoder.encode(["What is the age?", "How old is the person?"])
+    age = known.labels.index("age")
+    without = known.compare(question, known.vectors[:age])
+    having = known.compare(question, known.vectors[age : age + 1])
+    assert without.likeliest()[0] == "age"
+    assert having.scores[age] == -np.inf
+    assert known.compare(question, known.vectors).lead(age, 0.5) == 0.0

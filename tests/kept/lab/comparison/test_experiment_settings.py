@@ -1,0 +1,81 @@
+"""What an experiment's file may ask for, and what is refused before the first run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kept.apps.cli.comparing.control_names import control_names
+from kept.errors import (
+    ConfigError,
+)
+from kept.lab.comparison.compare import compare
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.find import find_experiment, method_names
+from kept.lab.study.store import read_records
+from kept.methods import METHODS
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"methods": {"other-kg": {"method": "kbert", "kg": "nowhere"}}}, "other-kg.kg: the same"),
+        ({"methods": {"ernie": {"dev": "x", "test": "y"}}}, "ernie.dev: .*; ernie.test: .* task"),
+        ({"methods": {"ernie": {"knowledge": "off"}}}, "ernie.knowledge: .* --controls"),
+        ({"methods": {"ernie": {"training": {"seed": 3}}}}, "ernie.training.seed: .* --seeds"),
+        ({"methods": {"ernie": {"max_asked": 3}}}, "ernie.max_asked: the same for all rows"),
+        ({"task.knowledge": "off", "task.training.seed": 1}, "knowledge: .*; training.seed: "),
+        ({"task.method": "kbert"}, "method: give the rows"),
+        ({"asked": "test"}, "asked: the task has no test set; .*test_share"),
+        ({"asked": "tset"}, "asked: .*'dev' or 'test'"),
+        ({"metric": "macro"}, "metric: .*'accuracy', 'micro', 'official'"),
+        ({"metric": "official"}, "metric: format wiki80 has no official score"),
+    ],
+)
+def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
+    changes: dict[str, Any], said: str, experiment_root: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Experiment.read(experiment_root / "tiny.yaml", changes)
+
+
+def test_the_last_rows_settings_are_read_before_the_first_run(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    rows: dict[str, Any] = {"none": {}, "late": {"method": "kbert", "view": {"soft": True}}}
+    faulty = experiment.model_copy(update={"methods": rows})
+    given: dict[str, Any] = {
+        "root": experiment_root,
+        "folder": tmp_path,
+        "controls": [],
+        "seeds": 1,
+    }
+    with pytest.raises(ConfigError, match="no option 'soft'"):
+        compare(faulty, methods=["none", "late"], **given)
+    assert read_records(tmp_path) == {}
+
+
+def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
+    own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
+    made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
+    assert made.methods["ernie"]["max_train"] == 9
+    assert Experiment.read(experiment_root / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
+
+
+def test_names_of_methods_are_checked() -> None:
+    assert method_names("all") == tuple(METHODS)
+    with pytest.raises(ConfigError, match="no method 'kbird'"):
+        method_names("ernie,kbird")
+    with pytest.raises(ConfigError, match="comma-separated names"):
+        method_names(",")
+
+
+def test_names_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"that ships with kept: .*wiki80"):
+        find_experiment("nothing")
+    with pytest.raises(ConfigError, match="no control 'of'"):
+        control_names("of")
+    assert control_names("") == ()

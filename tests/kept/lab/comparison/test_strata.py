@@ -1,0 +1,89 @@
+"""Slices of items by what the graph holds of them, for items made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entity_linking.mentions import Candidate, Link, LinkedText, Mention
+from kept.lab.comparison.items import item_traits
+from kept.lab.study.slices import BARE, FACT, KNOWLEDGE, NOTHING, no_fact, slices
+from kept.tasks.datasets.example import TaskExample
+from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
+
+
+@pytest.fixture(scope="module")
+def graph() -> KnowledgeGraph:
+    """a and b stand in triples, a as head of three, b as tail of two; c stands in none."""
+    triples = [Triple("a", "r", "b"), Triple("a", "s", "b"), Triple("a", "r", "d")]
+    return graph_from_records([*triples, Text("c", TextKind.LABEL, "c", "en")])
+
+
+def item(*entities: str, pair: tuple[str, str] | None = None, words: int = 1) -> TaskExample:
+    """A text of one mention an entity, of so many words each."""
+    text, links = "", []
+    for name in entities:
+        surface = " ".join([name] * words)
+        mention = Mention(len(text), len(text) + len(surface))
+        links.append(Link(mention, (Candidate(name, 1.0, 1.0),), name, 1.0))
+        text += surface + " "
+    return TaskExample(LinkedText(text + "end", tuple(links)), ("x",), pair=pair)
+
+
+def test_traits_by_hand(graph: KnowledgeGraph) -> None:
+    asked = [
+        item("a", words=2), item("c"), item("unknown"), item(), item("b", "c"),
+        item("a", "b", pair=("a", "b")), item("b", pair=("a", "b")),
+    ]  # fmt: skip
+    found = item_traits(asked, [item("a"), item("b")], graph)
+    assert [t.has_entity for t in found] == [True, True, False, False, True, True, True]
+    assert [t.has_fact for t in found] == [True, False, False, False, True, True, False]
+    assert [t.degree for t in found] == [3, 0, 0, 0, 2, 3, 2]
+    assert [t.popularity for t in found] == [0, 0, 0, 0, 2, 2, 2]
+    assert [t.is_seen for t in found] == [True, False, True, True, False, True, True]
+    assert [t.n_words for t in found] == [2, 1, 1, 0, 1, 1, 1]
+    made = slices(found)
+    strata = made[KNOWLEDGE]
+    assert {name: np.flatnonzero(mask).tolist() for name, mask in strata.items()} == {
+        FACT: [0, 4, 5], BARE: [1, 6], NOTHING: [2, 3],
+    }  # fmt: skip
+    assert np.flatnonzero(no_fact(strata)).tolist() == [1, 2, 3, 6]
+    assert {name: int(mask.sum()) for name, mask in made["degree"].items()} == {
+        "0 to 2": 3, "3": 2,
+    }  # fmt: skip
+    assert set(made["entities"]) == {"all seen in training", "one unseen"}
+    assert set(made["mention"]) == {"one word", "two words"}
+
+
+def test_every_item_with_an_entity_is_in_one_third(graph: KnowledgeGraph) -> None:
+    asked = [item("a")] * 8 + [item("b")] * 8 + [item("d")] * 8 + [item()] * 4
+    made = slices(item_traits(asked, [], graph))
+    for kind in ("degree", "popularity", "entities"):
+        assert sum(made[kind].values()).tolist() == [1] * 24 + [0] * 4  # type: ignore[union-attr]
+    assert list(made["degree"]) == ["1", "2", "3"]
+    assert sum(made[KNOWLEDGE].values()).tolist() == [1] * 28  # type: ignore[union-attr]
+    assert not no_fact({FACT: np.ones(3, np.bool_)}).any()
+
+
+def test_a_graph_that_links_lead_nowhere_in_has_no_thirds(graph: KnowledgeGraph) -> None:
+    made = slices(item_traits([item(), item("unknown")], [], graph))
+    assert list(made[KNOWLEDGE]) == [NOTHING]
+    assert made["degree"] == made["entities"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(1, "one word"), (2, "two words"), (3, "more words"), (4, "more words"), (9, "more words")],
+)
+def test_mentions_by_their_words(words: int, name: str, graph: KnowledgeGraph) -> None:
+    found = item_traits([item("a", words=words)], [], graph)
+    assert [trait.n_words for trait in found] == [words]
+    assert list(slices(found)["mention"]) == [name]
+
+
+def test_the_longest_mention_of_an_item_counts(graph: KnowledgeGraph) -> None:
+    text = "a b and a of the sea"
+    mentions = [Mention(0, 1), Mention(2, 3), Mention(8, 20)]
+    links = tuple(Link(m, (Candidate("a", 1.0, 1.0),), "a", 1.0) for m in mentions)
+    (trait,) = item_traits([TaskExample(LinkedText(text, links), ("x",))], [], graph)
+    assert trait.n_words == 4

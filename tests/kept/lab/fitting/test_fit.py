@@ -1,0 +1,130 @@
+"""`kept fit`: four private worlds at a tiny budget, its folder, its resumption, its errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import kept
+from kept.apps.cli import app
+from kept.errors import ConfigError
+from kept.lab.fitting import run as run_module
+from kept.lab.fitting.options import FitOptions
+from kept.lab.fitting.run import fit
+from kept.lab.fitting.search import Candidate
+from kept.training.finetuning.predictor import Predictor
+from kg_loaders.errors import ExistsError
+from tests.kept.lab.fitting.private_worlds import WORLDS
+
+TINY = {"methods": "words", "budget": 0.001}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the world of roles, forty people."""
+    WORLDS["roles"](40, 0).write(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, host: Path) -> None:
+    world = WORLDS[name](40, 0)
+    kg, data = world.write(tmp_path)
+    result = kept.fit(data, kg=kg, output=tmp_path / "run", host=str(host), **TINY)
+    assert result["kind"] == {"relations": "relation"}.get(name, "mention")
+    stored = json.loads((tmp_path / "run/fit.json").read_text(encoding="utf-8"))
+    assert stored["scores"] == result["scores"]
+    assert set(stored["scores"]) >= {"chosen", "none", "majority"}
+    assert stored["verdict"]["verdict"][1:] in repr(result)
+    assert not (tmp_path / "run/search").exists()
+    for file in (tmp_path / "run/data").iterdir():
+        rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        mentions = [mention for row in rows for mention in row["mentions"]]
+        assert max(len(mention.get("candidates") or ()) for mention in mentions) <= 3
+    predictor = Predictor.from_pretrained(tmp_path / "run")
+    columns = dict(zip(world.columns, world.rows[0], strict=True))
+    targets = [columns[use] for use in ("mention", "head", "tail") if use in columns]
+    example = kept.question(columns["text"], *targets)
+    (labels,) = predictor.predict([example], kg)
+    assert labels[0] in {row[-1] for row in world.rows}
+
+
+def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> None:
+    arguments = [
+        "fit", str(place / "data.csv"), "--kg", str(place / "kg"), "-o", str(place / "run"),
+        "--host", str(host), "--methods", "words", "--budget", "0.001",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "task: mention with" in done.output
+    assert "majority: " in done.output
+    assert (place / "run/README.md").is_file()
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 1
+    assert "name a new folder" in again.output
+
+
+def test_an_interrupted_fit_goes_on_with_the_trials_it_has(
+    place: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = FitOptions.read(None, {
+        "data": place / "data.csv", "kg": place / "kg", "output": place / "run",
+        "host": str(host), "methods": "words", "budget": 0.001,
+    })  # fmt: skip
+    real, trained = run_module.train, []
+
+    def killed(*args: Any, **settings: Any) -> Any:
+        trained.append(args[3])
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **settings)
+
+    monkeypatch.setattr(run_module, "train", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fit(options)
+    first = (place / "run/search/none-1-40.json").read_bytes()
+    result = fit(options)
+    assert trained.count(place / "run/search/none-1-40") == 1
+    assert json.loads(first)["score"] == result.trials[0].score
+    assert result.trials[0].candidate == Candidate("none")
+
+
+def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) -> None:
+    fields = {
+        "data": place / "data.csv", "kg": place / "kg", "output": place / "run", "host": str(host),
+    }  # fmt: skip
+    (place / "run/search").mkdir(parents=True)
+    options = FitOptions.read(None, fields)
+    request = run_module.request_of(options) | {"seed": 7}
+    (place / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
+    with pytest.raises(ExistsError, match="a fit of other options"):
+        fit(options)
+
+
+def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
+    place: Path, host: Path
+) -> None:
+    text = (place / "data.csv").read_text(encoding="utf-8")
+    (place / "other.csv").write_text(text.replace("label", "role", 1), encoding="utf-8")
+    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
+        kept.fit(place / "other.csv", **call)
+    assert "--label" in str(caught.value)
+    assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
+
+
+def test_all_faults_of_a_call_are_named_at_once(place: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        kept.fit(place / "data.csv", kg=place / "kg", linker="best", budget=-1.0)
+    assert "budget" in str(caught.value)
+    assert "linker" in str(caught.value)
+
+
+def test_too_few_examples_are_refused_with_a_remedy(place: Path) -> None:
+    (place / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="give more rows"):
+        kept.fit(place / "few.csv", kg=place / "kg", output=place / "run")

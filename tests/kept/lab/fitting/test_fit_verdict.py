@@ -1,0 +1,43 @@
+"""The verdict of a fit, by what was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kept.lab.fitting.data import Coverage
+from kept.lab.fitting.verdict import Findings, verdict
+
+FULL = Coverage("mentions", 100, 1.0, 1.0, 0.0)
+SPARSE = Coverage("mentions", 100, 0.12, 0.12, 0.0)
+BARE = Coverage("mentions", 100, 0.9, 0.1, 0.0)
+TWINS = Coverage("mentions", 100, 1.0, 1.0, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("fields", "coverage", "key", "words"),
+    [
+        ({"score": 0.91, "none": 0.22, "wrong": 0.19}, FULL, "decides",
+         "knowledge decides: 0.91 against 0.22 without; with another entity's facts 0.19"),
+        ({"score": 0.6, "none": 0.22, "wrong": 0.2}, SPARSE, "decides", "add aliases"),
+        ({"score": 0.9, "none": 0.5, "wrong": 0.88}, FULL, "not-facts", "something other"),
+        ({"score": 0.5, "none": 0.6, "wrong": 0.4}, FULL, "no-gain", "does not help"),
+        ({"score": 0.62, "none": 0.6, "wrong": 0.4}, FULL, "unclear", "may help"),
+        ({"score": 0.15, "none": 0.1, "wrong": 0.1}, FULL, "nothing-learned", "0.20"),
+        ({"score": 0.98, "none": 0.98}, FULL, "text-decides", "the text decides"),
+        ({"score": 0.98, "none": 0.98}, SPARSE, "low-coverage", "covers 12% of the mentions"),
+        ({"score": 0.6, "none": 0.6}, BARE, "low-coverage", "add triples"),
+        ({"score": 0.6, "none": 0.6}, TWINS, "no-gain", "several entities of that name"),
+        ({"score": 0.21, "none": 0.21}, SPARSE, "nothing-learned", "add aliases"),
+        ({"score": 0.21, "none": 0.21}, FULL, "nothing-learned", "label more texts"),
+    ],
+)  # fmt: skip
+def test_findings_have_a_verdict_and_a_remedy(
+    fields: dict[str, Any], coverage: Coverage, key: str, words: str
+) -> None:
+    found = verdict(Findings(**{"majority": 0.2, "wrong": None, "n": 100, **fields},
+                             coverage=coverage))  # fmt: skip
+    assert found.key == key
+    assert words in f"{found.verdict}. {found.remedy}"
+    assert str(found).endswith(".")

@@ -1,0 +1,175 @@
+"""A study of cells: resumable, one stored outcome each, and what its pages say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from kept.apps.cli import app
+from kept.errors import CheckpointError
+from kept.lab.reading import study as module
+from kept.lab.reading.cell import Budget, Cell, Outcome
+from kept.lab.reading.measures import DOES_NOT_READ, READS
+from kept.lab.reading.study import Study, read_outcomes, run_study, verdict
+from kept.lab.reading.tables import path_cells, reading_cells, to_markdown, to_values
+from kept.lab.reading.verdicts import stored, stored_verdict
+
+READERS = ("kbert-mention", "words")
+
+
+def simulated(cell: Cell, opened: Any = None) -> Outcome:
+    """A reader is right under true facts, all others are at chance; readers stop at step 60."""
+    reads = cell.arm in READERS and cell.condition == "true"
+    accuracy = 1.0 if reads else 0.125
+    stopped = min(60, cell.budget.steps) if reads else cell.budget.steps
+    return Outcome(
+        task=cell.task, arm=cell.arm, condition=cell.condition, seed=cell.seed, accuracy=accuracy,
+        n=240, chance=0.125, n_classes=8, curve=[(0, 0.125), (stopped, accuracy)],
+        losses=[(stopped, 0.1)], until_good=stopped if reads else None, probe=(0.2, accuracy),
+        moved=(0.1, 0.9), gradients=({"host": 1.0, "head": 2.0}, {"host": 0.1, "head": 0.2}),
+        edited={"new": accuracy, "old": 0.0, "n": 240} if cell.condition == "true" else None,
+        stopped_at=stopped, steps=cell.budget.steps, seconds=1.0, settings=cell.settings,
+    )  # fmt: skip
+
+
+STUDY = Study(
+    arms=("kbert-published", "kbert-mention"), tasks=(), seeds=2, budget=Budget(steps=100)
+)
+
+
+def test_every_cell_is_run_once_and_true_comes_first(tmp_path: Path) -> None:
+    ran: list[Cell] = []
+
+    def run(cell: Cell) -> Outcome:
+        ran.append(cell)
+        return simulated(cell)
+
+    found = run_study(STUDY, tmp_path, run=run)
+    order = [(c.arm, c.condition, c.seed) for c in ran]
+    assert order[:3] == [
+        ("kbert-published", "true", 0),
+        ("kbert-mention", "true", 0),
+        ("kbert-mention", "redrawn", 0),
+    ]
+    assert [c.budget.steps for c in ran[:3]] == [100, 100, 60]
+    assert len(found) == len(ran) == 6
+    again = run_study(STUDY, tmp_path, run=lambda cell: pytest.fail(f"{cell} is stored"))
+    assert again == found
+    assert sorted(o.seed for o in read_outcomes(tmp_path)) == [0] * 3 + [1] * 3
+
+
+def test_settings_are_chosen_on_other_seeds(tmp_path: Path) -> None:
+    study = dataclasses.replace(STUDY, first_seed=100)
+    outcomes = run_study(study, tmp_path, run=simulated)
+    assert {outcome.seed for outcome in outcomes} == {100, 101}
+
+
+def test_a_study_that_was_cut_goes_on(tmp_path: Path) -> None:
+    def cut(cell: Cell) -> Outcome:
+        if cell.arm == "kbert-mention":
+            raise KeyboardInterrupt
+        return simulated(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(STUDY, tmp_path, run=cut)
+    ran: list[Cell] = []
+    run_study(STUDY, tmp_path, run=lambda cell: ran.append(cell) or simulated(cell))  # type: ignore[func-returns-value]
+    assert {cell.arm for cell in ran if cell.seed == 0} == {"kbert-mention"}
+
+
+def test_a_stored_outcome_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
+    first = next(iter(STUDY.cells(lambda cell: None)))
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / f"{first.key}.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=f"{first.key}.json is no outcome"):
+        run_study(STUDY, tmp_path, run=simulated)
+
+
+def test_readers_and_others_are_judged(tmp_path: Path) -> None:
+    outcomes = run_study(STUDY, tmp_path, run=simulated)
+    reads, not_tested = (
+        verdict(outcomes, name, "occupation") for name in ("kbert-mention", "kbert-published")
+    )
+    assert reads is not None
+    assert not_tested is not None
+    assert (reads.in_words, not_tested.in_words) == (READS, DOES_NOT_READ)
+    assert reads.n == 480
+    assert verdict(outcomes, "colake", "occupation") is None
+    rows = {row[0]: row for row in reading_cells(outcomes)}
+    assert rows["kbert-mention"][2] == "1.000, 1.000"
+    assert rows["kbert-mention"][-1] == READS
+    assert "never, never" in rows["kbert-published"]
+
+
+def test_the_page_and_the_values_agree(tmp_path: Path) -> None:
+    outcomes = run_study(STUDY, tmp_path, run=simulated)
+    page, values = to_markdown(outcomes, "kept check reading"), to_values(outcomes, "…")
+    for row in values["verdicts"]:
+        assert row["verdict"] in page
+    assert [row["until_good"] for row in values["verdicts"]] == [None, 60]
+    assert json.loads(json.dumps(values))["outcomes"][0]["curve"] == [[0, 0.125], [100, 0.125]]
+
+
+def test_the_command_writes_page_values_and_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "run_cell", simulated)
+    line = ["check", "reading", "--methods", "kbert", "--steps", "80", "-o", str(tmp_path / "r")]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0, done.output
+    assert READS in done.output
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {
+        "cells", "reading.md", "reading.json", "reading.curves.png",
+    }  # fmt: skip
+    assert CliRunner().invoke(app, line).exit_code == 0
+    for option, fault in (("--tasks", "occupations"), ("--conditions", "tru"), ("--methods", "x")):
+        done = CliRunner().invoke(app, [*line, option, fault])
+        assert done.exit_code == 1
+        assert fault in done.output
+
+
+def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[dict[str, Any]] = [
+        {"arm": "kbert-published", "verdict": DOES_NOT_READ, "until_good": None, "steps": 400},
+        {"arm": "kbert-mention", "verdict": READS, "until_good": 60, "steps": 400},
+    ]
+    rows = [{**row, "host": "minilm"} for row in rows]
+    monkeypatch.setattr("kept.lab.reading.verdicts.stored", lambda: tuple(rows))
+    mention = {"view": {"max_branches": 16}, "graph": {"directions": "both"}, "markers": "none"}
+
+    def told(method: str, steps: int, settings: dict[str, Any], host: str = "minilm") -> str | None:
+        return stored_verdict(method, steps, settings, host=host)
+
+    assert told("kbert", 300, {}) == DOES_NOT_READ
+    assert told("kbert", 3000, {}) is None
+    assert told("kbert", 300, {}, "bert-base-uncased") is None
+    assert told("kbert", 300, mention) == READS
+    assert told("kbert", 40, mention) == DOES_NOT_READ
+    assert told("kbert", 300, {"graph": {"directions": "both"}}) == DOES_NOT_READ
+    assert told("kbert", 300, {"markers": "none"}) == DOES_NOT_READ
+    assert told("kbert", 300, {"view": {"soft_positions": False}}) is None  # nobody has looked
+    assert told("kbert", 300, {"options": {"scale": "host"}}) is None
+    assert told("ernie", 300, {}) is None
+
+
+def test_what_is_committed_can_be_read() -> None:
+    assert stored()
+    assert {row["verdict"] for row in stored()} <= {READS, DOES_NOT_READ}
+    for row in stored():
+        assert (row["verdict"] == READS) == (row["accuracy"] >= 0.9 * row["ceiling"])
+
+
+def test_norms_that_one_seed_lacks_are_left_out(tmp_path: Path) -> None:
+    def run(cell: Cell) -> Outcome:
+        before, after = {"host": 1.0, "head": 2.0}, {"host": 0.5, "head": 0.25}
+        more = {"injected": 3.0} if cell.seed else {}
+        return msgspec.structs.replace(simulated(cell), gradients=(before | more, after | more))
+
+    rows = path_cells(run_study(STUDY, tmp_path, run=run))
+    assert rows[0][2:4] == ["host 1, head 2", "host 0.5, head 0.25"]

@@ -1,0 +1,25 @@
+"""Which files a fine-tuning run takes when a user names one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kept.apps.cli.training.finetune_run import dev_beside
+
+
+@pytest.mark.parametrize(
+    ("train", "there", "found"),
+    [
+        ("train.txt", "dev.txt", "dev.txt"),
+        ("train.txt", "valid.txt", "valid.txt"),
+        ("wiki.train.jsonl", "wiki.dev.jsonl", "wiki.dev.jsonl"),
+        ("train.txt", "dev.jsonl", None),
+        ("data.txt", "dev.txt", None),
+    ],
+)
+def test_dev_beside_train(tmp_path: Path, train: str, there: str, found: str | None) -> None:
+    for name in (train, there):
+        (tmp_path / name).touch()
+    assert dev_beside(tmp_path / train) == (None if found is None else tmp_path / found)

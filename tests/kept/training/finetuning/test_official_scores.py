@@ -1,0 +1,221 @@
+"""Official scores by hand and by second implementations, their intervals, and where they stand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, matthews_corrcoef
+
+from entity_linking.mentions import LinkedText
+from kept.errors import EvaluationError
+from kept.evaluation.classification import loose_scores
+from kept.heads.model import MULTI, SINGLE
+from kept.randomness import generator
+from kept.tasks.datasets.example import Document, DocumentPair, TaskExample
+from kept.tasks.datasets.formats import FORMATS
+from kept.tasks.scores.official_scores import OFFICIAL, official_score
+from kept.tasks.scores.scores import scores
+
+Labels = list[tuple[str, ...]]
+
+
+def asked(labels: Labels) -> list[TaskExample]:
+    return [TaskExample(LinkedText(f"text {i}", ()), found) for i, found in enumerate(labels)]
+
+
+def score(format: str, predicted: Labels, gold: list[TaskExample], train: Any = ()) -> Any:
+    found = official_score(format, predicted, gold, train, generator(0, "t"))
+    assert found is not None
+    if found["low"] is not None:
+        assert found["low"] <= found["estimate"] <= found["high"]
+    return found
+
+
+def single(names: Any) -> Labels:
+    return [(str(name),) for name in names]
+
+
+def test_every_official_score_belongs_to_a_format() -> None:
+    assert set(OFFICIAL) <= set(FORMATS)
+    draws = generator(0, "t")
+    assert official_score("tsv", single("ab"), asked(single("ab")), (), draws) is None
+    plain = {"problem_type": SINGLE, "no_relation": None, "generator": draws}
+    assert "official" not in scores(single("1"), asked(single("1")), **plain)  # type: ignore[arg-type]
+    found = scores(single("10"), asked(single("11")), **plain, format="cola")  # type: ignore[arg-type]
+    assert found["official"]["name"] == "Matthews correlation"
+
+
+def test_semeval_by_hand() -> None:
+    """A wrong direction spoils precision and recall; Other counts only as what others lose."""
+    gold = ["A-B(e1,e2)", "A-B(e1,e2)", "A-B(e2,e1)", "C-D(e1,e2)", "Other", "Other"]
+    ours = ["A-B(e1,e2)", "A-B(e2,e1)", "Other", "C-D(e1,e2)", "C-D(e2,e1)", "E-F(e1,e2)"]
+    found = score("semeval", single(ours), asked(single(gold)))
+    # A-B: 1 right of 2 found, of 3 to find; C-D: 1 right of 2 found, of 1 to find
+    assert found["estimate"] == pytest.approx((0.4 + 2 / 3) / 2)
+    assert found["beside"]["precision"] == pytest.approx(0.5)
+    assert found["beside"]["recall"] == pytest.approx((1 / 3 + 1) / 2)
+    assert found["n"] == 6
+    with_underscore = score("semeval", single(["_Other", *ours[1:]]), asked(single(gold)))
+    assert with_underscore["estimate"] < found["estimate"]
+
+
+def test_semeval_is_the_published_scorer_s_arithmetic() -> None:
+    """The scorer's own way: a matrix of relations, and wrong directions in a column apart."""
+    draws = np.random.default_rng(1)
+    names = [f"{r}-X({d})" for r in "ABCDEFGHI" for d in ("e1,e2", "e2,e1")] + ["Other"]
+    gold = [names[i] for i in draws.integers(19, size=400)]
+    ours = [g if draws.random() < 0.5 else names[draws.integers(19)] for g in gold]
+    ours = [o.translate(str.maketrans("12", "21")) if draws.random() < 0.2 else o for o in ours]
+    columns: dict[str, int] = {}
+    wrong: dict[str, int] = {}
+    right: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    for o, g in zip(ours, gold, strict=True):
+        mine, theirs = o[:3], g[:3]
+        rows[theirs] = rows.get(theirs, 0) + 1
+        if mine == theirs and o != g:
+            wrong[mine] = wrong.get(mine, 0) + 1
+        else:
+            columns[mine] = columns.get(mine, 0) + 1
+            right[mine] = right.get(mine, 0) + (o == g)
+    f1s = []
+    for relation in (r for r in rows if r != "Oth"):
+        p = right[relation] / (columns[relation] + wrong[relation])
+        r = right[relation] / rows[relation]
+        f1s.append(2 * p * r / (p + r))
+    assert len(f1s) == 9
+    found = score("semeval", single(ours), asked(single(gold)))
+    assert found["estimate"] == pytest.approx(sum(f1s) / 9)
+
+
+def test_tacred_agrees_with_scikit_learn() -> None:
+    draws = np.random.default_rng(0)
+    names = np.array(["no_relation", "a", "b", "c"])
+    gold, ours = names[draws.integers(4, size=80)], names[draws.integers(4, size=80)]
+    found = score("tacred", single(ours), asked(single(gold)))
+    assert found["estimate"] == pytest.approx(
+        f1_score(gold, ours, labels=["a", "b", "c"], average="micro")
+    )
+    nothing = score("tacred", single(["no_relation"] * 2), asked(single(["a", "no_relation"])))
+    assert nothing["estimate"] == 0
+
+
+def of_document(title: str, facts: Any, pairs: Any, names: Any) -> list[TaskExample]:
+    document = Document(title, names, facts)
+    return [
+        TaskExample(
+            LinkedText(f"{title} {head} {tail}", ()),
+            tuple(r for h, r, t in facts if (h, t) == (head, tail)),
+            place=DocumentPair(document, head, tail),
+        )
+        for head, tail in pairs
+    ]
+
+
+def test_docred_counts_what_was_not_asked_and_what_was_seen() -> None:
+    train = of_document("T", ((0, "r", 1),), ((0, 1),), (("Paris",), ("France", "FR")))
+    one = of_document(
+        "A", ((0, "r", 1), (0, "s", 1), (0, "r", 2)), ((0, 1), (1, 0)),
+        (("City of Light", "Paris"), ("FR",), ("Far",)),
+    )  # fmt: skip
+    two = of_document("B", ((0, "r", 1), (1, "r", 0)), ((0, 1),), (("Bonn",), ("Germany",)))
+    predicted: Labels = [("r", "s"), ("s",), ("r",)]
+    found = score("docred", predicted, [*one, *two], train)
+    precision, recall = 3 / 4, 3 / 5  # (0, r, 2) of A and (1, r, 0) of B were not asked
+    assert found["estimate"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert (found["beside"]["precision"], found["beside"]["recall"]) == (precision, recall)
+    unseen = (3 - 1) / (4 - 1)  # Paris r FR stands in training
+    assert found["beside"]["Ign F1"] == pytest.approx(2 * unseen * recall / (unseen + recall))
+    assert found["n"] == 2
+    assert score("docred", predicted, [*one, *two])["beside"]["Ign F1"] == found["estimate"]
+    with pytest.raises(EvaluationError, match="'text 0' is of no document"):
+        score("docred", [("r",)], asked([("r",)]))
+
+
+def test_ultrafine_agrees_with_the_loose_scores() -> None:
+    draws = np.random.default_rng(2)
+    gold, ours = draws.random((40, 7)) < 0.3, draws.random((40, 7)) < 0.25
+    named = [[tuple(str(i) for i in np.flatnonzero(row)) for row in side] for side in (ours, gold)]
+    assert any(not labels for labels in named[0])
+    found = score("ultrafine", named[0], asked(named[1]))
+    expected = loose_scores(np.where(ours, 1.0, -1.0), gold, threshold=0, macro_over="asked")
+    assert found["estimate"] == pytest.approx(expected.macro.f1)
+    beside = found["beside"]
+    assert beside["precision"] == pytest.approx(expected.macro.precision)
+    assert beside["recall"] == pytest.approx(expected.macro.recall)
+    assert beside["micro f1"] == pytest.approx(expected.micro.f1)
+    assert beside["strict"] == pytest.approx(expected.exact)
+    everything = {"problem_type": MULTI, "no_relation": None, "generator": generator(0, "t")}
+    whole = scores(named[0], asked(named[1]), **everything, format="ultrafine")  # type: ignore[arg-type]
+    assert whole["official"]["estimate"] == found["estimate"]
+
+
+def test_cola_and_wic() -> None:
+    draws = np.random.default_rng(3)
+    gold, ours = draws.integers(2, size=60), draws.integers(2, size=60)
+    found = score("cola", single(ours), asked(single(gold)))
+    assert found["estimate"] == pytest.approx(matthews_corrcoef(gold, ours))
+    assert found["beside"]["accuracy"] == pytest.approx((gold == ours).mean())
+    assert score("cola", single([1] * 4), asked(single([1, 0, 1, 0])))["estimate"] == 0
+    wic = score("wic", single(ours), asked(single(gold)))
+    assert wic["estimate"] == pytest.approx((gold == ours).mean())
+    half = 1.96 * math.sqrt(0.25 / 60)
+    assert wic["high"] - wic["low"] == pytest.approx(2 * half, rel=0.15)
+
+
+def test_one_group_has_no_interval() -> None:
+    found = score("wic", single("1"), asked(single("1")))
+    assert (found["estimate"], found["low"], found["high"], found["n"]) == (1.0, None, None, 1)
+
+
+CUT = [("semeval", "A-B(e1,e2)"), ("tacred", "a"), ("cola", "1"), ("cola", "0"), ("wic", "1")]
+
+
+@pytest.mark.parametrize(("format", "label"), CUT)
+def test_what_is_cut_off_is_wrong(format: str, label: str) -> None:
+    """397 of 400 cut off, 3 right: the score is not that of the three."""
+    others = {"cola": {"1": "0", "0": "1"}[label] if format == "cola" else ""}
+    read = single([label, others.get(format) or label, label])
+    cut_off = [(example, ()) for example in asked(single([label] * 397))]
+    draws = generator(0, "t")
+    found = official_score(format, read, asked(read), (), draws, cut_off=cut_off)
+    alone = score(format, read, asked(read))
+    assert found is not None
+    assert alone["estimate"] == 1.0
+    assert (alone["n_cut_off"], found["n_cut_off"], found["n"]) == (0, 397, 397)
+    assert found["estimate"] < 0.02
+    assert found["beside"]["without questions cut off with the text"] == 1.0
+    right = [(example, (label,)) for example, _ in cut_off]  # an answer that needs no reading
+    told = official_score(format, read, asked(read), (), draws, cut_off=right)
+    assert told is not None
+    assert told["estimate"] == 1.0
+
+
+def test_what_is_cut_off_is_missed_in_scores_of_sets() -> None:
+    typed = asked([("person", "artist"), ("place",)])
+    found = official_score(
+        "ultrafine", [("person", "artist")], typed[:1], (), generator(0, "t"),
+        cut_off=[(typed[1], ())],
+    )  # fmt: skip
+    assert found is not None
+    precision, recall = 1.0, 0.5
+    assert found["estimate"] == pytest.approx(2 * precision * recall / (precision + recall))
+    document = of_document(
+        "A", ((0, "r", 1), (1, "s", 0)), ((0, 1), (1, 0)), (("Paris",), ("France",))
+    )
+    found = official_score(
+        "docred", [("r",)], document[:1], (), generator(0, "t"), cut_off=[(document[1], ())]
+    )
+    assert found is not None
+    assert (found["beside"]["precision"], found["beside"]["recall"]) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("n", [1, 9, 12])
+def test_relations_are_counted_and_not_taken_for_nine(n: int) -> None:
+    names = [f"R{i}-X(e1,e2)" for i in range(n)] + ["Other"]
+    found = score("semeval", single(names), asked(single(names)))
+    assert found["name"] == f"macro F1 of {n} relations, directed, without Other"
+    assert found["estimate"] == 1.0
