@@ -17,9 +17,9 @@ KEPT = Path(__file__).parents[1] / "kept"
 AIM = 450
 SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "E-BERT": ("encoders/ebert.py", "graphs/views/ebert.py", "layers/vector_map.py"),
-    "E-BERT's linking": ("heads/candidates.py", "finetuning/linking"),
+    "E-BERT's linking": ("heads/candidates.py", "training/finetuning/linking"),
     "WKLM": ("encoders/wklm.py", "objectives/mentions/replacement.py",
-             "objectives/mentions/truth.py", "probing/models/truth.py"),
+             "objectives/mentions/truth.py", "lab/probing/models/truth.py"),
     "LIBERT": ("encoders/lexical/libert.py", "objectives/lexical/relations.py",
                "objectives/lexical/terms.py"),
     "SenseBERT": ("encoders/lexical/sensebert.py", "graphs/views/senses.py",
@@ -27,7 +27,7 @@ SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "SentiLARE": ("encoders/lexical/sentilare.py", "graphs/views/sentilare.py",
                   "graphs/sentiment.py", "objectives/lexical/sentiment.py"),
     "KT-NET": ("encoders/ktnet.py", "graphs/views/ktnet.py"),
-    "BERT-MK": ("kge/gnn/bertmk.py",),
+    "BERT-MK": ("kgc/kge/gnn/bertmk.py",),
     "Wikipedia2Vec": ("joint/wikipedia2vec.py", "joint/skip_gram.py"),
     "Wang 2014, Zhong 2015": ("joint/wang2014.py", "joint/zhong2015.py", "joint/by_distance.py",
                               "joint/likelihood.py"),
@@ -35,8 +35,8 @@ SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "replaced words (ELECTRA)": ("objectives/words/replaced.py",),
     "PALs": ("adapters/pals.py",),
     "self-ensemble, self-distillation": ("training/averaging.py",),
-    "span extraction": ("heads/span.py", "finetuning/windows.py"),
-    "layer probes": ("probing/layers",),
+    "span extraction": ("heads/span.py", "training/finetuning/windows.py"),
+    "layer probes": ("lab/probing/layers",),
 }  # fmt: skip
 """By system, the files and folders below `kept` that no other system needs."""
 

@@ -104,8 +104,8 @@ def _questions() -> Iterator[str]:
 
 def _completion() -> Iterator[str]:
     from experiments.wk_completion.data import read_world
-    from kept.lab.completion.trial import CompletionTrial
     from kept.lab.completion.config import CompletionConfig
+    from kept.lab.completion.trial import CompletionTrial
     from kept.lab.study.run import Study
 
     config = CompletionConfig.read(EXPERIMENTS / "wk_completion/trex.yaml")

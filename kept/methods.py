@@ -61,8 +61,8 @@ class Recipe:
     """The settings with which a method reads facts at a small budget, where a user gives none.
 
     `options` are the encoder's, `view` the view's, `graph` the builder's. `rates` are learning
-    rates for MiniLM; `kept.training.finetuning.recipes` lowers them for a wider host, and has what is the
-    same for all methods: no marks, and the mean of a target's words. `examples` is how many
+    rates for MiniLM; `kept.training.finetuning.recipes` lowers them for a wider host, and has what
+    is the same for all methods: no marks, and the mean of a target's words. `examples` is how many
     it was trained on, passes counted, when it first answered nine of ten questions about names that
     it had not seen (`kept check reading --recipes`); None where that was not measured. `differs`
     says in words what is not as published.

@@ -20,7 +20,8 @@ from typing import Any
 
 WARM = (
     "pytest",
-    "kept.apps.cli.link.run", "kept.apps.cli.training.pretrain_run", "kept.apps.cli.training.finetune_run",
+    "kept.apps.cli.link.run", "kept.apps.cli.training.pretrain_run",
+    "kept.apps.cli.training.finetune_run",
     "kept.apps.cli.comparing.compare_run", "kept.apps.cli.kgc.training",
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
     "transformers.models.bert.modeling_bert", "kept.apps.cli.training.vectors_run",

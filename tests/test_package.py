@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Container, Sequence
 from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
@@ -35,25 +36,31 @@ FLOORS = (
         "vectors",
     ),
     ("evaluation", "graphs", "layers"),
-    ("cluster", "hosts", "kge"),
+    ("cluster", "hosts", "kgc.kge"),
     ("adapters",),
     ("encoders",),
     ("heads", "linking", "methods", "objectives", "training"),
-    ("answering", "decoders"),
-    ("convert", "datasets", "generators", "joint", "public_data"),
-    ("controls", "pretraining"),
+    ("decoders.answering", "decoders"),
+    ("convert", "decoders.generators", "joint", "tasks.datasets", "tasks.public_data"),
+    ("tasks", "tasks.scores"),
+    ("inputs.controls", "inputs"),
+    ("training.pretraining",),
     ("auto",),
-    ("extending", "finetuning", "integrations", "probing"),
-    ("fitting", "reading", "report"),
-    ("lab",),
-    ("comparison",),
-    ("completion", "texts"),
-    ("demo", "explorer"),
-    ("questions",),
-    ("serve",),
-    ("cli",),
-    ("twins",),
-    ("commands",),
+    ("training.extending", "training.finetuning"),
+    ("kgc",),
+    ("lab.report",),
+    ("lab.study",),
+    ("lab.probing",),
+    ("lab", "lab.fitting", "lab.reading"),
+    ("lab.comparison",),
+    ("lab.completion",),
+    ("lab.demo",),
+    ("lab.questions",),
+    ("apps", "apps.explorer", "apps.integrations", "apps.texts"),
+    ("apps.serve",),
+    ("apps.cli",),
+    ("apps.twins",),
+    ("apps.commands",),
     ("__main__",),
 )
 """Rooms of `kept`, from the ground up: each imports only from floors below its own."""
@@ -97,16 +104,35 @@ def test_modules_do_not_import_each_other_in_a_circle(package: str) -> None:
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
 
 
+def _room(parts: Sequence[str], rooms: Container[str]) -> str:
+    """The room of a module: the longest beginning of its name that is one."""
+    names = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return next((name for name in names if name in rooms), parts[0])
+
+
 def test_no_room_imports_from_a_floor_that_is_not_below() -> None:
     folder = Path(kept.__file__ or "").parent
     floor = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
     files = [file for file in sorted(folder.rglob("*.py")) if file != folder / "__init__.py"]
-    places = {file: file.relative_to(folder).with_suffix("").parts[0] for file in files}
+    modules = {file: file.relative_to(folder).with_suffix("").parts for file in files}
+    places = {file: _room(parts, floor) for file, parts in modules.items()}
     assert set(places.values()) == floor.keys()
     for file, room in places.items():
-        rooms = {name.split(".")[1] for name in _imports(file) if name.startswith("kept.")}
+        names = [name.split(".")[1:] for name in _imports(file) if name.startswith("kept.")]
+        rooms = {_room(name, floor) for name in names}
         wrong = {name for name in rooms - {room} if floor.get(name, -1) >= floor[room]}
         assert not wrong, f"{file} imports from {sorted(wrong)}"
+
+
+def test_studies_stand_above_the_core_and_applications_above_studies() -> None:
+    """The core imports no study, a study no application."""
+    tops = [
+        {"lab": 1, "apps": 2, "__main__": 2}.get(room.split(".")[0], 0)
+        for rooms in FLOORS
+        for room in rooms
+    ]
+    assert tops == sorted(tops)
+    assert set(tops) == {0, 1, 2}
 
 
 def test_no_two_test_files_share_a_name() -> None:
@@ -148,7 +174,8 @@ def test_help_loads_no_torch() -> None:
 
 def test_a_run_that_draws_nothing_loads_no_library_that_draws() -> None:
     code = (
-        "import sys; import kept.lab.comparison.report, kept.training.finetuning.link_error_curve; "
+        "import sys; import kept.lab.comparison.report; "
+        "import kept.training.finetuning.link_error_curve; "
         "sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -248,7 +248,7 @@ theirs = {top: {re.sub(r"[-_.]+", "-", d).lower() for d in found}
 undeclared = {top for top, found in theirs.items() if not found & names}
 ours = {"kept", "kg_loaders", "entity_linking"}
 sys.modules.update(dict.fromkeys(undeclared - set(sys.modules) - ours))
-BEHIND_EXTRAS = ("kept.apps.serve.", "kept.layers.gat_conv")  # who imports these names the extra first
+BEHIND_EXTRAS = ("kept.apps.serve.", "kept.layers.gat_conv")  # these need their extra first
 faults, n = {}, 0
 for top in ("kg_loaders", "entity_linking", "kept"):
     for found in pkgutil.walk_packages(importlib.import_module(top).__path__, top + "."):

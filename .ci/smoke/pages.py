@@ -62,7 +62,7 @@ NOT_RUN = {
     "train=train.txt": "another page has a train.txt of another format",
     "score gold.jsonl linked.jsonl": "its two files are of other texts here",
     "--task typing --format tagme": "its files need more than these few mentions",
-    "kept extend": "its run is one of a method with rows for entities: tests/kept/training/extending",
+    "kept extend": "its run has rows for entities: tests/kept/training/extending",
 }
 """Why a command is not run, by a piece of it."""
 BUDGET = {

@@ -229,13 +229,12 @@ def linked_texts(graph: Any) -> list[tuple[str, list[tuple[int, int, str]]]]:
 
 
 def train(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
-    from kept.inputs.views import builder_for
-
     from entity_linking import gold_link
     from entity_linking.mentions import LinkedText
     from kept import hosts
     from kept.encoders.colake import CoLAKE
     from kept.graphs.builder import BuilderConfig
+    from kept.inputs.views import builder_for
     from kept.methods import METHODS
     from kept.objectives.model import KnowledgeForPreTraining
     from kept.training.config import TrainConfig

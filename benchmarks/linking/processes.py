@@ -50,14 +50,13 @@ from link_scale import make_names
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from kept.inputs.views import builder_for
-
 from benchmarks.measuring import growth, tell, three_sizes
 from entity_linking.annotations import to_json
 from kept import hosts
 from kept.apps.cli.link.inputs import read_text
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import BuilderConfig, build_many
+from kept.inputs.views import builder_for
 from kept.linking.linkers import LinkerSettings
 from kept.linking.stream import Work, link_items
 from kept.methods import METHODS

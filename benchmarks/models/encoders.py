@@ -39,8 +39,6 @@ from torch import Tensor, nn
 from transformers.utils.logging import disable_progress_bar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from kept.inputs.views import builder_for
-
 from benchmarks.measuring import growth, tell, three_sizes
 from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
@@ -50,6 +48,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for
 from kept.layers import packing
 from kept.methods import METHODS
 from kept.tasks.datasets.atlas import linked_texts

@@ -32,13 +32,12 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from kept.inputs.views import builder_for
-
 from benchmarks.measuring import tell
 from entity_linking.annotations import write_jsonl
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import BuilderConfig, build_many
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.atlas import linked_texts
 from kg_loaders import atlas

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept.inputs.views import builder_for
 
 from entity_linking.annotations.relations import RelationExample, read_trex
 from entity_linking.dictionary import DictionaryLinker
@@ -26,6 +25,7 @@ from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.priors import LABELS_FIRST
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_tokenizer
+from kept.inputs.views import builder_for
 from kept.methods import Method
 from kept.randomness import generator
 from kept.tasks.datasets.public_files import codex_triples, json_of, table

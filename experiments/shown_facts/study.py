@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept.inputs.views import builder_for, view_for
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import World, read_world
 from experiments.lama.stored import Origin, read_stored, write_stored
 from experiments.shown_facts.settings import HEAD, Study
 from kept import hosts
+from kept.inputs.views import builder_for, view_for
 from kept.lab.probing.engine import objects_of, probe
 from kept.lab.probing.items.collections import lama_templates, pararel_templates
 from kept.lab.probing.items.facts import answers_by_subject, questions, with_answers_of

@@ -1,7 +1,7 @@
 """The commands of kept as Python functions; `commands.pyi` has their signatures.
 
-`kept.finetune(...)` is `kept.apps.commands.finetune`. They are made by `kept.apps.twins` when they are first
-used, from what the command line declares.
+`kept.finetune(...)` is `kept.apps.commands.finetune`. They are made by `kept.apps.twins` when they
+are first used, from what the command line declares.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
 from kept.heads.candidates import CandidatesHead, CandidatesOptions
+from kept.heads.entities import EntitiesHead, EntitiesOptions
 from kept.heads.graph import GraphHead, GraphOptions
 from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
@@ -91,6 +92,7 @@ HEADS: dict[str, HeadKind] = {
     "span": HeadKind(SpanOptions, SpanHead),
     "candidates": HeadKind(CandidatesOptions, CandidatesHead),
     "graph": HeadKind(GraphOptions, GraphHead),
+    "entities": HeadKind(EntitiesOptions, EntitiesHead),
 }
 
 

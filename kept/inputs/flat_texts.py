@@ -6,20 +6,32 @@ Axis legend: text, word (word pieces of all texts), link (of all texts).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from entity_linking.annotations import read_jsonl
 from entity_linking.mentions import LinkedText
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import View
 from kept.graphs.words import Words, encode_words
 from kept.inputs.pairs import pair_bounds
 from kg_loaders import KnowledgeGraph
+from kg_loaders.damage import DamageReport
 
 TEXTS_PER_CALL = 4096
+
+
+def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
+    """Return every linked text of JSONL files of `kept link -o`, and the number in each file.
+
+    Stops at a faulty line. A file is a document to objectives over pairs of texts.
+    """
+    files = [list(read_jsonl(path, DamageReport())) for path in paths]
+    return [text for file in files for text in file], [len(file) for file in files]
 
 
 def linked_entities(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from kept.apps.twins import COMMANDS, command
 
 ROOT = Path(__file__).parents[2]
-STUBS = ROOT / "kept" / "commands.pyi"
+STUBS = ROOT / "kept" / "apps" / "commands.pyi"
 HEAD = '''"""Signatures of kept's commands; made by `python -m tests.docs`."""
 
 from collections.abc import Mapping, Sequence

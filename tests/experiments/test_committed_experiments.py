@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kept.inputs.views import builder_for
 
 from kept.graphs.builder import BuilderConfig
+from kept.inputs.views import builder_for
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.questions.plan import asks_questions

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept.inputs.views import builder_for, view_for
 
 from entity_linking import DictionaryLinker
 from entity_linking.randomness import generator
 from kept.auto import AutoEncoder
 from kept.graphs.builder import BuilderConfig, build
 from kept.hosts import load_host, load_tokenizer, n_positions
+from kept.inputs.views import builder_for, view_for
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import FAMILIES, tiny_host

@@ -1,8 +1,9 @@
 """The released ERNIE fine-tuning input, step by step, with its quirks.
 
 Zhang et al., ACL 2019, section 3.5, repository thunlp/ERNIE. For comparison with the original;
-training uses the marks of `kept.training.finetuning` and `ERNIEView`. The quirks: an entity is attached only
-where a blank-delimited chunk starts, to the first piece of the chunk's part before any punctuation,
+training uses the marks of `kept.training.finetuning` and `ERNIEView`. The quirks: an entity is
+attached only where a blank-delimited chunk starts, to the first piece of the chunk's part before
+any punctuation,
 and its end is ignored; of two with one start the later wins; a chunk that vanishes with its accents
 shifts all later tags; starts just at the end of a marked mention are moved too little.
 

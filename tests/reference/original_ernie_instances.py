@@ -1,8 +1,9 @@
 """The released ERNIE pre-training instances, draw by draw, with their quirks.
 
 Zhang et al., ACL 2019, repository thunlp/ERNIE. For comparison with the original and for reading
-its data; training uses `kept.training.pretraining.data`. The quirks: a run of one entity keeps every
-second piece instead of the first; an entity whose id equals the length written before its sentence
+its data; training uses `kept.training.pretraining.data`. The quirks: a run of one entity keeps
+every second piece instead of the first; an entity whose id equals the length written before its
+sentence
 is lost at the sentence's start; the order of documents comes from a second seed below 101; a random
 second text may come from the same document after ten tries.
 

@@ -2,8 +2,9 @@
 
 A module that declares a command imports typer and other light packages only; what the command
 needs is imported when it is called: inside the function or, where it is long, from a module
-`*_run`. Names of a table in a help text are `{module:TABLE}` (`kept.apps.cli.options.KeptCommand`). So
-`kept --help` and every mistyped command or option answer at once
+`*_run`. Names of a table in a help text are `{module:TABLE}`
+(`kept.apps.cli.options.KeptCommand`). So `kept --help` and every mistyped command or option answer
+at once
 (`tests/kept/apps/cli/test_startup.py`).
 """
 

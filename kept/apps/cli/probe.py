@@ -1,6 +1,7 @@
 """`kept probe`: which facts of a graph does a model recall?
 
-The work is in `kept.apps.cli.probe_run`, imported when the command runs: `kept --help` loads no torch.
+The work is in `kept.apps.cli.probe_run`, imported when the command runs: `kept --help` loads no
+torch.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The answer to a question, chosen among the values of the graph, or "not in the graph".
 
 The question is linked; for each linked entity the relations that it may ask about get
-probabilities (`kept.decoders.answering.relations`). The answer is the values of the likeliest relation that
-the entity has. `confidence` is the probability that this is right: it falls where another relation
+probabilities (`kept.decoders.answering.relations`). The answer is the values of the likeliest
+relation that the entity has. `confidence` is the probability that this is right: it falls where
+another relation
 of the graph, which this entity lacks, is as likely, and where something that no relation of the
-graph is about (`kept.decoders.answering.common`) is more like the question. Below `LEAST_CONFIDENCE` the
-answer is that the graph does not hold it.
+graph is about (`kept.decoders.answering.common`) is more like the question. Below
+`LEAST_CONFIDENCE` the answer is that the graph does not hold it.
 """
 
 from __future__ import annotations

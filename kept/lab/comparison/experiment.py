@@ -26,9 +26,8 @@ from pydantic import (
 from kept.errors import ConfigError
 from kept.evaluation.paired import Value
 from kept.evaluation.published import Published
-from kept.lab.reading.measures import DOES_NOT_READ
 from kept.lab.reading.verdicts import stored_verdict
-from kept.lab.study.design import DEFAULT_SEEDS, Design, PrimaryContrast
+from kept.lab.study.design import DEFAULT_SEEDS, DOES_NOT_READ, Design, PrimaryContrast
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE, METHODS, method, method_key, title
 from kept.suggestions import no_such
@@ -101,9 +100,9 @@ class Experiment(Design):
     """A task with everything that its runs share.
 
     `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
-    `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not given, with
-    the fields that differ; a name of your own with `method` among its fields is a variant of that
-    method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score that
+    `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not given,
+    with the fields that differ; a name of your own with `method` among its fields is a variant of
+    that method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score that
     tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
     regression `pearson` or `spearman`), on the evaluation split `asked`: dev, or test where the
     task has `test` or `test_share`. `seeds` are run where a command does not say how many;

@@ -24,8 +24,8 @@ from kept.evaluation.leakage import (
 )
 from kept.kgc.rankers import Questions
 from kept.kgc.split import CompletionSplit
-from kept.lab.completion.trial import SKIPPED, CompletionTrial
 from kept.lab.completion.config import CompletionConfig
+from kept.lab.completion.trial import SKIPPED, CompletionTrial
 from kept.lab.study.effects import summarise
 from kept.lab.study.run import Study, run_all
 from kept.lab.study.verdicts import Compared

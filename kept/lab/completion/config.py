@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from entity_linking.annotations.relations import RelationExample
 from kept.evaluation.published import Published
 from kept.graphs.builder import BuilderConfig
-from kept.kgc.kge import SCORERS
+from kept.kgc.kge import FORMULAS
 from kept.kgc.rankers import CoLAKERun
 from kept.kgc.split import CompletionSplit, split_examples
 from kept.lab.study.design import Design
@@ -92,4 +92,4 @@ class CompletionConfig(Design):
 
     def title(self, name: str) -> str:
         """What tables call row `name`."""
-        return TITLES.get(name) or (SCORERS[name].__name__ if name in SCORERS else title(name))
+        return TITLES.get(name) or (FORMULAS[name].__name__ if name in FORMULAS else title(name))

@@ -22,7 +22,8 @@ class DegreeMethod(_Method):
 
 
 class GraphMethod(_Method):
-    """`kept.kgc.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's map.
+    """`kept.kgc.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's
+    map.
 
     `text_from` names a folder of a KEPLER run whose description vectors are the texts; without it
     they are those of the sentence encoder that the runner is given.
@@ -58,7 +59,8 @@ class KeplerMethod(_Method):
 
 
 class UltraMethod(_Method):
-    """`kept.kgc.kge.ultra`: trained on the split's own training graph, or the `weights` of a release.
+    """`kept.kgc.kge.ultra`: trained on the split's own training graph, or the `weights` of a
+    release.
 
     Released weights have seen other graphs: whoever uses them says which in `differs` or `notes`.
     """

@@ -13,11 +13,11 @@ from kept.graphs.drawing.draw import draw_html
 from kept.hosts import load_tokenizer
 from kept.kgc.batches import usable_examples
 from kept.kgc.split import CompletionSplit
-from kept.lab.completion.trial import CompletionTrial
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.completion.compare import Completion, compare
 from kept.lab.completion.config import COLAKE, CompletionConfig
 from kept.lab.completion.tables import audit_table, describe, rank_table, to_json
+from kept.lab.completion.trial import CompletionTrial
 from kept.lab.demo.methods import METHODS, compare_methods, method_sections, write_task
 from kept.lab.report.page import Section, embedded_page, picture, prose, table, verdict
 from kept.lab.study.comparison_tables import SLICES, gain_table, pair_table

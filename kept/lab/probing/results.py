@@ -78,8 +78,9 @@ class ProbeResult:
     `method` is a line of `kept.methods.METHODS`, "masked-lm" for a plain Hugging Face model,
     or "decoder". `asked_facts`: whether facts between the ends of an item's own were "hidden" or
     "shown"; "none" where only the weights answer. `likelihood`: how answers of several pieces are
-    scored (see `kept.lab.probing.engine`). `left_out`: candidates that could not be ranked, by reason.
-    `cut`: `kept.graphs.cuts.Cut.as_json` of the questions with one mask; None where none is cut.
+    scored (see `kept.lab.probing.engine`). `left_out`: candidates that could not be ranked, by
+    reason. `cut`: `kept.graphs.cuts.Cut.as_json` of the questions with one mask; None where none
+    is cut.
     """
 
     model: str

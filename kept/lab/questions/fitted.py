@@ -1,8 +1,9 @@
 """`FittedAnswerer`: questions answered from a graph in one of several ways, with refusals.
 
 Ways: `none`, the decoder alone; `values`, the values of the relation that is asked about, without a
-decoder (`kept.decoders.answering`); `words`, `branches` and `nodes`, the value that the decoder finds
-likeliest with the facts of the entity in view (`kept.lab.questions.readers`). Each way but `none`
+decoder (`kept.decoders.answering`); `words`, `branches` and `nodes`, the value that the decoder
+finds likeliest with the facts of the entity in view (`kept.lab.questions.readers`). Each way but
+`none`
 refuses where the graph does not hold what is asked, with a confidence below `least`.
 
 Axis legend: question, word.

@@ -1,7 +1,8 @@
 """`kept fit` on questions with answers: which way of answering from a graph is right, and by what.
 
-Each way (`kept.lab.questions.fitted`) answers dev, with the true facts alone; knowledge is taken only
-if it is better than the decoder alone by more than chance. Test is answered by the choice and by
+Each way (`kept.lab.questions.fitted`) answers dev, with the true facts alone; knowledge is taken
+only if it is better than the decoder alone by more than chance. Test is answered by the choice and
+by
 the decoder alone; by the choice with another entity's facts; and over the graph without the facts
 that answer, where the choice should refuse.
 
@@ -186,7 +187,8 @@ def fit(
 ) -> FitResult:
     """Choose a way to answer questions from a graph, evaluate it and write its folder.
 
-    `encoder` gives vectors of sentences (default: MiniLM). Raises what `kept.lab.fitting.run.fit` does.
+    `encoder` gives vectors of sentences (default: MiniLM). Raises what `kept.lab.fitting.run.fit`
+    does.
     """
     ways = ways_of(options.methods)
     refuse_foreign(options.output, options)

@@ -34,7 +34,7 @@ def all_rows() -> dict[str, dict[str, Any]]:
 
 
 class QuestionPlan(Design):
-    """Rows (`methods`, see `kept.lab.questions.rows`) that answer the same questions by one decoder.
+    """Rows (`methods`: `kept.lab.questions.rows`) that answer the same questions by one decoder.
 
     `metric`: "exact", exactly the value is written; or "chosen", of the candidates the right one
     begins most probably; verdicts are on it, both are on the page. `controls`: "asked", a row is

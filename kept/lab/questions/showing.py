@@ -123,8 +123,8 @@ def other_entities(questions: QuestionSet, seed: int) -> dict[str, str]:
     """For each entity that is asked about another one with facts of the same relations.
 
     One to one among those of the same relations; the rest trade among themselves. Where we differ
-    from `kept.inputs.controls.random_entities`: not by degree alone, or a person could be given a town,
-    which has no fact to show. Raises `NoControlError` where there is one entity alone.
+    from `kept.inputs.controls.random_entities`: not by degree alone, or a person could be given a
+    town, which has no fact to show. Raises `NoControlError` where there is one entity alone.
     """
     graph = questions.graph
     asked = {questions.fact_of(item)[1] for item in questions.items}

@@ -20,11 +20,12 @@ from kept.errors import EvaluationError
 from kept.graphs.graph import NodeKind
 from kept.heads.model import KnowledgeForTask
 from kept.lab.probing.layers.linear import fit
+from kept.lab.study.design import DOES_NOT_READ
 from kept.training.finetuning.data import TaskData
 
 GOOD = 0.9
 """The share of the ceiling from which on a method counts as reading."""
-READS, DOES_NOT_READ = "reads facts", "does not read facts at this budget"
+READS = "reads facts"
 OTHERWISE = "right without the fact, so something else tells the answer"
 
 
@@ -68,8 +69,8 @@ def probe_accuracy(
 ) -> float:
     """Return the accuracy on `test` of a linear probe fitted on `train`.
 
-    A ridge regression (`kept.lab.probing.layers.linear`). Where no state differs it answers the most
-    frequent class.
+    A ridge regression (`kept.lab.probing.layers.linear`). Where no state differs it answers the
+    most frequent class.
 
     >>> states = torch.eye(4).repeat(4, 1)
     >>> probe_accuracy((states, torch.arange(16) % 4), (states, torch.arange(16) % 4))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kept.lab.study.store import RunRecord
 
 OFF: Knowledge = "off"
+DOES_NOT_READ = "does not read facts at this budget"
+"""What a reading control says of a method whose score does not depend on facts."""
 DEFAULT_SEEDS = 10
 """With three, few differences of a published size are seen (`benchmarks/models/intervals.md`)."""
 Arm = tuple[str, Knowledge]

@@ -10,8 +10,7 @@ from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.reading.measures import DOES_NOT_READ
-from kept.lab.study.design import Plan
+from kept.lab.study.design import DOES_NOT_READ, Plan
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE
 

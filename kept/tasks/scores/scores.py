@@ -71,8 +71,8 @@ def scores(
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
     spans. Of answers in words `accuracy` is exact match, `micro` has the mean F1 of their words
     (`kept.tasks.scores.exact_match`). `no_relation` is never counted as a find in `micro`.
-    Intervals are bootstraps over groups of examples (`kept.tasks.datasets.example.clusters`), without
-    bounds where there are fewer than two.
+    Intervals are bootstraps over groups of examples (`kept.tasks.datasets.example.clusters`),
+    without bounds where there are fewer than two.
     A regression has `pearson`, `spearman` and `mean_squared_error` instead
     (`kept.evaluation.correlation`), and no share of right answers.
     `official`: the score of the task's owners, where the file's `format` has one (see

@@ -1,8 +1,8 @@
 """`extend`: the model of a run for a graph that grew.
 
 Rows of old entities and relations stay bitwise as they are, at the numbers that these have now;
-those of new ones start as `kept.training.extending.starts` says, and are listed. What is trained stays
-trained: no step is taken here.
+those of new ones start as `kept.training.extending.starts` says, and are listed. What is trained
+stays trained: no step is taken here.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ N_NAMED = 3
 class TableGrowth:
     """What became of one table.
 
-    `starts` counts the new rows by how they started, `likeness` is `kept.training.extending.starts.scores`
-    of its old rows (none for relations).
+    `starts` counts the new rows by how they started, `likeness` is
+    `kept.training.extending.starts.scores` of its old rows (none for relations).
     """
 
     name: str

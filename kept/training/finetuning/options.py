@@ -48,8 +48,8 @@ class FinetuneOptions(RunConfig):
     config: Path | None = option("YAML file; flags override it.", None, short="-c")
     task: str | None = option("What is asked: {kept.tasks.datasets.formats:TASKS}.")
     format: str | None = option(
-        "Format of the files, {kept.tasks.datasets.formats:FORMATS}; table is kept's own, CSV, TSV or "
-        "JSON lines (docs/reference/formats-of-texts.md)."
+        "Format of the files, {kept.tasks.datasets.formats:FORMATS}; table is kept's own, "
+        "CSV, TSV or JSON lines (docs/reference/formats-of-texts.md)."
     )
     train: Path | None = option("Training file.")
     dev: Path | None = option("Development file (default: dev.* beside TRAIN, else a share of it).")

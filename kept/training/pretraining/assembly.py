@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from entity_linking.annotations import read_jsonl
 from entity_linking.annotations.redirects import read_resolved
-from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError, ConfigError
-from kept.graphs.builder import BuilderConfig
-from kept.graphs.views import View
+from kept.inputs.flat_texts import read_texts
+from kept.inputs.views import builder_for, view_for
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining, objective_kind
 from kept.objectives.words.heads import hand_over_words
@@ -28,7 +24,6 @@ from kept.training.pretraining.treebanks import DependencyData
 from kept.training.processes.shards import tables_in_parts
 from kept.training.stream import PretrainingData
 from kg_loaders import KnowledgeGraph, graph_from_records
-from kg_loaders.damage import DamageReport
 
 Objectives = Mapping[str, Mapping[str, Any]]
 
@@ -114,64 +109,6 @@ def _trees(
     sentences = [sentence for path in config.treebank for sentence in read_conllu(path)]
     longest = min(config.graph.max_words, options.n_positions)
     return DependencyData(sentences, tokenizer, max_words=longest)
-
-
-def builder_for(
-    method_spec: Method,
-    config: BuilderConfig,
-    view: Mapping[str, Any],
-    *,
-    in_pretraining: bool = False,
-) -> BuilderConfig:
-    """Return `config` with the fields that the method's view needs and a `drop_probability`.
-
-    `view` holds the options of the view, which may need fields of their own. A `drop_probability`
-    of None is the method's own in pre-training, and 0 in a task.
-    """
-    require_options(method_spec, view)
-    view = {**method_spec.view_options, **view}
-    needed = {**method_spec.view.builder_fields(config, view), **method_spec.builder}
-    if config.drop_probability is None:
-        needed["drop_probability"] = 0.0
-    if in_pretraining:
-        needed |= pretraining_fields(method_spec, config)
-    return dataclasses.replace(config, **needed)
-
-
-def pretraining_fields(method_spec: Method, config: BuilderConfig) -> dict[str, Any]:
-    """The fields that the method sets in pre-training where `config` does not."""
-    return dict(method_spec.in_pretraining) if config.drop_probability is None else {}
-
-
-def view_for(
-    method_spec: Method,
-    graph: KnowledgeGraph,
-    tokenizer: PreTrainedTokenizerBase,
-    options: Mapping[str, Any],
-) -> View:
-    """The method's view with `options`; raises `ConfigError` naming one that it does not have."""
-    require_options(method_spec, options)
-    return method_spec.view.of(graph, tokenizer, **{**method_spec.view_options, **options})
-
-
-def require_options(method_spec: Method, options: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` naming an option that the method's view does not have."""
-    names = method_spec.view.option_names()
-    unknown = [name for name in options if name not in names]
-    if unknown:
-        raise ConfigError(
-            f"{method_spec.view.__name__} has no option {unknown[0]!r}; "
-            f"it has {', '.join(names) or 'none'}"
-        )
-
-
-def read_texts(paths: Iterable[Path]) -> tuple[list[LinkedText], list[int]]:
-    """Return every linked text of JSONL files of `kept link -o`, and the number in each file.
-
-    Stops at a faulty line. A file is a document to objectives over pairs of texts.
-    """
-    files = [list(read_jsonl(path, DamageReport())) for path in paths]
-    return [text for file in files for text in file], [len(file) for file in files]
 
 
 def _encoder(

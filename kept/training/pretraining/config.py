@@ -37,7 +37,8 @@ class PretrainConfig(RunConfig):
     the encoder's parts to train (all, if empty), so that schedules of several stages are several
     runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that
     stay, such as "words", the host's word table. `as_published`: options, view and graph are the
-    paper's where none are given, not the recipe's, which `kept.training.pretraining.recipes` fills in.
+    paper's where none are given, not the recipe's, which `kept.training.pretraining.recipes` fills
+    in.
     """
 
     host: str = "minilm"

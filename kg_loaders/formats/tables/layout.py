@@ -168,6 +168,7 @@ def layout_of(
         has_header = header == "yes" or (header == "auto" and known is not None)
         return by_letters(order, first if has_header else None, has_header=has_header)
     if known is not None:
+        _require_relations(known, rows, file)
         _note_header(known, file, notes)
         return known
     if header == "yes":
@@ -187,6 +188,19 @@ def layout_of(
     return _by_shape(rows, file, notes) or PLAIN
 
 
+def _require_relations(layout: Layout, rows: Sequence[Sequence[str]], file: str) -> None:
+    """Raise `SourceError` where the column of relations says only how edges point, as Gephi's."""
+    if not isinstance(layout, TripleLayout) or plain_name(layout.names[1]) != "type":
+        return
+    values = {row[layout.relation].lower() for row in rows[1:] if len(row) == layout.n_fields}
+    if values and values <= {"directed", "undirected", "mutual"}:
+        raise SourceError(
+            f"{file}: the first row, {shown(rows[0])}, names the head ({layout.names[0]!r}) and "
+            f"the tail ({layout.names[2]!r}) but no relation: {layout.names[1]!r} says how edges "
+            "point; name the column of relations with --order (as in --order source,label,target)"
+        )
+
+
 # ---- by names ------------------------------------------------------------------------------------
 def named_layout(header: Sequence[str]) -> Layout | None:
     """Return the layout whose columns a row names, None where it names too few.
@@ -198,7 +212,7 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     places: dict[str, int] = {}
     for place, name in enumerate(header):
         places.setdefault(plain_name(name), place)
-    if _is_neo4j(places):
+    if _is_neo4j(places) or _is_neptune(header):
         return Neo4jLayout()
     ends = ends_of(places)
     if ends is not None:
@@ -211,6 +225,12 @@ def _is_neo4j(places: Mapping[str, int]) -> bool:
     edges = {":start_id", ":end_id"} <= kinds
     apoc = {"_id", "_labels"} <= places.keys() or {"_start", "_end", "_type"} <= places.keys()
     return edges or ":id" in kinds or apoc
+
+
+def _is_neptune(header: Sequence[str]) -> bool:
+    """Whether these are columns of Amazon Neptune, where `~label` is a type."""
+    names = {name.strip("\ufeff ") for name in header}
+    return "~label" in names and ("~id" in names or {"~from", "~to"} <= names)
 
 
 def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
@@ -447,6 +467,8 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
     True
     """
     first, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if _are_numbers(first) and others and not any(map(_is_number, others[0])):
+        return True
     if len(first) < 2 or not others or not all(map(is_field_name, first)):
         return False
     values = {cell for row in others for cell in row}
@@ -460,6 +482,15 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
         shapes = {_shape(row[place]) for row in others}
         n_other += _shape(cell) not in shapes and len(shapes) <= 2
     return len(others) >= 2 and n_other >= 2
+
+
+def _are_numbers(row: Sequence[str]) -> bool:
+    """Whether a row is 0, 1, 2, ...: the names that pandas gives to columns without one."""
+    return len(row) >= 2 and [*row] == [str(place) for place in range(len(row))]
+
+
+def _is_number(cell: str) -> bool:
+    return _shape(cell) == "number"
 
 
 def _shape(cell: str) -> str:
@@ -493,4 +524,16 @@ def shown(row: Sequence[str]) -> str:
 def _note_header(layout: Layout, file: str, notes: list[str]) -> None:
     """Note the columns that a header leaves out; those of Neo4j's its own reader counts."""
     if not isinstance(layout, Neo4jLayout) and layout.unused:
-        notes.append(f"{file}: columns that were left out: {', '.join(layout.unused)}"[:500])
+        notes.append(left_out(file, layout.unused))
+
+
+def left_out(file: str, names: Sequence[str]) -> str:
+    """Return the note on columns that are left out; those without a name are counted.
+
+    >>> left_out("x.csv", ["weight", "", ""])
+    'x.csv: columns that were left out: weight, 2 without a name'
+    """
+    known = [name for name in names if name.strip()]
+    n_unnamed = len(names) - len(known)
+    listed = ", ".join([*known, *([f"{n_unnamed} without a name"] if n_unnamed else [])])
+    return f"{file}: columns that were left out: {listed}"[:500]

@@ -26,6 +26,7 @@ from kg_loaders.formats.tables.layout import (
     TripleLayout,
     by_letters,
     layout_of,
+    left_out,
     named_layout,
     require_header,
     require_order,
@@ -97,7 +98,7 @@ def _blocks(
         places = _places(layout)
         _require_names(path, file.schema_arrow, places)
         if layout.unused and order is None:
-            report.notes.append(f"{path}: columns that were left out: {', '.join(layout.unused)}")
+            report.notes.append(left_out(str(path), layout.unused))
         rows = None if _is_plain(layout) else RowReader(layout, report)
         names = [file.schema_arrow.names[place] for place in places]
         n_read = 0

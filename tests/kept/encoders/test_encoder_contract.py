@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
@@ -23,6 +22,7 @@ from kept.encoders import ENCODERS, encoder_class, read_config
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import HostError
 from kept.graphs.builder import BuilderConfig, build_many
+from kept.inputs.views import builder_for
 from kept.methods import METHODS, method_of
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
 from kept.training.config import TrainConfig

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.ernie import ERNIE, ERNIEConfig, divide
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.inputs.views import builder_for
 from kept.kgc.kge.scorers import make_scorer
 from kept.kgc.kge.trained import save_scorer
 from kept.layers.packing import dense_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kept.inputs.views import builder_for, view_for
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch
@@ -13,6 +12,7 @@ from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.drawing.form import EMPTY, Column, form_of
 from kept.graphs.drawing.form_svg import columns_in_words, draw_form
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for, view_for
 from kept.methods import METHODS
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph

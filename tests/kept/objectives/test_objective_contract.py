@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -19,6 +18,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for
 from kept.methods import METHODS, Method
 from kept.objectives.base import Objective, Preparation
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining, objective_kind

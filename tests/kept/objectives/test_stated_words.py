@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kept.inputs.views import builder_for, view_for
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import IGNORE
 from kept.errors import ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for, view_for
 from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.methods import METHODS, method
 from kept.objectives.base import World

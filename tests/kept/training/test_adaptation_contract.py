@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 
 from entity_linking.mentions import LinkedText
 from kept.adapters.inside import PLACES
@@ -15,6 +14,7 @@ from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
 from kept.training.adaptation import Stages, layer_groups, stages

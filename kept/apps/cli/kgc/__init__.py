@@ -7,13 +7,17 @@ torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kept.apps.cli.options import HostModel, KeptCommand
-from kept.bounds import MAX_COUNT, MAX_SEED
+from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import KeptCommand
+from kept.bounds import MAX_COUNT
 from kept.training.processes.launch import require_alone
+
+if TYPE_CHECKING:
+    from kept.kgc.options import ScorerRun
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -29,84 +33,7 @@ Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@app.command("train", cls=KeptCommand)
-def train_command(
-    source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
-    scorer: Annotated[
-        str,
-        typer.Option(
-            help="transe, rescal, distmult, complex or rotate; rgcn, compgcn or bertmk: a "
-            "network over the graph, whose states are kept; ultra or nbfnet (paths), simkgc, "
-            "dkrl, kepler or colake (texts): answers any other graph too; mix: of trained ones "
-            "(--of)."
-        ),
-    ] = "complex",
-    reciprocal: Annotated[
-        bool, typer.Option("--reciprocal", help="Ask for heads as tails of inverse relations.")
-    ] = False,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, max=10**6, help="Instead of the recipe's.")
-    ] = None,
-    width: Annotated[
-        int | None, typer.Option(min=2, max=2**16, help="Instead of the recipe's.")
-    ] = None,
-    norm: Annotated[
-        int | None, typer.Option(min=1, max=2, help="Of transe (else 2) or rotate (else 1).")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            help="Of ultra: a released file; with --epochs it is trained further. Of kepler: a run "
-            "of kept pretrain."
-        ),
-    ] = None,
-    of: Annotated[
-        list[Path] | None,
-        typer.Option(help="Of mix: folders of trained scorers, weighed on validation."),
-    ] = None,
-    host: HostModel = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=2, max=2**20, help="Of scorers that answer any graph.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Of simkgc: end after as many.")
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(min=4, max=512, help="Of simkgc, kepler, colake: word pieces of a text."),
-    ] = None,
-    ask: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MAX_COUNT,
-            help="Of ultra, nbfnet, kepler, colake: triples asked in an epoch; all epochs are run.",
-        ),
-    ] = None,
-    literals: Annotated[
-        bool,
-        typer.Option(
-            "--literals",
-            help="Of scorers that read texts: numbers and dates of literals.tsv in SOURCE, before "
-            "descriptions.",
-        ),
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Of the split, the vectors and the training.")
-    ] = 0,
-    holdout: Annotated[
-        float,
-        typer.Option(
-            min=0, max=0.5, help="Share of a graph for testing, and the same for validation."
-        ),
-    ] = 0.05,
-    checkpoint_seconds: Annotated[
-        float,
-        typer.Option(min=0, max=86_400, help="Write the state of the training at most as often."),
-    ] = 60.0,
-    force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
-) -> None:
+def train(options: ScorerRun) -> None:
     """Train a scorer and keep the epoch with the best validation MRR, over seen triples.
 
     Validation also calibrates it: `kept kgc predict` prints a confidence beside each score. Killed
@@ -116,13 +43,21 @@ def train_command(
     """
     from kept.apps.cli.kgc.train_options import TrainOptions
     from kept.apps.cli.kgc.training import train_scorer
+    from kept.apps.cli.settings import read_setting
 
-    options = TrainOptions(
-        name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
-        holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
-        tokens=tokens, of=tuple(of or ()), literals=literals,
+    scorer = TrainOptions.of(
+        options.scorer, seed=options.seed, holdout=options.holdout,
+        **options.scorer_options(), **dict(map(read_setting, options.settings)),
     )  # fmt: skip
-    train_scorer(source, output, options, force=force, every_seconds=checkpoint_seconds)
+    train_scorer(
+        options.source, options.output, scorer, force=options.force,
+        every_seconds=options.checkpoint_seconds,
+    )  # fmt: skip
+
+
+app.command("train", cls=KeptCommand)(
+    Declared("kept.kgc.options:KgcTrainOptions", train, arguments=("source",))
+)
 
 
 @app.command("eval", cls=KeptCommand)

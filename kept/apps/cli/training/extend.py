@@ -25,8 +25,8 @@ def extend(
     start: Annotated[
         str | None,
         typer.Option(
-            help="How rows of new entities start, one of {kept.training.extending.starts:STARTS}; else the "
-            "one that guesses old rows best."
+            help="How rows of new entities start, one of "
+            "{kept.training.extending.starts:STARTS}; else the one that guesses old rows best."
         ),
     ] = None,
     force: Annotated[

@@ -1,7 +1,7 @@
 """`kept finetune`: train any method on a task, with true, no or false knowledge, and score it.
 
-The work is in `kept.apps.cli.training.finetune_run`, imported when the command runs: `kept --help` loads
-no torch.
+The work is in `kept.apps.cli.training.finetune_run`, imported when the command runs: `kept --help`
+loads no torch.
 """
 
 from __future__ import annotations

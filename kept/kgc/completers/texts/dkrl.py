@@ -1,7 +1,7 @@
 """DKRL as a completer: entities read as bags of words, with a vector per relation of the training.
 
-The encoder and the energy are those of `kept.kgc.kge.dkrl` (Xie et al. 2016), CBOW over the words of a
-host's table; descriptions alone are ranked, as in its released evaluation.
+The encoder and the energy are those of `kept.kgc.kge.dkrl` (Xie et al. 2016), CBOW over the words
+of a host's table; descriptions alone are ranked, as in its released evaluation.
 """
 
 from __future__ import annotations

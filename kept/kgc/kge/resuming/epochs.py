@@ -91,8 +91,8 @@ def run_epochs(
 ) -> TrainingHistory:
     """Minimise `loss_of` batches of `n` rows over the epochs of `config`.
 
-    `kept.kgc.kge.training.train` describes the arguments. All draws are of `generator`. Raises `error`
-    for a loss that is not finite.
+    `kept.kgc.kge.training.train` describes the arguments. All draws are of `generator`. Raises
+    `error` for a loss that is not finite.
     """
     started = time.perf_counter()
     optimiser = make_optimiser(module, config)

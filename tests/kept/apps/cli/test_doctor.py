@@ -15,7 +15,7 @@ from kept.apps.cli import app
 from kept.apps.cli.doctor import findings
 from kept.apps.cli.doctor.findings import EXTRAS, installed, memory, requirements
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def _found(*line: str) -> tuple[int, dict[tuple[str, str], dict[str, str]]]:

@@ -68,7 +68,7 @@ def test_the_page_asks_the_kernel_from_within_its_frame(
     widget: ExplorerWidget, tmp_path: Path
 ) -> None:
     """A model in JavaScript stands for the notebook: the test carries its messages to and fro."""
-    script = (Path(__file__).parents[3] / "kept" / "explorer" / "widget.js").read_text()
+    script = (Path(__file__).parents[4] / "kept" / "apps" / "explorer" / "widget.js").read_text()
     values = json.dumps({"page": widget.page, "height": 700}).replace("<", "\\u003c")
     (tmp_path / "notebook.html").write_text(
         f"<!doctype html><meta charset=utf-8><div id=cell></div><script>{script}"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kept.inputs.views import builder_for
 
 from entity_linking.mentions import LinkedText
 from kept.batches import N_SPECIAL_ROWS, PIECE, KnowledgeBatch
@@ -21,6 +20,7 @@ from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import EBERTView, words_of
 from kept.graphs.words import join_texts, longest_first
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kept.inputs.views import builder_for
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -21,6 +20,7 @@ from kept.graphs.builder import BuilderConfig, build, build_many
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import KBERTView, words_of
 from kept.graphs.views.kbert import label_words
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.objectives.base import World
 from kept.objectives.model import objective_kind

@@ -31,10 +31,10 @@ from kept.kgc.batches import (
 )
 from kept.kgc.rankers import CoLAKERun, with_knowledge
 from kept.kgc.split import CompletionSplit, split_examples
-from kept.lab.completion.trial import CompletionTrial
 from kept.lab.completion.compare import Completion, compare
 from kept.lab.completion.config import COLAKE, HIDDEN, CompletionConfig
 from kept.lab.completion.tables import to_json, to_markdown
+from kept.lab.completion.trial import CompletionTrial
 from kept.lab.study.design import RunKey
 from kept.lab.study.effects import summarise
 from kept.lab.study.run import Study, run_all

@@ -36,7 +36,7 @@ from kept.training.config import TrainConfig
 from kg_loaders import KnowledgeGraph
 from tests.kept.lab.completion.inductive_toy import toy_split
 
-FOLDER = Path(__file__).parents[3] / "experiments" / "inductive_completion"
+FOLDER = Path(__file__).parents[4] / "experiments" / "inductive_completion"
 PLANS = sorted(FOLDER.glob("*.yaml"))
 
 

@@ -13,7 +13,7 @@ from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
 from tests.kept.tiny_lama import write_lama
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kept.inputs.views import builder_for
 from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraDiscriminatorPredictions
 
@@ -17,6 +16,7 @@ from kept.batches import IGNORE
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.words.replaced import (

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 from torch import Tensor
 
 from entity_linking.mentions import LinkedText
@@ -18,6 +17,7 @@ from kept.encoders.subgraph.base import SubgraphEncoder
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.model_files import EXTENDED, NEW_ROWS, verify_model
 from kept.objectives.model import KnowledgeForPreTraining

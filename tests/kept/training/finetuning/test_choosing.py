@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from kept.inputs.views import builder_for
 from torch.nn import functional as F
 
 from entity_linking.dictionary import DictionaryLinker
@@ -15,6 +14,7 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import encode_words
 from kept.heads.model import CHOICE, SCORE, KnowledgeForTask, task_loss
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.questions.choices import choice_example
 from kept.training.finetuning.config import FinetuneConfig

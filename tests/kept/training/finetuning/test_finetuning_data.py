@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kept.inputs.views import builder_for
 
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
@@ -25,6 +24,7 @@ from kept.inputs.controls.conditions import (
     n_pairs_with_facts,
     without_pairs,
 )
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.example import clusters
 from kept.tasks.datasets.formats import TaskExample

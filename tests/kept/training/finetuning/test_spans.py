@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kept.inputs.views import builder_for
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
@@ -18,6 +17,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import encode_words, join_texts
 from kept.heads.model import SPAN, KnowledgeForTask
 from kept.heads.span import START_END, Span, SpanOptions, Window, best_spans, score_of_none
+from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
 from kept.training.finetuning.data import TaskData

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from kept.inputs.views import builder_for
 
 from kept.graphs.builder import BuilderConfig, join_words
 from kept.graphs.graph import NodeKind
+from kept.inputs.views import builder_for
 from kept.methods import METHODS, method
 from kept.randomness import generator
 from kept.training.pretraining.assembly import assemble

@@ -42,7 +42,7 @@ SENTENCES = [
     "the cat is a feline and not a vehicle",
     "a tree has a trunk and the forest has trees",
 ]
-PAGE = Path(__file__).parents[3] / "docs/reference/methods/knowbert.md"
+PAGE = Path(__file__).parents[4] / "docs/reference/methods/knowbert.md"
 OTHERS = ("factual", "linguistic")
 
 
