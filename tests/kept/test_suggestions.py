@@ -42,9 +42,9 @@ def test_paths_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_missing_file_comes_with_the_remedy(tmp_path: Path) -> None:
     require_there(tmp_path)
-    with pytest.raises(ConfigError, match="does not exist$"):
+    with pytest.raises(ConfigError, match=r"does not exist$"):
         require_there(tmp_path / "zzzzzz")
-    with pytest.raises(ConfigError, match="does not exist; fetch it first$"):
+    with pytest.raises(ConfigError, match=r"does not exist; fetch it first$"):
         require_there(tmp_path / "zzzzzz", "fetch it first")
     archive = tmp_path / "a.ZIP"
     with pytest.raises(ConfigError, match=r"a\.ZIP does not exist"):

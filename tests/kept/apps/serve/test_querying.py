@@ -13,7 +13,8 @@ from kg_loaders.errors import QueryError
 def world() -> KnowledgeGraph:
     """Two capitals with labels, a word that is its own label, and a very long one."""
     records = [
-        Triple("Q90", "P1376", "Q142"), Triple("Q64", "P1376", "Q183"), Triple("Q90", "in", "Ardia"),
+        Triple("Q90", "P1376", "Q142"), Triple("Q64", "P1376", "Q183"),
+        Triple("Q90", "in", "Ardia"),
         Text("Q90", TextKind.LABEL, "Paris", "en"), Text("Q142", TextKind.LABEL, "France", "en"),
         Text("P1376", TextKind.LABEL, "capital of", "en", 0, True),
         Text("Q64", TextKind.LABEL, "B" * (MOST_CHARACTERS + 9), "en"),
