@@ -70,9 +70,7 @@ class EntitiesHead(Head):
                 f"{type(encoder).__name__} has no [MASK] entity for a target, which the head "
                 "entities reads; take the method luke with mask_targets, or the head targets"
             )
-        return cls(
-            width=encoder.host.config.hidden_size, n_classes=n_classes, options=options
-        )
+        return cls(width=encoder.host.config.hidden_size, n_classes=n_classes, options=options)
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

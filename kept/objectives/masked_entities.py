@@ -113,7 +113,13 @@ class MaskedEntities(Objective):
     """
 
     def __init__(
-        self, *, width: int, entity_width: int, n_rows: int, epsilon: float, has_second: bool = False
+        self,
+        *,
+        width: int,
+        entity_width: int,
+        n_rows: int,
+        epsilon: float,
+        has_second: bool = False,
     ) -> None:
         super().__init__()
         self.transform = Transform(width=width, embedding=entity_width, epsilon=epsilon)

@@ -95,7 +95,8 @@ def draw(seed: int) -> Drawn:
         vocab_size=int(rng.integers(20, 60)), entity_vocab_size=n_entities, hidden_size=width,
         entity_emb_size=width if seed % 3 == 0 else int(rng.integers(2, 2 * width)),
         num_hidden_layers=int(rng.integers(1, 5)), num_attention_heads=n_heads,
-        intermediate_size=int(rng.integers(4, 40)), max_position_embeddings=int(rng.integers(20, 41)),
+        intermediate_size=int(rng.integers(4, 40)),
+        max_position_embeddings=int(rng.integers(20, 41)),
         type_vocab_size=1 + seed % 2, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0, num_labels=N_CLASSES,
         use_entity_aware_attention=seed % 4 != 1,
@@ -251,9 +252,7 @@ def test_attention_of_every_layer(drawn: Drawn) -> None:
     with torch.no_grad():
         expected = theirs(**drawn.inputs, output_hidden_states=True, output_attentions=True)
     model = drawn.ours(theirs)
-    keys = torch.cat(
-        [drawn.inputs["attention_mask"], drawn.inputs["entity_attention_mask"]], dim=1
-    )
+    keys = torch.cat([drawn.inputs["attention_mask"], drawn.inputs["entity_attention_mask"]], dim=1)
     mask = (1.0 - keys.double())[:, None, None] * torch.finfo(torch.float64).min
     mask = mask.expand(-1, -1, keys.shape[1], -1)
     n_words = drawn.inputs["input_ids"].shape[1]
@@ -299,7 +298,9 @@ def test_masked_words_and_entities(drawn: Drawn) -> None:
     compare_gradients(drawn, theirs, expected.loss, model, sum(losses.values()))
 
 
-def targeted(drawn: Drawn, n_targets: int | None, *, seconds: bool) -> tuple[Drawn, dict[str, Tensor], KnowledgeBatch]:
+def targeted(
+    drawn: Drawn, n_targets: int | None, *, seconds: bool
+) -> tuple[Drawn, dict[str, Tensor], KnowledgeBatch]:
     """Texts with targets: the original reads their [MASK] entities first, then linked ones."""
     rng = np.random.default_rng(drawn.seed + 1)
     masks = (MASK_OF_THEIRS, SECOND_OF_THEIRS if seconds else MASK_OF_THEIRS)
@@ -374,9 +375,7 @@ def test_the_order_of_entities_permutes_their_states_alone(drawn: Drawn) -> None
     model = drawn.ours(drawn.reference(LukeModel))
     for text in drawn.texts:
         order = np.random.default_rng(drawn.seed).permutation(len(text.entities)).tolist()
-        moved = Text(
-            text.words, [text.entities[i] for i in order], [text.spans[i] for i in order]
-        )
+        moved = Text(text.words, [text.entities[i] for i in order], [text.spans[i] for i in order])
         before, after = (
             model(sample_of(each, drawn.rows)).node_states[0] for each in (text, moved)
         )

@@ -16,7 +16,9 @@ from kept.apps.cli.terminal import echo
 def convert(
     method: Annotated[
         str,
-        typer.Argument(help="ernie, knowbert, kbert, kepler, colake, kadapter, qagnn, greaselm or luke."),
+        typer.Argument(
+            help="ernie, knowbert, kbert, kepler, colake, kadapter, qagnn, greaselm or luke."
+        ),
     ],
     file: Annotated[
         Path | None, typer.Argument(help="The released checkpoint, as the original wrote it.")
