@@ -70,7 +70,7 @@ class Selection:
             for id in ids:
                 if not _is_id(id, letter):
                     kind = "property" if letter == "P" else "class"
-                    raise KgError(f"{id!r} is no {kind} of Wikidata; write it as {letter}31")
+                    raise KgError(f"{id!r} is not a {kind} of Wikidata; write it as {letter}31")
         return cls(
             None if languages is None else tuple(dict.fromkeys((*languages, ANY_LANGUAGE))),
             ranks=ranks,  # type: ignore[arg-type]
