@@ -93,21 +93,21 @@ def read(
 
 def _columns_of(names: Sequence[str], file: str) -> _Columns:
     """The columns that a header names, in either of the two forms."""
-    own = {"_id": "node", "_labels": "labels", "_start": "start", "_end": "end", "_type": "type"}
+    roles = {"_id": "node", "_labels": "labels", "_start": "start", "_end": "end", "_type": "type"}
     imported = {"ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end",
                 "TYPE": "type"}  # fmt: skip
-    columns = _Columns(is_apoc=any(name in own for name in names))
-    for place, name in enumerate(names):
+    columns = _Columns(is_apoc=any(name in roles for name in names))
+    for position, name in enumerate(names):
         title, _, kind = name.partition(":")
-        bare, _, group = kind.removesuffix(")").partition("(")
-        if columns.is_apoc and name in own:
-            setattr(columns, own[name], place)
-        elif not columns.is_apoc and bare in imported:
-            setattr(columns, imported[bare], place)
-            if f"{imported[bare]}_group" in _Columns.__slots__:
-                setattr(columns, f"{imported[bare]}_group", group)
-        elif bare != "IGNORE":
-            columns.properties[name if columns.is_apoc else title] = place
+        plain_kind, _, group = kind.removesuffix(")").partition("(")
+        if columns.is_apoc and name in roles:
+            setattr(columns, roles[name], position)
+        elif not columns.is_apoc and plain_kind in imported:
+            setattr(columns, imported[plain_kind], position)
+            if f"{imported[plain_kind]}_group" in _Columns.__slots__:
+                setattr(columns, f"{imported[plain_kind]}_group", group)
+        elif plain_kind != "IGNORE":
+            columns.properties[name if columns.is_apoc else title] = position
     if columns.node < 0 and not columns.has_relations:
         raise SourceError(
             f"{file}: the first row names no columns of Neo4j's: _id,_labels,... or "
@@ -136,9 +136,9 @@ def _records(cells: Sequence[str], columns: _Columns, report: DamageReport) -> I
     if columns.node < 0 or not cells[columns.node]:
         return
     node = _id(cells[columns.node], columns.node_group)
-    said = {plain_name(name): cells[place] for name, place in columns.properties.items()}
-    said = {name: value for name, value in said.items() if value}
-    label, aliases, description = (first_of(n, said) for n in (LABELS, ALIASES, DESCRIPTIONS))
+    properties = {plain_name(name): cells[index] for name, index in columns.properties.items()}
+    properties = {name: value for name, value in properties.items() if value}
+    label, aliases, description = (first_of(n, properties) for n in (LABELS, ALIASES, DESCRIPTIONS))
     texts = [(TextKind.LABEL, label[1])] if label else []
     texts += [(TextKind.ALIAS, each) for each in _list(aliases[1] if aliases else "")]
     texts += [(TextKind.DESCRIPTION, description[1])] if description else []
@@ -159,8 +159,8 @@ def _count_properties(
     owner: str,
     taken: Sequence[str],
 ) -> None:
-    for name, place in columns.properties.items():
-        if cells[place] and plain_name(name) not in taken:
+    for name, position in columns.properties.items():
+        if cells[position] and plain_name(name) not in taken:
             report.skip(f"property {name} of {owner}")
             report.n_further += 1
 
