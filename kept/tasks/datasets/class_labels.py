@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from kept.errors import ConfigError
-from kept.heads.model import CHOICE, REGRESSION, SCORE, SINGLE, SPAN
-from kept.heads.span import START_END
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE, task_kind
 from kg_loaders.reading.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -25,16 +24,11 @@ def not_a_number(label: str) -> str | None:
 
 
 def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
-    """The classes of a task's training examples, sorted; of a regression and of choices the
-    one `SCORE`, of spans `START_END`.
+    """The classes of a task's training examples (`TaskKind.classes`).
 
     ConfigError: the one label of each text is a number with a fraction, so it is a score.
     """
-    if problem_type in (REGRESSION, CHOICE):
-        return [SCORE]
-    if problem_type == SPAN:
-        return [*START_END]
-    labels = sorted({label for example in examples for label in example.labels})
+    labels = task_kind(problem_type).classes([example.labels for example in examples])
     if problem_type == SINGLE and _are_numbers(labels) and not all(map(_WHOLE.fullmatch, labels)):
         raise ConfigError(
             f"the labels of a classification are numbers with a fraction ({_shown(labels)}): "
@@ -60,7 +54,7 @@ def label_warnings(
 
     `evaluation`: the examples of each evaluation split by its name.
     """
-    if problem_type in (REGRESSION, SPAN, CHOICE):
+    if not task_kind(problem_type).has_classes:
         return []
     lines = []
     if len(labels) == 1:

@@ -46,7 +46,7 @@ class FinetuneOptions(RunConfig):
         json_schema_extra={"short": "-o", "field": None},
     )
     config: Path | None = option("YAML file; flags override it.", None, short="-c")
-    task: str | None = option("What is asked: {kept.tasks.datasets.formats:TASKS}.")
+    task: str | None = option("What is asked: {kept.tasks.kinds:TASKS}.")
     format: str | None = option(
         "Format of the files, {kept.tasks.datasets.formats:FORMATS}; table is kept's own, "
         "CSV, TSV or JSON lines (docs/reference/formats-of-texts.md)."
