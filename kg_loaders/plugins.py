@@ -131,7 +131,7 @@ class Table(Mapping[str, Line]):
         if not isinstance(line, self.kind):
             thing = f"the class {line.__name__}" if inspect.isclass(line) else f"{line!r:.60}"
             raise PluginError(
-                f"the plugin {plugin} in {plugin.group} is {thing}, no "
+                f"the plugin {plugin} in {plugin.group} is {thing}, not a "
                 f"{self.kind.__module__}.{self.kind.__qualname__}; its entry point must name one "
                 "(docs/how-to/adding-parts.md)"
             )

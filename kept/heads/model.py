@@ -19,6 +19,7 @@ from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.heads.base import Head
 from kept.heads.candidates import CandidatesHead, CandidatesOptions
+from kept.heads.entities import EntitiesHead, EntitiesOptions
 from kept.heads.graph import GraphHead, GraphOptions
 from kept.heads.layer_mix import LayerMix, LayerMixOptions
 from kept.heads.pooled import (
@@ -86,6 +87,7 @@ HEADS: dict[str, HeadKind] = {
     "span": HeadKind(SpanOptions, SpanHead),
     "candidates": HeadKind(CandidatesOptions, CandidatesHead),
     "graph": HeadKind(GraphOptions, GraphHead),
+    "entities": HeadKind(EntitiesOptions, EntitiesHead),
 }
 
 
@@ -184,7 +186,7 @@ class KnowledgeForTask(KnowledgeModel):
             labels = tuple(config.id2label[i] for i in range(config.num_labels))
             return Question(MAIN_LOSS, config.problem_type, labels)
         if not 0 < task <= len(self.further):
-            raise BatchError(f"task {task} is asked, there are 0 to {len(self.further)}")
+            raise BatchError(f"task {task} does not exist; there are 0 to {len(self.further)}")
         further = config.head["further"][task - 1]
         return Question(further["name"], further["problem_type"], tuple(further["labels"]))
 
@@ -293,5 +295,5 @@ def _task_of(batch: KnowledgeBatch) -> int:
         return 0
     tasks: list[int] = batch.task_ids.unique().tolist()
     if len(tasks) != 1:
-        raise BatchError(f"a batch asks the tasks {tasks}; one batch is of one task")
+        raise BatchError(f"a batch has examples of the tasks {tasks}; a batch must have one task")
     return tasks[0]

@@ -99,7 +99,8 @@ class TaskKind:
 
     `name` is the `problem_type` of a model's configuration. `rows` says what an item is made of.
     `labels_nodes`: its labels are those of nodes (`node_labels`), one a word. `has_classes`: what
-    it answers are the labels of training. `has_one_answer`: one row of logits is the answer to a
+    it answers are the labels of training; `has_unordered_classes`: where these are numbers, it is
+    odd that they have no order. `has_one_answer`: one row of logits is the answer to a
     text. `has_right_answers`: an answer is right or wrong. `needs_whole_targets`: an item whose
     target is cut off cannot be asked. `asks_about_targets`: they are what is asked, not words or
     choices. `fits_by` is the score by which `kept fit` chooses.
@@ -109,6 +110,7 @@ class TaskKind:
     rows: ClassVar[Rows] = "one"
     labels_nodes: ClassVar[bool] = False
     has_classes: ClassVar[bool] = True
+    has_unordered_classes: ClassVar[bool] = False
     has_one_answer: ClassVar[bool] = True
     has_right_answers: ClassVar[bool] = True
     needs_whole_targets: ClassVar[bool] = True
@@ -198,6 +200,7 @@ class SingleLabel(TaskKind):
     """One of several classes for each text: cross entropy, `labels [batch]`."""
 
     name = SINGLE
+    has_unordered_classes = True
 
 
 class MultiLabel(TaskKind):
@@ -560,8 +563,8 @@ def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     begins = labels != IGNORE
     if scores.shape[-1] != 1 or not bool(begins[0]):
         raise BatchError(
-            f"a choice has one output, this head has {scores.shape[-1]}; and the first row of a "
-            f"question says which choice is right, the batch begins with {int(labels[0])}"
+            f"a choice needs one output, but this head has {scores.shape[-1]}; the first row "
+            f"of each question gives the right choice, but the batch begins with {int(labels[0])}"
         )
     question, (first,) = begins.cumsum(0) - 1, begins.nonzero(as_tuple=True)
     sizes, right = question.bincount(), labels[begins]

@@ -40,6 +40,8 @@ from kg_loaders.reading.lines import read_whole
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
+_SPACES = re.compile(r"\{http://graphml\.graphdrawing\.org/xmlns(?:/[\w.]+)?\}")
+"""Of all versions: older files of yEd have `/xmlns/graphml`, others `/xmlns/1.0rc`."""
 NODE_NAMES = (*LABELS, "entity_id")
 UNKNOWN_RELATION = "related"
 SEPARATOR = "<SEP>"
@@ -66,7 +68,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
         yield from graph.begin(element) if event == "start" else graph.end(element)
     fault = fault or events.fault
     if root is None or _tag(root) != "graphml":
-        raise SourceError(f"{file} is no GraphML{f': {fault}' if fault else ''}")
+        raise SourceError(f"{file} is not GraphML{f': {fault}' if fault else ''}")
     yield from graph.rest()
     if fault:
         report.n_lines += 1
@@ -75,7 +77,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
 
 def _tag(element: Element) -> str:
     """The name of an element of GraphML, in no namespace or in its own."""
-    return element.tag.removeprefix(SPACE)
+    return _SPACES.sub("", element.tag, count=1)
 
 
 class XmlEvents:

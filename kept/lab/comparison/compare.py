@@ -79,6 +79,10 @@ def run_missing(
     keys = list(planned_runs(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         runs.require(key)
+    if nothing := _reasons_if_nothing_reads(runs, keys):
+        requested |= {n: dataclasses.replace(requested[n], left_out=w) for n, w in nothing.items()}
+        together.from_first(lambda: store_requested(folder, name, requested))
+        _require_any(methods, nothing)
     forecast = RunForecast(None, announce) if forecast is None else forecast
     count = work or (lambda keys: {k: OneRun() for k in keys if runs.record(k) is None})
     forecast.of(together.from_first(lambda: dict(count(keys))))
@@ -155,6 +159,30 @@ def run_all(
         else:
             done[key] = record
     return RunOutcome({key: done[key] for key in keys if key in done}, missing, left_out)
+
+
+def _reasons_if_nothing_reads(
+    runs: StoredRuns, keys: Sequence[RunKey]
+) -> dict[str, dict[Knowledge, str]]:
+    """Return why no method gets anything from the graph; empty where one does, or may.
+
+    Looked at before the baseline is trained, which would be of no use then: the methods in turn, up
+    to the first that reads.
+    """
+    reasons: dict[str, dict[Knowledge, str]] = {}
+    if all(runs.record(key) is not None for key in keys if key.method == BASELINE):
+        return reasons
+    for key in keys:
+        if key.seed == 0 and key.knowledge == "true" and key.method != BASELINE:
+            if runs.record(key) is not None:
+                return {}
+            try:
+                runs.require_reading(key)
+            except NoKnowledgeError as error:
+                reasons[key.method] = {"true": str(error)}
+            else:
+                return {}
+    return reasons
 
 
 def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledge, str]]) -> None:

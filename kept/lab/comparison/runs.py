@@ -152,6 +152,11 @@ class ExperimentRuns(StoredRuns):
         method_spec = method(self.experiment.variant_of(key.method))
         builder_for(method_spec, run.config.graph or BuilderConfig(), run.config.view or {})
 
+    def require_reading(self, key: RunKey) -> None:
+        """See `StoredRuns.require_reading`: its data are assembled as for the run."""
+        if self.experiment.pretraining is None and not self.is_copy(key):
+            assemble(self.of(key).config)
+
     def make(self, key: RunKey) -> RunRecord | None:
         """See `StoredRuns.make`."""
         run, together = self.of(key), processes()

@@ -102,6 +102,13 @@ class StoredRuns(ABC):
         """Raise `ConfigError` for settings with which a run could not begin."""
         self.of(key)
 
+    def require_reading(self, key: RunKey) -> None:
+        """Raise `NoKnowledgeError` where a run gets nothing from the graph, without training it.
+
+        Nothing is raised where that is known only after a stage of pre-training.
+        """
+        self.require(key)
+
     @property
     def device(self) -> str:
         """The device that it is trained on, which decides how several processes communicate."""

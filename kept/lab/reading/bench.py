@@ -93,7 +93,7 @@ class Bench:
             torch.manual_seed(torch_seed(cell.seed, "weights of the head"))
             model = KnowledgeForTask.of(
                 encoder,
-                "targets",
+                chosen.head,
                 world.classes,
                 problem_type=SINGLE,
                 n_targets=len(world.test[0].targets),

@@ -64,7 +64,7 @@ class Influence:
     `link` the index of the link that brought it. `score` is that of the class in question without
     it, `change` the score with everything minus that: above 0, it spoke for the class.
     `label` is the answer without it. `attention` is the fact's share in what the head reads, by
-    attention rollout over the host's layers; None for a link, and where facts are no nodes.
+    attention rollout over the host's layers; None for a link, and where facts are not nodes.
     """
 
     kind: str
@@ -323,7 +323,7 @@ class Predictor:
         scores = self._scores(batches, kind)
         names = self.model.question().labels
         if about is not None and about not in names:
-            raise ConfigError(f"{about!r} is no class; there are {', '.join(names)}")
+            raise ConfigError(f"{about!r} is not a class; there are {', '.join(names)}")
         best = int(scores[0].argmax())
         followed = best if about is None else names.index(about)
         labels = [self._label(row, kind) for row in scores]
@@ -389,7 +389,7 @@ class Predictor:
         """The kind of the task; raises `ConfigError` for one that has no score of each class."""
         if not self.kind.has_one_answer:
             raise ConfigError(
-                f"{self.task} answers word by word, or by choices; this asks for one class"
+                f"{self.task} answers word by word, or by choices; this function is for one class"
             )
         return self.kind
 
@@ -415,7 +415,7 @@ class Predictor:
         for each in examples:
             if len(each.targets) != n_targets and kind.has_one_answer:
                 raise ConfigError(
-                    f"{self.task} asks about {n_targets} stretch(es) of a text, "
+                    f"{self.task} needs {n_targets} mention(s) in a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
                     "question(text, target, …)"
                 )
@@ -548,7 +548,7 @@ def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None
         if name not in [*names, *([None] if what == "markers" else [])]:
             raise ValueError(f"{what} {name!r} is none of {', '.join(names)}")
     if not math.isfinite(threshold):
-        raise ValueError(f"threshold is {threshold}, which is no finite number")
+        raise ValueError(f"threshold is {threshold}, which is not a finite number")
 
 
 def _groups(

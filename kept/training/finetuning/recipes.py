@@ -75,6 +75,8 @@ def _reading(fields: Mapping[str, Any], task: str) -> dict[str, Any]:
         return {"head_options": {"read": "mean"}}
     if head == "targets" and markers in (None, "none"):
         return {"markers": "none", "head_options": {"read": "mean"}}
+    if head == "entities" and markers in (None, "none"):
+        return {"markers": "none"}
     return {}
 
 

@@ -46,20 +46,24 @@ LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
     "uer": {}, "span": {"stride": 8}, "candidates": {}, "graph": {"layers": 1, "width": 12},
+    "entities": {"n_targets": 2},
 }  # fmt: skip
 OF_TEXTS = (SINGLE, MULTI, REGRESSION)
 OF_ROWS = (*OF_TEXTS, CHOICE)
 KINDS: dict[str, tuple[str, ...]] = {
     "pooled": OF_ROWS, "transform": OF_ROWS, "targets": OF_TEXTS, "tagging": (TAGGING,),
     "uer": OF_ROWS, "span": (SPAN,), "candidates": (LINKING,), "graph": OF_ROWS,
+    "entities": OF_TEXTS,
 }  # fmt: skip
 WITH_VECTORS = ("colake", "ebert")
 """Methods whose entities have vectors in the space of words."""
 WITH_GRAPHS = ("qagnn", "greaselm")
 """Methods with a graph network."""
+WITH_MASKS = ("luke",)
+"""Methods with a [MASK] entity for each target."""
 RATES = dict.fromkeys(WITH_GRAPHS, 2e-3)
 """Of methods that diverge at the rate of the others."""
-OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS}
+OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS, "entities": WITH_MASKS}
 """Heads that other methods cannot have."""
 FURTHER = [(OF_SOME.get(h, ("colake",))[0], h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [

@@ -28,6 +28,7 @@ from kept.kgc.kge.gnn.networks import (
     RGCNLayer,
     TextFeatures,
 )
+from kept.kgc.kge.gnn.recipes import make_layers
 from kept.kgc.kge.kinds import FORMULAS
 from kept.kgc.kge.scorers import make_scorer
 
@@ -259,3 +260,17 @@ def test_faults_are_named():
         table_scorer("rotate", torch.zeros(2, 4), torch.zeros(1, 4))
     with pytest.raises(ConfigError, match="outside"):
         CompGCN(width=4, n_layers=1, composition="sub", dropout=1.0, generator=draws())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("rgcn", RGCN), ("compgcn", CompGCN), ("none", NoGraph)]
+)
+def test_layers_by_name(name: str, kind: type) -> None:
+    """Each name makes its message passing, of as many layers as are given."""
+    layers = make_layers(
+        name, width=WIDTH, n_types=2 * N_RELATIONS, n_layers=2, n_bases=2, composition="mult",
+        dropout=0.0, generator=draws(),
+    )  # fmt: skip
+    assert type(layers) is kind
+    if not isinstance(layers, NoGraph):
+        assert len(layers.layers) == 2
