@@ -99,11 +99,11 @@ class TaskKind:
 
     `name` is the `problem_type` of a model's configuration. `rows` says what an item is made of.
     `labels_nodes`: its labels are those of nodes (`node_labels`), one a word. `has_classes`: what
-    it answers are the labels of training; `has_unordered_classes`: where these are numbers, it is
-    odd that they have no order. `has_one_answer`: one row of logits is the answer to a
-    text. `has_right_answers`: an answer is right or wrong. `needs_whole_targets`: an item whose
-    target is cut off cannot be asked. `asks_about_targets`: they are what is asked, not words or
-    choices. `fits_by` is the score by which `kept fit` chooses.
+    it answers are the labels of training; `has_unordered_classes`: numbers as labels are likely a
+    slip. `has_one_answer`: one row of logits is the answer to a text. `has_right_answers`: an
+    answer is right or wrong. `needs_whole_targets`: an item whose target is cut off cannot be
+    evaluated. `asks_about_targets`: targets are what is classified, not words or choices. `is_set`:
+    the order of its labels means nothing. `fits_by` is the score by which `kept fit` chooses.
     """
 
     name: ClassVar[str]
@@ -115,6 +115,7 @@ class TaskKind:
     has_right_answers: ClassVar[bool] = True
     needs_whole_targets: ClassVar[bool] = True
     asks_about_targets: ClassVar[bool] = True
+    is_set: ClassVar[bool] = False
     fits_by: ClassVar[Literal["accuracy", "f1"]] = "accuracy"
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -207,6 +208,7 @@ class MultiLabel(TaskKind):
     """Any of several classes: binary cross entropy over all of them, `labels [batch class]`."""
 
     name = MULTI
+    is_set = True
     fits_by = "f1"
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -524,8 +524,8 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row of a table looks like names of columns.
 
     All of its cells are such, none is a value of another row, and either two hold a word that
-    columns are named with (`entity`), or in two columns all other rows write values in another way
-    (codes, capitals, IRIs).
+    columns are named with (`entity`) and values below do not, or in two columns all other rows
+    write values in another way (codes, capitals, IRIs). So do numbers of columns above other names.
 
     >>> looks_like_header([["gene", "drug"], ["HGNC:5", "D:1"], ["HGNC:7", "D:2"]])
     True
@@ -538,7 +538,10 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
     values = {cell for row in others for cell in row}
     if values.intersection(first) or len({*first}) < len(first):
         return False
-    words = [_WORDS.intersection(re.split(r"[\W_]+", plain_name(cell))) for cell in first]
+    words = [
+        _words(cell).difference(*(_words(row[place]) for row in others))
+        for place, cell in enumerate(first)
+    ]
     if sum(map(bool, words)) >= 2:
         return True
     n_other = 0
@@ -546,6 +549,11 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
         shapes = {_shape(row[place]) for row in others}
         n_other += _shape(cell) not in shapes and len(shapes) <= 2
     return len(others) >= 2 and n_other >= 2
+
+
+def _words(cell: str) -> frozenset[str]:
+    """The words in a cell that columns are named with."""
+    return _WORDS.intersection(re.split(r"[\W_]+", plain_name(cell)))
 
 
 def _are_numbers(row: Sequence[str]) -> bool:

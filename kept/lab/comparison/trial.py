@@ -6,7 +6,6 @@ Axis legend: node, item (an example).
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -25,14 +24,16 @@ from kept.inputs.controls.conditions import WITHOUT_FACTS, Knowledge, objectives
 from kept.inputs.flat_texts import linked_entities
 from kept.inputs.views import builder_for, pretraining_fields, view_for
 from kept.lab.comparison.continued_pretraining import ContinuedPretraining
-from kept.lab.comparison.data import ExperimentData, binding_of, folder_digests, on_this_machine
-from kept.lab.comparison.experiment import Experiment, RunRecord, run_hash
+from kept.lab.comparison.data import ExperimentData, folder_digests, on_this_machine
+from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.items import EvaluationItems
-from kept.lab.comparison.stored import Run, RunKey, StoredRuns
+from kept.lab.study.addresses import binding_of, run_hash
+from kept.lab.study.design import RunKey
+from kept.lab.study.trial import Answers, Trial
 from kept.methods import BASELINE, method
 from kept.tasks.datasets.formats import TASKS, TaskExample, read_examples
 from kept.training.device import process_settings
-from kept.training.finetuning.answers import ANSWERS, Answer, answers_of, write_answers
+from kept.training.finetuning.answers import ANSWERS, Answer, answers_of
 from kept.training.finetuning.assembly import assemble, read_sets
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import TaskData, prepared
@@ -54,11 +55,8 @@ PRETRAINING_FIELDS = (
 )  # fmt: skip
 
 
-Resolved = Run[FinetuneConfig]
-
-
 @dataclass(frozen=True, eq=False)
-class ExperimentRuns(StoredRuns):
+class ComparisonTrial(Trial):
     """The runs of `experiment` in `folder`; `root` is where its data lie.
 
     The configuration of a run is what `kept finetune` would be given, but for the model of
@@ -70,7 +68,8 @@ class ExperimentRuns(StoredRuns):
     folder: Path
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] | None = None
-    _resolved: dict[RunKey, Resolved] = field(default_factory=dict, init=False, repr=False)
+    _configs: dict[RunKey, FinetuneConfig] = field(default_factory=dict, init=False, repr=False)
+    _settings: dict[RunKey, dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
     _copies: dict[RunKey, bool] = field(default_factory=dict, init=False, repr=False)
     _sets: dict[str, list[TaskExample]] = field(default_factory=dict, init=False, repr=False)
 
@@ -95,29 +94,41 @@ class ExperimentRuns(StoredRuns):
         return ExperimentData(self.experiment, self.root, self.folder)
 
     # ---- one run -----------------------------------------------------------------------------
-    def of(self, key: RunKey) -> Resolved:
-        """The run of a key; ConfigError for one that cannot be."""
-        if key not in self._resolved:
-            self._resolved[key] = self._resolve(key)
-        return self._resolved[key]
+    def config(self, key: RunKey) -> FinetuneConfig:
+        """Return how a run is trained; ConfigError for one that cannot be."""
+        if key not in self._configs:
+            self._configs[key] = self._configured(key)
+        return self._configs[key]
 
-    def _resolve(self, key: RunKey) -> Resolved:
-        row = self.experiment.row(key.method)
-        if key.seed and "controls" in self.experiment.redrawn:
-            row["control_seed"] = row.get("control_seed", 0) + key.seed
-        name = self.experiment.variant_of(key.method)
-        config = self.data.config(
+    def _configured(self, key: RunKey) -> FinetuneConfig:
+        row = self._row(key)
+        return self.data.config(
             row,
             kg=self.data.graph_folder,
             knowledge="true" if key.method == BASELINE else key.knowledge,  # it reads none
-            method=name,
+            method=self.experiment.variant_of(key.method),
             training={**row.get("training", {}), "seed": key.seed},
         )
+
+    def _row(self, key: RunKey) -> dict[str, Any]:
+        row = self.experiment.row(key.method)
+        if key.seed and "controls" in self.experiment.redrawn:
+            row["control_seed"] = row.get("control_seed", 0) + key.seed
+        return row
+
+    def settings(self, key: RunKey) -> dict[str, Any]:
+        """See `Trial.settings`."""
+        if key not in self._settings:
+            self._settings[key] = self._described(key)
+        return self._settings[key]
+
+    def _described(self, key: RunKey) -> dict[str, Any]:
+        config, name = self.config(key), self.experiment.variant_of(key.method)
         fixed = config.model_dump(
             mode="json", exclude={*SETS, "kg", "training", "also"}, exclude_defaults=True
         )
         if config.also:
-            fixed["also"] = row["also"]
+            fixed["also"] = self._row(key)["also"]
         if folders := folder_digests(config):
             fixed["folders"] = folders
         if self.experiment.pretraining is not None and (
@@ -128,7 +139,7 @@ class ExperimentRuns(StoredRuns):
             fixed["links"] = LINKS_VERSION
         if fixed.get("graph", {}).get("drop_probability") == 0:
             del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
-        settings = {
+        return {
             "version": VERSION,
             **{field: fixed.get(field) for field in PRETRAINING_FIELDS if field != "folders"},
             **fixed,
@@ -139,7 +150,6 @@ class ExperimentRuns(StoredRuns):
             "pretraining": self._stage_settings(key),
             "objectives": dict(objectives_of(name, key.knowledge)),
         }
-        return Run(key, config, settings)
 
     def require(self, key: RunKey) -> None:
         """Raise `ConfigError` for settings with which a run could not begin."""
@@ -148,23 +158,22 @@ class ExperimentRuns(StoredRuns):
                 "knowledge='redrawn' changes links whenever the task is read; continued "
                 "pre-training would still have the true ones: take random-entity"
             )
-        run = self.of(key)
+        config = self.config(key)
         method_spec = method(self.experiment.variant_of(key.method))
-        builder_for(method_spec, run.config.graph or BuilderConfig(), run.config.view or {})
+        builder_for(method_spec, config.graph or BuilderConfig(), config.view or {})
 
     def require_reading(self, key: RunKey) -> None:
-        """See `StoredRuns.require_reading`: its data are assembled as for the run."""
+        """See `Trial.require_reading`: its data are assembled as for the run."""
         if self.experiment.pretraining is None and not self.is_copy(key):
-            assemble(self.of(key).config)
+            assemble(self.config(key))
 
-    def make(self, key: RunKey) -> RunRecord | None:
-        """See `StoredRuns.make`."""
-        run, together = self.of(key), processes()
-        config = run.config
-        if self.is_copy(key):
-            base = dataclasses.replace(key, method=BASELINE, knowledge="off")
-            shared = together.from_first(lambda: self.record(base)) or self.run(base)
-            return None if shared is None else self._copied(shared, run)
+    def same_as(self, key: RunKey) -> RunKey | None:
+        """Return the baseline's run where a method without knowledge is the same model."""
+        return RunKey(BASELINE, "off", key.seed) if self.is_copy(key) else None
+
+    def run(self, key: RunKey, run_folder: Path) -> Answers | None:
+        """See `Trial.run`."""
+        config, together = self.config(key), processes()
         pretrained = self._pretrained(key)
         if pretrained is None and self.experiment.pretraining is not None:
             return None
@@ -172,7 +181,6 @@ class ExperimentRuns(StoredRuns):
             config = config.started_from(pretrained)
         assembled = assemble(config, is_pretrained_control=pretrained is not None)
         self._warn_of_budget(key, assembled)
-        run_folder = self.folder / run.name
         evaluate = partial(assembled.evaluate, together=together)
         ended = train(
             assembled.model,
@@ -199,7 +207,6 @@ class ExperimentRuns(StoredRuns):
                 if name in SETS
                 else set_answers
             )
-        together.from_first(partial(write_answers, run_folder / ANSWERS, answers))
         costs = self._costs(key, assembled) | {
             "milliseconds_a_sentence": milliseconds,
             "steps": ended.step,
@@ -208,17 +215,7 @@ class ExperimentRuns(StoredRuns):
             "pretraining": None if pretrained is None else pretrained.name,
             "n_texts": len(self.data.texts),
         }
-        return RunRecord(
-            run=run.name,
-            experiment=self.experiment.name,
-            method=key.method,
-            knowledge=key.knowledge,
-            seed=key.seed,
-            scores=scores,
-            costs=costs,
-            settings=run.settings,
-            primary=self._primary,
-        )
+        return Answers(answers, scores, costs)
 
     def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
         """See `EvaluationItems.counted`."""
@@ -226,13 +223,13 @@ class ExperimentRuns(StoredRuns):
 
     def items(self, name: str) -> EvaluationItems:
         """The items of the split `name`, the same for all runs; read from the task's files."""
-        config = self.of(RunKey(BASELINE, "off", 0)).config
+        config = self.config(RunKey(BASELINE, "off", 0))
         sets = self._read_sets()
         return EvaluationItems(name, sets[name], sets["train"], self.data.graph, config)
 
     def _read_sets(self) -> dict[str, list[TaskExample]]:
         if not self._sets:
-            config = self.of(RunKey(BASELINE, "off", 0)).config
+            config = self.config(RunKey(BASELINE, "off", 0))
             self._sets.update(read_sets(config, self.data.graph)[0])
         return self._sets
 
@@ -240,14 +237,14 @@ class ExperimentRuns(StoredRuns):
     def split_sizes(self) -> dict[str, int]:
         """How many examples each split has, those of further tasks in that of training."""
         sizes = {name: len(examples) for name, examples in self._read_sets().items()}
-        further = self.of(RunKey(BASELINE, "off", 0)).config.also
+        further = self.config(RunKey(BASELINE, "off", 0)).also
         for task in further:
             sizes["train"] += len(read_examples(task.train, task.format))
         return sizes
 
     def evaluation_data(self, name: str) -> TaskData:
         """The evaluation split as a method with true knowledge sees it, without a model."""
-        config = self.of(RunKey(name, "true", 0)).config
+        config = self.config(RunKey(name, "true", 0))
         return self._task_data(name, "true", read_sets(config, self.data.graph)[0][self.plan.asked])
 
     def sampled_data(self, name: str, knowledge: Knowledge, n: int) -> TaskData:
@@ -257,7 +254,7 @@ class ExperimentRuns(StoredRuns):
     def _task_data(
         self, name: str, knowledge: Knowledge, examples: Sequence[TaskExample]
     ) -> TaskData:
-        config = self.of(RunKey(name, "true", 0)).config
+        config = self.config(RunKey(name, "true", 0))
         method_spec = method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         return TaskData(
@@ -286,24 +283,6 @@ class ExperimentRuns(StoredRuns):
         }
 
     # ---- no knowledge and no part of its own: the baseline under another name ------------------
-    def _copied(self, record: RunRecord, run: Resolved) -> RunRecord:
-        copied = partial(shutil.copytree, self.folder / record.run, dirs_exist_ok=True)
-        processes().from_first(lambda: copied(self.folder / run.name))
-        return dataclasses.replace(
-            record,
-            run=run.name,
-            method=run.key.method,
-            knowledge=run.key.knowledge,
-            costs=record.costs | {"same_as": record.run},
-            settings=run.settings,
-            primary=self._primary,
-        )
-
-    @property
-    def _primary(self) -> dict[str, Any] | None:
-        plan = self.experiment.primary
-        return None if plan is None else plan.model_dump(mode="json")
-
     def is_copy(self, key: RunKey) -> bool:
         """Whether method and baseline have as many weights, and the same states bit by bit."""
         if key not in self._copies:
@@ -336,7 +315,7 @@ class ExperimentRuns(StoredRuns):
 
     def _training_of(self, key: RunKey) -> tuple[Any, ...]:
         """How a row is trained and read, which recipes may set."""
-        config = self.of(key).config
+        config = self.config(key)
         return config.training, config.markers, config.head, config.head_options
 
     # ---- continued pre-training -------------------------------------------------------------
@@ -368,7 +347,7 @@ class ExperimentRuns(StoredRuns):
 
     def _stage_described(self, key: RunKey) -> dict[str, Any]:
         """All that the stage of a run depends on; `key` has the seed of the stage."""
-        settings = self.of(key).settings
+        settings = self.settings(key)
         return (
             {name: settings.get(name) for name in PRETRAINING_FIELDS}
             | {name: settings[name] for name in ("in_pretraining",) if name in settings}
@@ -396,7 +375,7 @@ class ExperimentRuns(StoredRuns):
         return stage | {"seed": key.seed}
 
     def _stage(self, name: str, knowledge: Knowledge, seed: int = 0) -> ContinuedPretraining:
-        run = self.of(RunKey(name, knowledge, seed))
+        config = self.config(RunKey(name, knowledge, seed))
         draw = seed if "first stage" in self.experiment.redrawn else 0
         method_name = self.experiment.variant_of(name)
-        return ContinuedPretraining(method_name, knowledge, run.config, self.data.graph, draw)
+        return ContinuedPretraining(method_name, knowledge, config, self.data.graph, draw)

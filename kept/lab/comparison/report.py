@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kept import hosts
-from kept.csv_text import csv_text
 from kept.evaluation.correlation import CORRELATIONS
 from kept.graphs.drawing.draw import draw_svg
 from kept.graphs.graph import NodeKind
-from kept.lab.comparison.compared import Compared, ComparedRow
-from kept.lab.comparison.judging import Judge
-from kept.lab.comparison.pages.dot_rows import picture_of
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.pictures import draw_all_curves
-from kept.lab.comparison.pages.tables import (
-    COSTS,
-    GAINS,
-    PAIRS,
-    PRIMARY,
-    PUBLISHED,
-    SCORES,
-    SHARES,
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.report.page import Section, drawing, picture, prose, quoted, verdict
+from kept.lab.study.comparison_tables import (
     SLICES,
-    VERDICTS,
     conditions,
-    cost_cells,
-    gain_cells,
-    pair_cells,
-    primary_cells,
-    published_cells,
-    score_cells,
-    share_cells,
+    cost_table,
+    gain_table,
+    pair_table,
+    primary_table,
+    published_table,
+    rate_table,
+    score_table,
+    share_table,
     slice_kinds,
-    verdict_cells,
+    verdict_table,
 )
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
-from kept.lab.comparison.tuning import RATES
-from kept.lab.report.page import Section, drawing, page, picture, prose, quoted, table, verdict
+from kept.lab.study.design import RunKey
+from kept.lab.study.judge import Judge
+from kept.lab.study.pages import refuse_pages, write_pages
+from kept.lab.study.pictures import draw_all_curves, picture_of
+from kept.lab.study.run import Study
+from kept.lab.study.tables import Table
+from kept.lab.study.verdicts import Compared, ComparedRow, headline
 from kept.methods import BASELINE
 from kept.plotting import can_draw
 from kept.training.finetuning.answers import Answer
-from kg_loaders.disk.writing import refuse_file, write_text
 
 N_ITEMS = 2
 
@@ -61,9 +52,6 @@ class Difference:
     gold: tuple[str, ...]
     answers: dict[str, str]
     is_won: bool
-
-
-CSVS = ("scores", "pairs", "gains", "differences")
 
 
 @dataclass(frozen=True)
@@ -87,79 +75,68 @@ class _Item:
 
 
 def write_report(
-    compared: Compared, runs: ExperimentRuns, path: Path, *, force: bool = False
+    compared: Compared, study: Study[ComparisonTrial], path: Path, *, force: bool = False
 ) -> list[Path]:
-    """The page, and scores, pairs and differences as CSV beside it; all files written.
+    """Write the page, and scores, pairs, gains and differences as CSV; return all files written.
 
     `force` replaces existing files. Raises `WriteError`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    stem = path.with_suffix("")
-    curves = stem.with_name(f"{stem.name}.curves.png")
-    csvs = {name: stem.with_name(f"{stem.name}.{name}.csv") for name in CSVS}
-    for each in (path, curves, *csvs.values()):
-        refuse_file(each, force=force)
+    judge = Judge(study)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
-    judge = Judge(runs)
     changed = {name: differences(compared, judge, name) for name in methods}
-    gains = [
-        [kind, *cells] for kind in slice_kinds(compared) for cells in gain_cells(compared, kind)
-    ]
-    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
-        "scores": (SCORES, score_cells(compared)),
-        "pairs": (PAIRS, pair_cells(compared)),
-        "gains": (("kind", *GAINS), gains),
-        "differences": (
-            ("method", "index", "gold", "answers", "won"),
-            [
-                [name, d.index, " ".join(d.gold), _answers_in_words(d), d.is_won]
-                for name, rows in changed.items()
-                for d in rows
-            ],
-        ),
-    }
-    written = [path]
-    for name, (columns, cells) in tables.items():
-        written.append(csvs[name])
-        write_text(csvs[name], csv_text(columns, cells), force=force)
+    tables = [
+        score_table(compared), pair_table(compared), _all_gains(compared), _changed(changed),
+    ]  # fmt: skip
+    curves = path.with_suffix("").with_name(f"{path.stem}.curves.png")
+    refuse_pages(path, tables, curves, force=force)
     pictures = [curves] if can_draw() else []
-    for picture_path in pictures:
-        draw_all_curves(compared, runs.folder, picture_path, force=force)
+    for each in pictures:
+        draw_all_curves(compared, study.folder, each, force=force)
+    losses = tuple(picture(each, "Losses of the task over steps") for each in pictures)
+    examples = [
+        _examples(compared, study.trial, name, changed[name]) for name in methods if changed[name]
+    ]
     sections = [
         Section("", (verdict(headline(compared)), *_caution(compared), *picture_of(compared))),
         *_tables(compared),
-        *_rates(compared),
-        Section(
-            "Curves",
-            tuple(
-                picture(picture_path, "Losses of the task over steps") for picture_path in pictures
-            ),
-            folded=True,
-        ),
-        *[_examples(compared, runs, name, changed[name]) for name in methods if changed[name]],
-        Section("Costs", (table(COSTS, cost_cells(compared), "One run of each arm"),), folded=True),
+        Section("Curves", losses, folded=True),
+        *examples,
+        Section("Costs", (cost_table(compared).html(),), folded=True),
         Section("Published", _published(compared), folded=True),
     ]
-    write_text(path, page(compared.experiment.name, "", sections), force=force)
+    written = write_pages(path, compared.experiment.name, sections, tables, force=force)
     return [*written, *pictures]
 
 
+def _all_gains(compared: Compared) -> Table:
+    """Return the gains on every kind of slice, the kind first."""
+    rows, columns = list[Sequence[object]](), gain_table(compared, "").columns
+    for kind in slice_kinds(compared):
+        rows += [[kind, *cells] for cells in gain_table(compared, kind).rows]
+    return Table(("kind", *columns), rows, name="gains")
+
+
+def _changed(changed: Mapping[str, Sequence[Difference]]) -> Table:
+    """Return the items that knowledge changed, a row each."""
+    rows = [
+        [name, each.index, " ".join(each.gold), _answers_in_words(each), each.is_won]
+        for name, differences_of in changed.items()
+        for each in differences_of
+    ]
+    return Table(("method", "index", "gold", "answers", "won"), rows, name="differences")
+
+
 def _tables(compared: Compared) -> list[Section]:
-    """The numbers behind the picture, folded; a table without rows is left out."""
+    """Return the numbers behind the picture, folded; a table without rows is left out."""
     kinds = slice_kinds(compared)
-    gains = [table(GAINS, gain_cells(compared, kind), f"By {kind}") for kind in kinds]
+    gains = [gain_table(compared, kind).html() for kind in kinds]
+    scores = score_table(compared).html(), share_table(compared).html()
     parts = {
-        "Verdicts": (
-            table(VERDICTS, verdict_cells(compared), "True knowledge"),
-            *_primary(compared),
-        ),
-        "Scores": (
-            prose(conditions(compared)),
-            table(SCORES, score_cells(compared), "Scores"),
-            table(SHARES, share_cells(compared), "Shares, means over seeds"),
-        ),
-        "Differences": (table(PAIRS, pair_cells(compared), "True knowledge minus the other"),),
+        "Verdicts": (verdict_table(compared).html(), primary_table(compared).html()),
+        "Scores": (prose(conditions(compared)), *scores),
+        "Differences": (pair_table(compared).html(),),
         "Where the gain lies": (prose(SLICES), *gains) if kinds else (),
+        "Learning rates": (rate_table(compared).html(),),
     }
     return [Section(title, blocks, folded=True) for title, blocks in parts.items()]
 
@@ -195,7 +172,7 @@ def _items(row: ComparedRow, judge: Judge) -> dict[int, _Item]:
 
 
 def _examples(
-    compared: Compared, runs: ExperimentRuns, name: str, changed: Sequence[Difference]
+    compared: Compared, trial: ComparisonTrial, name: str, changed: Sequence[Difference]
 ) -> Section:
     won = [d for d in changed if d.is_won]
     lost = [d for d in changed if not d.is_won]
@@ -207,9 +184,9 @@ def _examples(
             "with the graph that the method was shown; all of them are in the CSV file."
         )
     ]
-    data = runs.evaluation_data(name)
+    data = trial.evaluation_data(name)
     position = {int(index): i for i, index in enumerate(data.indices.tolist())}
-    tokenizer = hosts.load_tokenizer(runs.of(RunKey(name, "true", 0)).config.host)
+    tokenizer = hosts.load_tokenizer(trial.config(RunKey(name, "true", 0)).host)
     for word, rows in (("won", won), ("lost", lost)):
         n_shown = 0
         for each in rows:
@@ -232,24 +209,11 @@ def _answers_in_words(each: Difference) -> str:
 
 
 def _published(compared: Compared) -> tuple[str, ...]:
-    cells = published_cells(compared.experiment)
-    blocks = [table(PUBLISHED, cells, "Published")] if cells else []
+    table = published_table(compared.experiment)
+    blocks = [table.html()] if table else []
     differs, notes = compared.experiment.differs, compared.experiment.notes
     lines = [f"What differs: {differs}"] if differs else []
     return (*blocks, *map(prose, (*lines, *notes)))
-
-
-def _rates(compared: Compared) -> list[Section]:
-    if not compared.rates:
-        return []
-    rates = table(RATES, compared.rates, "Chosen by each row")
-    return [Section("Learning rates", (rates,), folded=True)]
-
-
-def _primary(compared: Compared) -> list[str]:
-    if not compared.primary:
-        return []
-    return [table(PRIMARY, primary_cells(compared), "The contrast that the file names")]
 
 
 def _caution(compared: Compared) -> list[str]:

@@ -1,7 +1,7 @@
 """Runs of a word-knowledge completion: each ranks the relations of every setting.
 
-A folder of runs is as in `kept.lab.comparison.stored`; trained CoLAKEs lie in `pretrained/`, as
-those that differ at test only share one.
+A folder of runs is as in `kept.lab.study.store`; trained CoLAKEs lie in `pretrained/`, as those
+that differ at test only share one.
 """
 
 from __future__ import annotations
@@ -9,25 +9,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kept.errors import CheckpointError
 from kept.evaluation.ranking import RankingResult
 from kept.inputs.controls.conditions import COMPARED
-from kept.kgc.rankers import Answers, Questions, dkrl, most_frequent, triple_scorer
+from kept.kgc.rankers import Answers as RankedRelations
+from kept.kgc.rankers import Questions, dkrl, most_frequent, triple_scorer
 from kept.kgc.split import CompletionSplit
-from kept.lab.comparison.data import binding_of, digests_of
-from kept.lab.comparison.experiment import RunRecord
-from kept.lab.comparison.stored import Arm, Run, RunKey, StoredRuns
-from kept.lab.comparison.strata import item_traits
+from kept.lab.comparison.items import item_traits
 from kept.lab.completion.config import COLAKE, DKRL, HIDDEN, CompletionConfig
+from kept.lab.study.addresses import binding_of, digests_of, run_hash
+from kept.lab.study.design import Arm, RunKey
+from kept.lab.study.trial import Answers, Trial
 from kept.methods import BASELINE
 from kept.tasks.datasets.example import TaskExample, clusters, from_relation
-from kept.training.finetuning.answers import ANSWERS, Answer, write_answers
+from kept.training.finetuning.answers import Answer
 from kept.training.log import Reporter
 from kg_loaders.disk.writing import claim
 
@@ -37,7 +36,7 @@ SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, eq=False)
-class CompletionRuns(StoredRuns):
+class CompletionTrial(Trial):
     """The runs of `config` on `split` in `folder`."""
 
     config: CompletionConfig
@@ -68,8 +67,8 @@ class CompletionRuns(StoredRuns):
         hidden: list[Arm] = [(HIDDEN, knowledge) for knowledge in COMPARED[1:]]
         return [*self._trained, *hidden] if method == COLAKE else []
 
-    def of(self, key: RunKey) -> Run[CompletionConfig]:
-        """The run of a key."""
+    def settings(self, key: RunKey) -> dict[str, Any]:
+        """See `Trial.settings`."""
         config, sources = self.config, dict[str, Any]()
         if key.method in (COLAKE, HIDDEN):
             sources = config.model_dump(mode="json", include={"builder", "masking", "n_negatives"})
@@ -78,7 +77,7 @@ class CompletionRuns(StoredRuns):
             sources = {"recipe": config.recipes.get(key.method, {})}
         if key.method in (COLAKE, HIDDEN, DKRL):
             sources |= {"host": config.host, "folders": digests_of(config.host)}
-        settings = {
+        return {
             "version": VERSION,
             "task": "word-knowledge completion",
             "data": self.data,
@@ -87,42 +86,24 @@ class CompletionRuns(StoredRuns):
             "seed": config.seed + key.seed,
             **sources,
         }
-        return Run(key, config, settings)
 
-    def make(self, key: RunKey) -> RunRecord:
-        """See `StoredRuns.make`. UnfinishedError: a training's own budget ended it."""
-        run, started = self.of(key), time.monotonic()
-        answers = self._ranked(key)
-        run_folder = self.folder / run.name
-        run_folder.mkdir(exist_ok=True)
-        results = answers.results.items()
-        rows = (row for name, ranks in results for row in self._rows(name, ranks))
-        write_answers(run_folder / ANSWERS, rows)
-        return RunRecord(
-            run=run.name,
-            experiment=self.config.name,
-            method=key.method,
-            knowledge=key.knowledge,
-            seed=key.seed,
-            scores={name: ranks.conditions() | ranks.metrics() for name, ranks in results}
-            | {name: {SKIPPED: why} for name, why in answers.skipped.items()},
-            costs={"seconds": time.monotonic() - started},
-            settings=run.settings,
-        )
-
-    def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
-        """Every run stores its counts: CheckpointError."""
-        raise CheckpointError(
-            f"{path} has no answers to {self.config.asked} with their ranks; remove its folder and "
-            "give the command again"
-        )
+    def run(self, key: RunKey, run_folder: Path) -> Answers:
+        """See `Trial.run`. UnfinishedError: a training's own budget ended it."""
+        started, rows, ranked = time.monotonic(), list[Answer](), self._ranked(key)
+        for name, ranks in ranked.results.items():
+            rows += self._rows(name, ranks)
+        scores = {
+            name: ranks.conditions() | ranks.metrics() for name, ranks in ranked.results.items()
+        }
+        scores |= {name: {SKIPPED: why} for name, why in ranked.skipped.items()}
+        return Answers(rows, scores, {"seconds": time.monotonic() - started})
 
     def trained(self, key: RunKey) -> Path:
         """The folder of a run's CoLAKE; that with true facts where only the test hides them."""
         trained_key = key if key.method == COLAKE else RunKey(COLAKE, "true", key.seed)
-        return self.folder / "pretrained" / self.of(trained_key).name
+        return self.folder / "pretrained" / run_hash(self.settings(trained_key))
 
-    def _ranked(self, key: RunKey) -> Answers:
+    def _ranked(self, key: RunKey) -> RankedRelations:
         config, split, name = self.config, self.split, key.method
         changes, seed = config.recipes.get(name, {}), config.seed + key.seed
         if name == BASELINE:

@@ -1,7 +1,7 @@
 """Runs of a comparison on questions: a row, a kind of knowledge, a seed; its answers to every item.
 
-A folder of runs is as in `kept.lab.comparison.stored`; weights of rows lie in `pretrained/`, as
-those that differ when they are asked alone share one. A row that trains nothing has one run for all
+A folder of runs is as in `kept.lab.study.store`; weights of rows lie in `pretrained/`, as those
+that differ when they are asked alone share one. A row that trains nothing has one run for all
 seeds: nothing in its outcome depends on them.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,9 @@ import torch
 from transformers import PreTrainedModel
 
 from kept.decoders import load_decoder
-from kept.errors import CheckpointError, ConfigError, NoKnowledgeError
+from kept.errors import ConfigError, NoKnowledgeError
 from kept.hosts import load_tokenizer
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.comparison.data import digests_of
-from kept.lab.comparison.experiment import RunRecord
-from kept.lab.comparison.stored import Run, RunKey, StoredRuns
-from kept.lab.comparison.strata import ItemTraits
 from kept.lab.questions.answering import MEASURES, candidates, judged
 from kept.lab.questions.items import Item, QuestionSet, question_sets, values_of
 from kept.lab.questions.plan import ABSENT, ASKED, EDITED, QuestionPlan
@@ -38,9 +33,13 @@ from kept.lab.questions.readers import AloneReader, Reader, write_all
 from kept.lab.questions.rows import row_of
 from kept.lab.questions.showing import CONDITIONS, Shown, absent, edited, shown
 from kept.lab.questions.workshop import Workshop
+from kept.lab.study.addresses import digests_of, run_hash
+from kept.lab.study.design import RunKey
+from kept.lab.study.slices import ItemTraits
+from kept.lab.study.trial import Answers, Trial
 from kept.linking.sentences import HostSentenceEncoder
 from kept.methods import BASELINE
-from kept.training.finetuning.answers import ANSWERS, Answer, write_answers
+from kept.training.finetuning.answers import Answer
 from kept.training.log import Reporter
 from kept.training.processes.together import processes
 
@@ -50,7 +49,7 @@ OF_THE_ANSWERS = ("host", "vectors_from", "chat", "max_facts", "n_new")
 
 
 @dataclass(frozen=True, eq=False)
-class QuestionRuns(StoredRuns):
+class QuestionTrial(Trial):
     """The runs of `questions` in `folder`; `root` is where files and graphs lie."""
 
     questions: QuestionPlan
@@ -164,10 +163,10 @@ class QuestionRuns(StoredRuns):
         """Raise `ConfigError` for settings with which a run could not begin."""
         if key.knowledge not in CONDITIONS:
             shown(self.asked, key.knowledge, 0)
-        self.of(key)
+        self.settings(key)
 
-    def of(self, key: RunKey) -> Run[QuestionPlan]:
-        """The run of a key; ConfigError for a row that the file does not have."""
+    def settings(self, key: RunKey) -> dict[str, Any]:
+        """Return all that a run depends on; ConfigError for a row that the file does not have."""
         plan = self.questions
         kind = plan.kind_of(key.method)
         own: dict[str, Any] = {}
@@ -175,26 +174,26 @@ class QuestionRuns(StoredRuns):
             own = {"method": kind, "options": self._options(key.method)}
             if row_of(kind).trains != "nothing":
                 own |= {"seed": key.seed, "controls": plan.controls}
-        settings = {
+        return {
             "version": VERSION, "task": "questions", "data": self.data,
             "source": self._source.model_dump(include={"seed", "n_candidates"}),
             "folders": digests_of(plan.host, plan.vectors_from),
             **{name: getattr(plan, name) for name in OF_THE_ANSWERS},
             "knowledge": key.knowledge, **own,
         }  # fmt: skip
-        return Run(key, plan, settings)
 
     def _options(self, name: str) -> dict[str, Any]:
         return self.questions.options_of(name).model_dump(mode="json", exclude_defaults=True)
 
-    def make(self, key: RunKey) -> RunRecord | None:
-        """See `StoredRuns.make`."""
-        run, started, together = self.of(key), time.monotonic(), processes()
+    def same_as(self, key: RunKey) -> RunKey | None:
+        """Return the host's run where a row without knowledge is the host alone."""
         kind = self.questions.kind_of(key.method)
-        if kind != BASELINE and key.knowledge == "off" and row_of(kind).off_is_host:
-            base = RunKey(BASELINE, "off", 0)
-            shared = together.from_first(lambda: self.record(base)) or self.run(base)
-            return None if shared is None else self._copied(shared, run)
+        is_host = kind != BASELINE and key.knowledge == "off" and row_of(kind).off_is_host
+        return RunKey(BASELINE, "off", 0) if is_host else None
+
+    def run(self, key: RunKey, run_folder: Path) -> Answers | None:
+        """See `Trial.run`."""
+        started, together = time.monotonic(), processes()
         sets = self._conditions(key)
         reader = self._reader(key)
         if reader is None:
@@ -207,17 +206,7 @@ class QuestionRuns(StoredRuns):
             scores[name] = _scores(answers)
             if name == ASKED:
                 costs = {"nodes": written.nodes, "cpu_ms": written.cpu_ms}
-        together.from_first(partial(self._write, run, rows))
-        return RunRecord(
-            run=run.name, experiment=self.plan.name, method=key.method, knowledge=key.knowledge,
-            seed=key.seed, scores=scores, settings=run.settings,
-            costs=costs | {"seconds": time.monotonic() - started},
-        )  # fmt: skip
-
-    def _write(self, run: Run[QuestionPlan], answers: Sequence[Answer]) -> None:
-        place = self.folder / run.name
-        place.mkdir(exist_ok=True)
-        write_answers(place / ANSWERS, answers)
+        return Answers(rows, scores, costs | {"seconds": time.monotonic() - started})
 
     def _conditions(self, key: RunKey) -> dict[str, Shown]:
         """The sets of a run: the questions, and with true knowledge the edited and taken facts."""
@@ -266,15 +255,7 @@ class QuestionRuns(StoredRuns):
 
     def _trained_in(self, key: RunKey, knowledge: Knowledge) -> str:
         """The folder of a row's weights: the hash of its run with what it is trained with."""
-        return self.of(dataclasses.replace(key, knowledge=knowledge)).name
-
-    def _copied(self, record: RunRecord, run: Run[QuestionPlan]) -> RunRecord:
-        copied = partial(shutil.copytree, self.folder / record.run, dirs_exist_ok=True)
-        processes().from_first(lambda: copied(self.folder / run.name))
-        return dataclasses.replace(
-            record, run=run.name, method=run.key.method, knowledge=run.key.knowledge,
-            seed=run.key.seed, costs=record.costs | {"same_as": record.run}, settings=run.settings,
-        )  # fmt: skip
+        return run_hash(self.settings(dataclasses.replace(key, knowledge=knowledge)))
 
     # ---- answers -----------------------------------------------------------------------------
     def _answers(
@@ -319,13 +300,6 @@ class QuestionRuns(StoredRuns):
                 )
             )
         return found
-
-    def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
-        """Every run stores its counts: CheckpointError."""
-        raise CheckpointError(
-            f"{path} has no answers to {self.plan.asked} with their counts; remove its folder and "
-            "run kept compare"
-        )
 
 
 def _scores(answers: Sequence[Answer]) -> dict[str, Any]:

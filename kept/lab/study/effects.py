@@ -9,14 +9,19 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import minus, paired
 from kept.evaluation.statistics import holm
-from kept.inputs.controls.conditions import Knowledge
-from kept.lab.comparison.compared import (
+from kept.lab.study.design import OFF, Arm, Plan, PrimaryContrast
+from kept.lab.study.judge import Floats, Judge
+from kept.lab.study.run import RunOutcome, Study, stored_outcome
+from kept.lab.study.slices import FACT, KNOWLEDGE, NO_FACT, Mask, no_fact
+from kept.lab.study.store import RunRecord
+from kept.lab.study.verdicts import (
     Compared,
     ComparedPair,
     ComparedRow,
@@ -24,52 +29,47 @@ from kept.lab.comparison.compared import (
     PrimaryResult,
     other_side,
 )
-from kept.lab.comparison.experiment import Plan, PrimaryContrast, RunRecord
-from kept.lab.comparison.judging import Floats, Judge
-from kept.lab.comparison.stored import Arm, RunKey, StoredRuns
-from kept.lab.comparison.strata import FACT, KNOWLEDGE, NO_FACT, Mask, no_fact
 from kept.methods import BASELINE
 
 Records = Mapping[int, RunRecord]
 """By seed."""
-OFF: Knowledge = "off"
+
+
+def finished(study: Study[Any]) -> Compared:
+    """Return the finished runs of a study, compared; EvaluationError where there are none."""
+    return summarise(study, stored_outcome(study))
 
 
 def summarise(
-    runs: StoredRuns,
-    done: Mapping[RunKey, RunRecord],
-    missing: Sequence[str] = (),
-    left_out: Mapping[str, str] | None = None,
+    study: Study[Any], outcome: RunOutcome, left_out: Mapping[str, str] | None = None
 ) -> Compared:
-    """Rows and pairs of finished runs; a pair has the seeds that both sides have.
+    """Return rows and pairs of finished runs; a pair has the seeds that both sides have.
 
-    Without a finished run there are no rows. Raises EvaluationError where two runs answered
-    different items.
+    Without a finished run there are no rows. `left_out`: the reasons, where they are not those of
+    the outcome. Raises EvaluationError where two runs answered different items.
     """
+    plan, done = study.plan, outcome.done
+    reasons = outcome.reasons if left_out is None else dict(left_out)
+    missing = tuple(outcome.missing)
     if not done:
         return Compared(
-            experiment=runs.plan,
-            rows=(),
-            pairs=(),
-            missing=tuple(missing),
-            left_out=dict(left_out or {}),
-            baseline=None,
+            experiment=plan, rows=(), pairs=(), missing=missing, left_out=reasons, baseline=None
         )
-    judge, arms = Judge(runs), dict[Arm, dict[int, RunRecord]]()
+    judge, arms = Judge(study), dict[Arm, dict[int, RunRecord]]()
     judge.require_same_items(done.values())
     for key, record in done.items():
         arms.setdefault((key.method, key.knowledge), {})[key.seed] = record
     sheets = _Sheets(judge, arms)
     return Compared(
-        experiment=runs.plan,
+        experiment=plan,
         rows=tuple(_row(sheets, arm) for arm in arms),
-        pairs=tuple(_pairs(sheets, runs.plan)),
-        missing=tuple(missing),
-        left_out=dict(left_out or {}),
+        pairs=tuple(_pairs(sheets, plan)),
+        missing=missing,
+        left_out=reasons,
         baseline=next(map(judge.majority, done.values()), None),
         n_regrouped=judge.n_regrouped(done.values()),
         gains=tuple(_gains(sheets)),
-        primary=tuple(_corrected(list(_primary(sheets, runs.plan)))),
+        primary=tuple(_corrected(list(_primary(sheets, plan)))),
     )
 
 
@@ -104,7 +104,7 @@ class _Sheets:
         for name in dict.fromkeys(method for method, kind in self.arms if kind == "true"):
             other_arms = [arm for arm in self.arms if arm[0] == name and arm[1] != "true"]
             other_arms = [arm for arm in other_arms if not _is_copy(self.arms[arm])]
-            for theirs in [(BASELINE, OFF), *other_arms, *self.judge.runs.rivals(name)]:
+            for theirs in [(BASELINE, OFF), *other_arms, *self.judge.study.trial.rivals(name)]:
                 if seeds := self.both((name, "true"), theirs):
                     yield (name, "true"), theirs, seeds
 
@@ -112,7 +112,7 @@ class _Sheets:
 def _row(sheets: _Sheets, arm: Arm) -> ComparedRow:
     records, judge = sheets.arms[arm], sheets.judge
     counts = sheets.counts(arm, list(records))
-    scores = [record.scores[judge.runs.plan.asked] for record in records.values()]
+    scores = [record.scores[judge.study.plan.asked] for record in records.values()]
     return ComparedRow(
         method=arm[0],
         knowledge=arm[1],

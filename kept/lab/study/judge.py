@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import CheckpointError, EvaluationError
-from kept.evaluation.correlation import CORRELATIONS
-from kept.evaluation.paired import Value, by_cluster, f1_value
-from kept.lab.comparison.experiment import Experiment, RunRecord
-from kept.lab.comparison.stored import StoredRuns
-from kept.lab.comparison.strata import ItemTraits, Mask, slices
-from kept.tasks.scores.official_scores import OFFICIAL
+from kept.evaluation.paired import Value, by_cluster
+from kept.lab.study.run import Study
+from kept.lab.study.slices import ItemTraits, Mask, slices
+from kept.lab.study.store import RunRecord
 from kept.training.finetuning.answers import ANSWERS, Answer, read_answers
 
 Floats = NDArray[np.float64]
@@ -26,22 +25,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Reads an experiment's metric from answers."""
+    """Reads a study's metric from the answers of its runs."""
 
-    runs: StoredRuns
+    study: Study[Any]
     _read: dict[str, list[Answer]] = field(default_factory=dict, init=False, repr=False)
     _regrouped: set[str] = field(default_factory=set, init=False, repr=False)
 
     @property
     def value(self) -> Value:
         """From summed counts to the score."""
-        plan = self.runs.plan
-        if plan.metric in CORRELATIONS:
-            return CORRELATIONS[plan.metric][1]
-        if plan.metric != "official" or not isinstance(plan, Experiment):
-            return f1_value
-        values = OFFICIAL[plan.task["format"]].values
-        return lambda sums: next(iter(values(sums).values()))
+        return self.study.plan.value
 
     def require_same_items(self, records: Iterable[RunRecord]) -> None:
         """Raise EvaluationError unless all runs answered the same items: differences are paired."""
@@ -63,12 +56,12 @@ class Judge:
         Counts of a run stored without them (before 0.2) are made from the task's files.
         """
         if record.run not in self._read:
-            experiment = self.runs.plan
-            path = self.runs.folder / record.run / ANSWERS
-            rows = read_answers(path, experiment.asked)
+            plan = self.study.plan
+            path = self.study.folder / record.run / ANSWERS
+            rows = read_answers(path, plan.asked)
             complete = [row for row in rows if not row.is_cut_off]
-            if not complete or any(experiment.metric not in (row.counts or ()) for row in complete):
-                rows = self.runs.counted(complete, path)
+            if not complete or any(plan.metric not in (row.counts or ()) for row in complete):
+                rows = self.study.trial.counted(complete, path)
                 if _differ([a.group for a in complete], [a.group for a in rows[: len(complete)]]):
                     self._regrouped.add(record.run)
             if {row.index for row in rows} != set(range(len(rows))):
@@ -91,7 +84,7 @@ class Judge:
 
         `mask`: the items of the split that count; a cluster without one has zeros.
         """
-        metric, rows = self.runs.plan.metric, self.answers(record)
+        metric, rows = self.study.plan.metric, self.answers(record)
         counted = [(a, a.counts[metric]) for a in rows if a.counts and metric in a.counts]
         counts = np.array(
             [item_counts for _, item_counts in counted] or np.zeros((0, 3)), np.float64
@@ -114,19 +107,19 @@ class Judge:
 
         None where no majority is scored beside a run, but in a row of its own.
         """
-        metric = self.runs.plan.metric
-        baseline = record.scores[self.runs.plan.asked].get("baseline")
+        metric = self.study.plan.metric
+        baseline = record.scores[self.study.plan.asked].get("baseline")
         key = "f1" if metric == "micro" else "estimate"
         return None if baseline is None else float(baseline[metric][key])
 
     def slices(self, record: RunRecord) -> dict[str, dict[str, Mask]]:
-        """Slices of the items by what the graph holds of them; see `kept.lab.comparison.strata`."""
+        """Slices of the items by what the graph holds of them; see `kept.lab.study.slices`."""
         rows = sorted(self.answers(record), key=lambda answer: answer.index)
         try:
             return slices(msgspec.convert([row.traits for row in rows], list[ItemTraits]))
         except msgspec.ValidationError as error:
             raise CheckpointError(
-                f"{self.runs.folder / record.run / ANSWERS} does not say what the graph holds of "
+                f"{self.study.folder / record.run / ANSWERS} does not say what the graph holds of "
                 f"its items ({error}); remove its folder and run kept compare"
             ) from error
 

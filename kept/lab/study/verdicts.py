@@ -1,8 +1,8 @@
-"""What a comparison found: rows, pairs, strata and the primary contrast, and their verdicts."""
+"""The results of a comparison: rows, pairs, gains, the primary contrast, and their verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,8 @@ from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.comparison.experiment import Experiment, Plan, RunRecord
-from kept.lab.comparison.reading import does_not_read
-from kept.lab.reading.measures import DOES_NOT_READ
+from kept.lab.study.design import DOES_NOT_READ, Plan
+from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE
 
 LARGEST, SMALLEST = 1.0, 0.0005
@@ -269,23 +268,12 @@ class Compared:
             )
         if "-limit-" in plan.name:
             return "few examples were read; give a higher --limit, or leave it out"
-        if isinstance(plan, Experiment) and plan.as_published and row.method != BASELINE:
-            return (
-                "papers' settings read little at a small budget; write your own task file "
-                f"(extends: {plan.name}, as_published: false), {again}"
-            )
-        return (
-            "it may have learned too little, or too fast: give task.training more steps, or let "
-            f"`tuning:` choose the learning rate, {again}"
-        )
+        return f"{plan.remedy(row.method)}, {again}"
 
     def does_not_read(self, name: str) -> bool:
         """Whether the reading controls show that a method reads no fact at this budget."""
         true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
-        plan = self.experiment
-        return isinstance(plan, Experiment) and any(
-            does_not_read(plan, name, row.record) for row in true
-        )
+        return any(self.experiment.does_not_read(name, row.record) for row in true)
 
     def conclusion(self, name: str) -> str:
         """Return the conclusion from a method's pairs: is it better, and do true facts matter?"""
@@ -311,3 +299,56 @@ class Compared:
         visible_effect = max(pair.effect.visible() for pair in (base, *pairs.values()))
         limit = f"{invisible(visible_effect)} with {base.effect.n_seeds} seeds"
         return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {limit}"
+
+
+def headline(compared: Compared) -> str:
+    """The conclusion of the whole comparison, in a sentence or two: the first thing on a page."""
+    if compared.primary:
+        return _primary_sentence(compared)
+    groups: dict[str, list[str]] = {}
+    for row in compared.rows:
+        if row.knowledge == "true":
+            word = compared.conclusion(row.method).partition(";")[0]
+            groups.setdefault(word, []).append(compared.experiment.title(row.method))
+    effects = "; ".join(f"{', '.join(names)}: {word}" for word, names in groups.items())
+    visible_effects = _smallest_visible(pair.effect for pair in compared.pairs)
+    if not visible_effects:
+        return f"{effects}." if effects else "No method with true knowledge is finished."
+    return f"{effects}.{_invisible_in_words(visible_effects)}"
+
+
+def _smallest_visible(effects: Iterable[Effect]) -> list[float]:
+    """The smallest visible effect of each pair that differs at all, over several seeds.
+
+    Of pairs whose answers are equal it would be zero, which says nothing.
+    """
+    several = [effect.visible() for effect in effects if effect.of_seeds is not None]
+    return [smallest for smallest in several if smallest >= SMALLEST]
+
+
+def _invisible_in_words(smallest: Sequence[float]) -> str:
+    """A sentence on the smallest visible effects of several pairs."""
+    least, most = min(smallest), max(smallest)
+    if least >= LARGEST:
+        return " No effect was visible: give more seeds."
+    first, last = f"{least:.3f}", f"{most:.3f}" if most < LARGEST else "any"
+    span = first if last == first else f"{first} to {last}"
+    return f" Effects below {span} were not visible."
+
+
+def _primary_sentence(compared: Compared) -> str:
+    named = compared.experiment.primary
+    late = "" if all(r.before for r in compared.primary) else " (named after runs were made)"
+    words = {1: "larger with a fact", -1: "larger without", 0: "not shown to differ"}
+    verdicts = [
+        f"{word} for " + ", ".join(f"{r.title} ({r.effect.estimate:+.3f})" for r in results)
+        for value, word in words.items()
+        if (results := [r for r in compared.primary if r.verdict_sign == value])
+    ]
+    visible_effects = _smallest_visible(r.effect for r in compared.primary)
+    limit = _invisible_in_words(visible_effects) if visible_effects else ""
+    return (
+        f"Primary contrast{late}: the gain of true knowledge over "
+        f"{named.against if named else 'a control'}, on samples with a fact against those "
+        f"without, is {'; '.join(verdicts)}.{limit}"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kept.lab.comparison.stored import RunKey
+from kept.lab.study.design import RunKey
 from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import Reporter, StepRecord
 

@@ -1,41 +1,22 @@
-"""A comparison of an experiment's runs as cells, Markdown and JSON values."""
+"""A comparison of runs as tables, Markdown, LaTeX and JSON values."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 import msgspec
 
 from kept.evaluation.crossed import Effect
-from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import COLUMN, cell
-from kept.lab.comparison.compared import Compared, ComparedRow, Gain, other_side
-from kept.lab.comparison.experiment import Plan
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.tuning import RATES
+from kept.lab.study.design import Plan
+from kept.lab.study.tables import MARK, Table, limits_of, number, one_line
+from kept.lab.study.verdicts import Compared, ComparedRow, Gain, headline, other_side
 from kept.methods import BASELINE
 
-SCORES = ("method", "knowledge", "score", "95 % interval", "seeds", "n", COLUMN)
-SHARES = (
-    "method", "knowledge", "accuracy", "micro P", "R", "F1", "macro P", "R", "F1",
-    "95 % interval of the score", COLUMN,
-)  # fmt: skip
-PAIRS = (
-    "method", "against", "difference", "95 % interval", "p", "p (Holm)", "ruled out beyond",
-    "not visible below", "verdict", COLUMN,
-)  # fmt: skip
-PRIMARY = (
-    "method", "with a fact", "without", "difference", "95 % interval", "p", "p (Holm)",
-    "ruled out beyond", "not visible below", "named", "verdict",
-)  # fmt: skip
-GAINS = ("method", "against", "slice", "n", "gain", "95 % interval", "p")
-VERDICTS = ("method", "score", "against none", "verdict", COLUMN)
-COSTS = (
-    "method", "knowledge", "parameters added", "trained", "steps", "mentions in the graph",
-    "with facts", "ms a sentence", "seconds", COLUMN,
+RATES = (
+    "method", "knowledge", "rate chosen", "trials", "score", "at the common rate", "difference",
 )  # fmt: skip
 COVERAGE = (
     "Beside each row: in how many evaluated samples a link leads to an entity of its graph, "
@@ -46,52 +27,56 @@ SLICES = (
     "Slices are of the evaluation split, the same for every method. A fact can help only where "
     "there is one: a gain without a fact is a placebo. Intervals and p are not corrected."
 )
-PUBLISHED = ("system", "metric", "value", "where it stands")
 
 
-def score_cells(compared: Compared) -> list[list[str]]:
-    """The scores; the majority's answer first."""
+def score_table(compared: Compared) -> Table:
+    """Return the scores; the majority's answer first."""
     base = compared.baseline
-    first = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", ""]]
-    return first + [
-        [
-            compared.experiment.title(row.method),
-            f"{row.knowledge}: the same model as none" if is_copy(row) else row.knowledge,
-            f"{row.score.estimate:.3f}",
-            _interval(row.score),
-            ", ".join(f"{score:.3f}" for score in row.seeds),
-            str(row.n) if row.n == row.n_asked else f"{row.n} of {row.n_asked}",
-            cell(compared.coverage(row.method, row.knowledge)),
-        ]
-        for row in compared.rows
-    ]
+    rows = [] if base is None else [["majority", "—", f"{base:.3f}", "", "", "", ""]]
+    for row in compared.rows:
+        kind = f"{row.knowledge}: the same model as none" if is_copy(row) else row.knowledge
+        rows.append(
+            [
+                compared.experiment.title(row.method),
+                kind,
+                number(row.score.estimate),
+                limits_of(row.score),
+                ", ".join(map(number, row.seeds)),
+                str(row.n) if row.n == row.n_asked else f"{row.n} of {row.n_asked}",
+                cell(compared.coverage(row.method, row.knowledge)),
+            ]
+        )
+    columns = "method", "knowledge", "score", "95 % interval", "seeds", "n", COLUMN
+    return Table(columns, rows, "Scores", "scores")
 
 
-def share_cells(compared: Compared) -> list[list[str]]:
-    """Accuracy, precision, recall and F1, means over seeds, of every model that is not none's."""
+def share_table(compared: Compared) -> Table:
+    """Return accuracy, precision, recall and F1, means over seeds, of each model but none's."""
     split, paths = compared.experiment.asked, [("accuracy", "estimate")]
     paths += [(name, part) for name in ("micro", "macro") for part in ("precision", "recall", "f1")]
-    return [
-        [
-            compared.experiment.title(row.method),
-            row.knowledge,
-            *(
-                f"{fmean(r.scores[split][a][b] for r in row.records):.3f}"
-                if a in row.record.scores[split]  # tagging has no macro scores
-                else ""
-                for a, b in paths
-            ),
-            _interval(row.score),
-            cell(compared.coverage(row.method, row.knowledge)),
+    rows = []
+    for row in compared.rows:
+        if is_copy(row):
+            continue
+        shares = [
+            number(fmean(r.scores[split][a][b] for r in row.records))
+            if a in row.record.scores[split]  # tagging has no macro scores
+            else ""
+            for a, b in paths
         ]
-        for row in compared.rows
-        if not is_copy(row)
-    ]
+        coverage = cell(compared.coverage(row.method, row.knowledge))
+        title = compared.experiment.title(row.method)
+        rows.append([title, row.knowledge, *shares, limits_of(row.score), coverage])
+    columns = (
+        "method", "knowledge", "accuracy", "micro P", "R", "F1", "macro P", "R", "F1",
+        "95 % interval of the score", COLUMN,
+    )  # fmt: skip
+    return Table(columns, rows, "Shares, means over seeds", "shares")
 
 
-def pair_cells(compared: Compared) -> list[list[str]]:
-    """Each method with true knowledge minus none and minus its own controls."""
-    return [
+def pair_table(compared: Compared) -> Table:
+    """Return each method with true knowledge minus none and minus its own controls."""
+    rows = [
         [
             pair.title,
             pair.against,
@@ -104,27 +89,34 @@ def pair_cells(compared: Compared) -> list[list[str]]:
         ]
         for pair in compared.pairs
     ]
+    columns = (
+        "method", "against", "difference", "95 % interval", "p", "p (Holm)", "ruled out beyond",
+        "not visible below", "verdict", COLUMN,
+    )  # fmt: skip
+    return Table(columns, rows, "True knowledge minus the other", "pairs")
 
 
-def verdict_cells(compared: Compared) -> list[list[str]]:
-    """One line per method: the conclusion from all its pairs."""
+def verdict_table(compared: Compared) -> Table:
+    """Return one line per method: the conclusion from all its pairs."""
     base = {p.method: p.effect for p in compared.pairs if p.theirs[0] == BASELINE}
-    return [
+    rows = [
         [
             compared.experiment.title(row.method),
-            f"{row.score.estimate:.3f}",
-            f"{base[row.method].estimate:+.3f}" if row.method in base else "",
+            number(row.score.estimate),
+            number(base[row.method].estimate, "+") if row.method in base else "",
             compared.conclusion(row.method),
             cell(compared.coverage(row.method)),
         ]
         for row in compared.rows
         if row.knowledge == "true"
     ]
+    columns = "method", "score", "against none", "verdict", COLUMN
+    return Table(columns, rows, "True knowledge", "verdicts")
 
 
-def primary_cells(compared: Compared) -> list[list[str]]:
-    """The contrast that the experiment's file names, one line per method."""
-    return [
+def primary_table(compared: Compared) -> Table:
+    """Return the contrast that the experiment's file names, one line per method."""
+    rows = [
         [
             result.title,
             _gain_cell(result.on),
@@ -138,11 +130,16 @@ def primary_cells(compared: Compared) -> list[list[str]]:
         ]
         for result in compared.primary
     ]
+    columns = (
+        "method", "with a fact", "without", "difference", "95 % interval", "p", "p (Holm)",
+        "ruled out beyond", "not visible below", "named", "verdict",
+    )  # fmt: skip
+    return Table(columns, rows, "The contrast that the file names", "primary")
 
 
-def gain_cells(compared: Compared, kind: str) -> list[list[str]]:
-    """What true knowledge gains on each slice of a kind."""
-    return [
+def gain_table(compared: Compared, kind: str) -> Table:
+    """Return what true knowledge gains on each slice of a kind."""
+    rows = [
         [
             compared.experiment.title(gain.method),
             other_side(compared.experiment, (gain.method, "true"), gain.theirs),
@@ -153,16 +150,18 @@ def gain_cells(compared: Compared, kind: str) -> list[list[str]]:
         for gain in compared.gains
         if gain.kind == kind
     ]
+    columns = "method", "against", "slice", "n", "gain", "95 % interval", "p"
+    return Table(columns, rows, f"By {kind}", "gains")
 
 
 def slice_kinds(compared: Compared) -> list[str]:
-    """Kinds of slices that there are gains on, what the graph says first."""
+    """Return the kinds of slices that there are gains on, what the graph says first."""
     return list(dict.fromkeys(gain.kind for gain in compared.gains))
 
 
-def cost_cells(compared: Compared) -> list[list[str]]:
-    """Costs of each arm's first seed."""
-    return [
+def cost_table(compared: Compared) -> Table:
+    """Return the costs of each arm's first seed."""
+    rows = [
         [
             compared.experiment.title(row.method),
             row.knowledge,
@@ -178,6 +177,36 @@ def cost_cells(compared: Compared) -> list[list[str]]:
         if not is_copy(row)
         for costs in (row.record.costs,)
     ]
+    columns = (
+        "method", "knowledge", "parameters added", "trained", "steps", "mentions in the graph",
+        "with facts", "ms a sentence", "seconds", COLUMN,
+    )  # fmt: skip
+    return Table(columns, rows, "One run of each arm", "costs")
+
+
+def rate_table(compared: Compared) -> Table:
+    """Return the learning rate that each row chose, where rows chose their own."""
+    return Table(RATES, compared.rates, "Chosen by each row", "rates")
+
+
+def published_table(experiment: Plan) -> Table:
+    """Return the published numbers."""
+    rows = [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
+    return Table(("system", "metric", "value", "where it stands"), rows, "Published", "published")
+
+
+def latex_tables(compared: Compared) -> str:
+    """Return scores, differences and verdicts with captions and labels, under the conclusion."""
+    name = compared.experiment.name
+    parts = [f"{MARK}; needs \\usepackage{{booktabs}}\n% {one_line(headline(compared))}\n"]
+    for title, table in (
+        ("scores", score_table(compared)),
+        ("differences", pair_table(compared)),
+        ("verdicts", verdict_table(compared)),
+    ):
+        if table:
+            parts.append(table.latex(f"{name}: {title}", f"tab:{name}-{title}"))
+    return "\n".join(parts)
 
 
 def to_markdown(compared: Compared, command: str) -> str:
@@ -188,22 +217,25 @@ def to_markdown(compared: Compared, command: str) -> str:
         conditions(compared) + "\n",
         *([f"**Not finished:** {'; '.join(compared.missing)}.\n"] if compared.missing else []),
         f"## Verdict\n\n**{headline(compared)}**\n\n"
-        + markdown(VERDICTS, verdict_cells(compared))
+        + verdict_table(compared).markdown()
         + _cautions(compared),
-        *([_primary(compared)] if compared.primary else []),
+        *(
+            ["## Primary contrast\n\n" + primary_table(compared).markdown()]
+            if compared.primary
+            else []
+        ),
         *([_rates(compared)] if compared.rates else []),
-        "## Scores\n\n" + markdown(SCORES, score_cells(compared)),
-        "## Shares, means over seeds\n\n" + markdown(SHARES, share_cells(compared)),
-        "## Differences, true knowledge minus the other\n\n"
-        + markdown(PAIRS, pair_cells(compared)),
+        "## Scores\n\n" + score_table(compared).markdown(),
+        "## Shares, means over seeds\n\n" + share_table(compared).markdown(),
+        "## Differences, true knowledge minus the other\n\n" + pair_table(compared).markdown(),
         "## Where the gain lies\n\n"
         + SLICES
         + "\n\n"
         + "\n".join(
-            f"### By {kind}\n\n" + markdown(GAINS, gain_cells(compared, kind))
+            f"### By {kind}\n\n" + gain_table(compared, kind).markdown()
             for kind in slice_kinds(compared)
         ),
-        "## Costs\n\n" + markdown(COSTS, cost_cells(compared)),
+        "## Costs\n\n" + cost_table(compared).markdown(),
         "## Published\n\n" + _published(experiment),
     ]
     if compared.left_out:
@@ -213,15 +245,16 @@ def to_markdown(compared: Compared, command: str) -> str:
 
 
 def conditions(compared: Compared) -> str:
-    """What a score here means, in one paragraph."""
+    """Return what a score here means, in one paragraph."""
     experiment = compared.experiment
+    records = [record for row in compared.rows for record in row.records]
     return (
         f"Score: {experiment.metric} on {experiment.asked}.{_cut_off(compared)} A score is "
         "the mean over seeds. Intervals and p are over seeds and over groups of items (one text, "
         "or the same two entities), both drawn: they hold for other seeds and other items; of one "
         f"seed, for other items alone. {_regrouped(compared)}{_precisions(compared)}"
         "No graph holds a triple between two entities of an evaluated pair. "
-        f"{_continued_pretraining(compared)} {COVERAGE} A verdict is at 5 %, p with Holm's "
+        f"{experiment.setup(records)} {COVERAGE} A verdict is at 5 %, p with Holm's "
         "correction; *ruled out*: two one-sided tests at 5 %; *not visible*: found in fewer than "
         "four of five such comparisons, at 5 % without correction."
     )
@@ -241,7 +274,7 @@ def _rates(compared: Compared) -> str:
     return (
         "## Learning rates\n\nChosen by each row on a share of the training set that no table "
         "reports, as many trials for every row, on the mean of all its kinds of knowledge.\n\n"
-        + markdown(RATES, compared.rates)
+        + rate_table(compared).markdown()
     )
 
 
@@ -269,20 +302,6 @@ def _regrouped(compared: Compared) -> str:
     )
 
 
-def _continued_pretraining(compared: Compared) -> str:
-    """Continued pre-training in words; the number of texts is that read, not that requested."""
-    stage = compared.experiment.pretraining
-    if stage is None:
-        return "No continued pre-training."
-    n_texts = [n for row in compared.rows for r in row.records if (n := r.costs.get("n_texts"))]
-    n_read = f"{n_texts[0]:,} " if n_texts else ""
-    more = "" if n_texts and n_texts[0] == stage.n_texts else f"; {stage.n_texts:,} were requested"
-    return (
-        f"Every method first reads the same {n_read}linked sentences ({stage.text}{more}), for "
-        "the same steps; seeds of the task share that training."
-    )
-
-
 def to_json(compared: Compared) -> dict[str, Any]:
     """Everything as JSON values, verdicts written out."""
     return {
@@ -306,29 +325,18 @@ def to_json(compared: Compared) -> dict[str, Any]:
             for row in compared.rows
             if row.knowledge == "true"
         },
-        "rates": [dict(zip(RATES, cells, strict=True)) for cells in compared.rates],
+        "rates": rate_table(compared).dicts(),
         "missing": list(compared.missing),
         "left_out": dict(compared.left_out),
     }
 
 
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
-
-
 def _published(experiment: Plan) -> str:
     differs = f"What differs: {experiment.differs.strip()}\n" if experiment.differs else ""
-    rows = published_cells(experiment)
+    table = published_table(experiment)
     notes = "".join(f"- {note.strip()}\n" for note in experiment.notes)
-    table = markdown(PUBLISHED, rows) if rows else ""
-    return "\n".join(part for part in (table, differs, notes) if part)
-
-
-def published_cells(experiment: Plan) -> list[list[str]]:
-    """Published numbers."""
-    return [[p.system, p.metric, f"{p.value:g}", p.where] for p in experiment.published]
+    parts = (table.markdown() if table else "", differs, notes)
+    return "\n".join(part for part in parts if part)
 
 
 def _mentions(costs: dict[str, Any]) -> tuple[str, str]:
@@ -337,10 +345,6 @@ def _mentions(costs: dict[str, Any]) -> tuple[str, str]:
         return "reads none", "reads none"
     inside = f"{costs['mentions_in_graph']} of {costs['mentions']}"
     return inside, str(costs["mentions_with_facts"])
-
-
-def _primary(compared: Compared) -> str:
-    return "## Primary contrast\n\n" + markdown(PRIMARY, primary_cells(compared))
 
 
 def _numbers(effect: Effect) -> dict[str, Any]:
@@ -354,8 +358,7 @@ def _numbers(effect: Effect) -> dict[str, Any]:
 
 
 def _signed(effect: Effect) -> tuple[str, str]:
-    interval = effect.interval()
-    return f"{effect.estimate:+.3f}", f"{interval.low:+.3f} to {interval.high:+.3f}"
+    return number(effect.estimate, "+"), limits_of(effect.interval(), "+")
 
 
 def _tested(effect: Effect) -> tuple[str, str, str]:
@@ -375,7 +378,3 @@ def _gain_cell(gain: Gain) -> str:
 def is_copy(row: ComparedRow) -> bool:
     """Whether a row is another row's model: a method that reads nothing is none."""
     return "same_as" in row.record.costs
-
-
-def _interval(interval: Interval) -> str:
-    return f"{interval.low:.3f} to {interval.high:.3f}"
