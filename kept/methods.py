@@ -27,6 +27,7 @@ from kept.encoders.ktnet import KTNET
 from kept.encoders.lexical.libert import LIBERT
 from kept.encoders.lexical.sensebert import SenseBERT
 from kept.encoders.lexical.sentilare import SentiLARE
+from kept.encoders.luke import LUKE
 from kept.encoders.plain import Plain
 from kept.encoders.subgraph.greaselm import GreaseLM
 from kept.encoders.subgraph.qagnn import QAGNN
@@ -42,6 +43,7 @@ from kept.graphs.views import (
     KnowBERTView,
     KTNETView,
     LinkedWordsView,
+    LUKEView,
     SensesView,
     SentiLAREView,
     SubgraphView,
@@ -50,7 +52,9 @@ from kept.graphs.views import (
 )
 from kept.host_facts import require_rows
 from kept.suggestions import no_such
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, plugins
+from kg_loaders.errors import PluginError
+from kg_loaders.plugins import Plugin, Table
 
 Reads = Literal["links", "pairs", "texts", "mentions"]
 Injects = Literal["nothing", "beside", "between"]
@@ -88,9 +92,9 @@ class Recipe:
 SUBGRAPH_RECIPE = Recipe(
     view={"extras": "facts"},
     graph={"directions": "both"},
-    rates={"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+    rates={"learning_rate": 3e-3, "host_learning_rate": 3e-5},
     differs="read at the mention; the entities and edges of facts of both directions, as the "
-    "settings of the graph choose them; what is new learns 5 times faster than the host",
+    "settings of the graph choose them; what is new learns 100 times faster than the host",
 )
 NEW_PARTS_FASTER: Mapping[str, float] = {"learning_rate": 1e-3, "host_learning_rate": 2e-4}
 """Rates of a method whose new parts start from nothing beside a host that was pre-trained."""
@@ -172,7 +176,7 @@ class Method:
 
 BASELINE = "none"
 """The method that every other one is compared with."""
-METHODS: dict[str, Method] = {
+_BUILT_IN: dict[str, Method] = {
     "none": Method(
         paper="the host alone, the baseline of every comparison",
         since="0.1",
@@ -445,7 +449,38 @@ METHODS: dict[str, Method] = {
         heads={"multiple_choice": "graph"},
         recipe=SUBGRAPH_RECIPE,
     ),
+    "luke": Method(
+        paper="LUKE (Yamada et al., EMNLP 2020)",
+        since="0.3",
+        enters=(
+            "linked entities as further nodes behind the words, with vectors of their own and "
+            "attention that knows words from entities; a [MASK] entity for each target"
+        ),
+        published_on="RoBERTa; Wikipedia with 500,000 of its pages; mLUKE: XLM-R, 24 languages",
+        encoder=LUKE,
+        view=LUKEView,
+        builder=WORDS_ONLY,
+        objectives={"mlm": {}, "masked_entities": {}},
+        heads=dict.fromkeys(("typing", "mention", "relation", "document_relations"), "entities"),
+        recipe=Recipe(
+            options={"vectors": "facts"},
+            differs="an entity's vector is the mean of its name's and its facts' word pieces",
+        ),
+    ),
 }
+
+
+def _require_model_type(plugin: Plugin, line: Method) -> None:
+    model_type = line.encoder.config_class.model_type
+    if model_type != f"kept-{plugin.name}":
+        raise PluginError(
+            f"the plugin {plugin} in {plugin.group}: model_type of its encoder is {model_type!r}; "
+            f"set it to 'kept-{plugin.name}', by which a saved model finds its method"
+        )
+
+
+METHODS = Table(plugins.METHODS, _BUILT_IN, kind=Method, what="method", check=_require_model_type)
+"""Every method by its name: those of kept, then those of plugins (`kg_loaders.plugins`)."""
 
 
 def method_key(name: str) -> str:

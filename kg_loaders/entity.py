@@ -83,7 +83,7 @@ class Entity:
 
     @property
     def types(self) -> list[str]:
-        """Labels of the types; a type that is no entity of the graph goes by what the file says."""
+        """Labels of the types; a type that is not an entity is called what the file says."""
         return self.graph.type_labels(self.index)
 
     @property

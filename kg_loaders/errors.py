@@ -14,7 +14,7 @@ KgError
 ├── PluginError       (ImportError) a plugin of another package that is broken, or named as another
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
 │   └── AmbiguousNameError          a name that several entities have
-├── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
+├── NodeIdError       (IndexError)  what is not an id: a name for an integer, or a number outside
 └── InternalError     (RuntimeError) a fault of kept's own or of its installation, of no file
 """
 
@@ -81,7 +81,7 @@ class AmbiguousNameError(UnknownNodeError):
 
 
 class NodeIdError(KgError, IndexError):
-    """What is no id of this graph: a name where an integer is due, or a number outside."""
+    """What is not an id of this graph: a name where an integer is due, or a number outside."""
 
 
 class InternalError(KgError, RuntimeError):

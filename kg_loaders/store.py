@@ -448,7 +448,7 @@ def _reopen(path: str, content_hash: str) -> KnowledgeGraph:
     graph = KnowledgeGraph.open(path)
     if graph.content_hash != content_hash:
         raise GraphMismatchError(
-            f"{path} held graph {content_hash} when it was handed on and holds "
+            f"{path} held graph {content_hash} when it was passed on and has "
             f"{graph.content_hash} now; do not replace a graph that is in use"
         )
     return graph

@@ -43,7 +43,7 @@ class Texts:
     def of(self, node: int, kind: TextKind, language: str | None = None) -> list[tuple[str, int]]:
         """`(value, count)` of one node, best first; of one language when it is named.
 
-        `NodeIdError` for what is no id of a node.
+        `NodeIdError` for what is not an id of a node.
         """
         node = node_id(node, len(self.offsets) - 1)
         start, stop = int(self.offsets[node]), int(self.offsets[node + 1])

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "outputs", "randomness", "values"),
+    ("bounds", "csv_text", "errors", "help_texts", "outputs", "randomness", "values"),
     ("model_settings",),
     (
         "batches",

@@ -73,8 +73,8 @@ def rules(n_layers: int) -> Rules:
         ("lm_head.layer_norm.", "objectives.mlm.transform.layer_norm."),
         ("lm_head.bias", "objectives.mlm.bias"),
         ("entity_predictions.transform.dense.", "objectives.masked_entities.transform.dense."),
-        ("entity_predictions.transform.LayerNorm.", "objectives.masked_entities.transform.layer_norm."),
-        ("entity_predictions.bias", BIAS),
+        ("entity_predictions.transform.LayerNorm.",
+        "objectives.masked_entities.transform.layer_norm."), ("entity_predictions.bias", BIAS),
         ("classifier.", "head.classes."),
     )  # fmt: skip
 

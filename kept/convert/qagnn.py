@@ -112,7 +112,7 @@ def convert(path: Path, *, kg: Path, concepts: Path, host: str) -> KnowledgeForT
     decoder = {k.removeprefix(GRAPH): v for k, v in state.items() if k.startswith(GRAPH)}
     if TABLE not in decoder or not lm:
         raise CheckpointError(
-            f"{path} is no checkpoint of QA-GNN: it has no {LM}… or no {GRAPH}{TABLE}"
+            f"{path} is not a checkpoint of QA-GNN: it has no {LM}… or no {GRAPH}{TABLE}"
         )
     config = original_config(decoder, hosts.load_host(host).config, graph_fields(graph))
     require_relations(decoder["gnn.edge_encoder.0.weight"], graph, path)

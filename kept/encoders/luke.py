@@ -30,7 +30,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visi
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
-from kept.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.entity_attention import EntityEmbeddings, EntityQueries, entity_aware_layer
 from kept.layers.part_table import entity_table, held_rows, put_rows
 from kept.layers.rows import RowTable
@@ -389,8 +389,8 @@ def _check(
     rows = batch.node_ids[is_entity]
     if len(rows) and int(rows.max()) >= n_rows:
         raise BatchError(
-            f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch was made "
-            "with another graph"
+            f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch has "
+            "another graph"
         )
 
 

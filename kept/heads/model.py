@@ -199,7 +199,7 @@ class KnowledgeForTask(KnowledgeModel):
             labels = tuple(config.id2label[i] for i in range(config.num_labels))
             return Question(MAIN_LOSS, config.problem_type, labels)
         if not 0 < task <= len(self.further):
-            raise BatchError(f"task {task} is asked, there are 0 to {len(self.further)}")
+            raise BatchError(f"task {task} does not exist; there are 0 to {len(self.further)}")
         further = config.head["further"][task - 1]
         return Question(further["name"], further["problem_type"], tuple(further["labels"]))
 
@@ -325,8 +325,8 @@ def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     begins = labels != IGNORE
     if scores.shape[-1] != 1 or not bool(begins[0]):
         raise BatchError(
-            f"a choice has one output, this head has {scores.shape[-1]}; and the first row of a "
-            f"question says which choice is right, the batch begins with {int(labels[0])}"
+            f"a choice needs one output, but this head has {scores.shape[-1]}; the first row "
+            f"of each question gives the right choice, but the batch begins with {int(labels[0])}"
         )
     question, (first,) = begins.cumsum(0) - 1, begins.nonzero(as_tuple=True)
     sizes, right = question.bincount(), labels[begins]
@@ -366,5 +366,5 @@ def _task_of(batch: KnowledgeBatch) -> int:
         return 0
     tasks: list[int] = batch.task_ids.unique().tolist()
     if len(tasks) != 1:
-        raise BatchError(f"a batch asks the tasks {tasks}; one batch is of one task")
+        raise BatchError(f"a batch has examples of the tasks {tasks}; a batch must have one task")
     return tasks[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, create_model
 
 from kept.bounds import MAX_SEED
+from kept.help_texts import SEED
 from kept.kgc.kge.kinds import SCORERS
 from kept.training.config import RunConfig
 
@@ -23,23 +24,26 @@ class ScorerRun(RunConfig):
     output: Path = Field(description="Folder to make.", json_schema_extra={"short": "-o"})
     scorer: str = Field(
         "complex",
-        description="{kept.kgc.kge.kinds:SCORERS}. rgcn, compgcn and bertmk are networks over the "
-        "graph, whose states are kept; ultra and nbfnet read paths, simkgc, dkrl, kepler and "
-        "colake texts: they answer any other graph too; mix joins trained ones.",
+        description="Kind of scorer: {kept.kgc.kge.kinds:SCORERS}. rgcn, compgcn and bertmk are "
+        "networks over the graph. ultra and nbfnet (paths), simkgc, dkrl, kepler and colake "
+        "(texts) also answer for graphs that they were not trained on. mix is a weighted sum of "
+        "trained scorers (--of). Every other one has a vector per entity.",
     )
-    seed: int = Field(
-        0, ge=0, le=MAX_SEED, description="Of the split, the vectors and the training."
-    )
+    seed: int = Field(0, ge=0, le=MAX_SEED, description=SEED)
     holdout: float = Field(
-        0.05, ge=0, le=0.5, description="Share of a graph for testing, and the same for validation."
+        0.05,
+        ge=0,
+        le=0.5,
+        description="If SOURCE has no splits: share of its triples to hold out for testing, and "
+        "the same share for validation.",
     )
     checkpoint_seconds: float = Field(
-        60.0, ge=0, le=86_400, description="Write the state of the training at most as often."
+        60.0, ge=0, le=86_400, description="Smallest number of seconds between two checkpoints."
     )
-    force: bool = Field(False, description="Replace a scorer at OUTPUT.")
+    force: bool = Field(False, description="Replace OUTPUT if it is a scorer.")
     settings: tuple[str, ...] = Field(
         (),
-        description="Any other option of a plugin's scorer; may be repeated.",
+        description="An option of a scorer that a plugin adds. May be repeated.",
         json_schema_extra={"flag": "--set", "metavar": "NAME=VALUE"},
     )
 
@@ -63,7 +67,7 @@ def _fields() -> dict[str, Any]:
             infos.setdefault(field, copy(info))
             takers.setdefault(field, []).append(name)
     for field, info in infos.items():
-        info.description = f"{info.description} Of {_listed(takers[field])}."
+        info.description = f"{info.description} For {_listed(takers[field])}."
     return {field: (info.annotation, info) for field, info in infos.items()}
 
 

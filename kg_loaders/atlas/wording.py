@@ -157,7 +157,7 @@ class Surfaces:
 
 
 def _literal(slot: str, item: Item) -> str | None:
-    """Text for a slot that is no mention; "" where the attribute is missing; None for mentions."""
+    """Text for a slot that is not a mention; "" if the attribute is missing, None for mentions."""
     if slot.startswith("@"):
         return item.attributes.get(slot[1:], "")
     is_living = "born" in item.attributes and "died" not in item.attributes

@@ -232,7 +232,7 @@ def _stat(folder: Path, name: str, file_seal: FileSeal, format: FolderFormat) ->
             )
     assert status is not None
     if not stat.S_ISREG(status.st_mode):
-        raise format.error(f"{file} is missing: what is there is no file; {format.remedy}")
+        raise format.error(f"{file} is not a regular file; {format.remedy}")
     if status.st_size != file_seal.size:
         raise format.error(
             f"{file} has {status.st_size} bytes, {file_seal.size} were written; {format.remedy}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kg_loaders.errors import KgError, WriteError
 
-_AGAIN = ", then give the same command again; what was there before is untouched"
+_AGAIN = ", then run the same command again; earlier files are untouched"
 _REMEDIES = {
     errno.ENOSPC: f"make room{_AGAIN}",
     errno.EDQUOT: f"make room in your quota{_AGAIN}",

@@ -271,7 +271,7 @@ def refuse_file(path: StrPath, *, force: bool, inputs: Iterable[StrPath] = ()) -
         if not target.exists():
             return
         if not target.is_file():
-            raise ExistsError(f"{target} is no regular file; choose another name")
+            raise ExistsError(f"{target} is not a regular file; choose another name")
         _refuse_inputs(target, inputs)
     if not force:
         raise ExistsError(f"{target} exists; choose another name, or replace it with --force")

@@ -57,7 +57,7 @@ def read(
         try:
             weight = facts.decode(told).weight
         except JSON_FAULTS:
-            report.reject(str(path), line_no, offset, "the last field is no JSON object", line)
+            report.reject(str(path), line_no, offset, "the last field is not a JSON object", line)
             continue
         if named is None or not (head.startswith("/c/") and ends[0]):
             report.reject(str(path), line_no, offset, "no relation, or no node before it", line)

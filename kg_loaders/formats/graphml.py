@@ -68,7 +68,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
         yield from graph.begin(element) if event == "start" else graph.end(element)
     fault = fault or events.fault
     if root is None or _tag(root) != "graphml":
-        raise SourceError(f"{file} is no GraphML{f': {fault}' if fault else ''}")
+        raise SourceError(f"{file} is not GraphML{f': {fault}' if fault else ''}")
     yield from graph.rest()
     if fault:
         report.n_lines += 1

@@ -67,9 +67,9 @@ def read(
     encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
-    """The triples and texts of every row; `has_blanks` leaves out the blanks behind delimiters.
+    """Triples and texts of every row; `has_blanks` leaves out the blanks behind delimiters.
 
-    Raises `SourceError` where the first row is no header of Neo4j's.
+    Raises `SourceError` if the first row is not a header of Neo4j.
     """
     report.units = "rows"
     file = str(path)

@@ -7,8 +7,8 @@
         "relationships": [{"start_node_id", "type", "end_node_id"}]}
 
 A node's name is its label text, its label its type, its description a description. Chunks of text
-and documents are no entities: they, and relations that touch them, are counted and left out, and so
-are properties and vectors. LightRAG's graph is GraphML: `kg_loaders.formats.graphml`.
+and documents are not entities: they, and relations that touch them, are counted and left out, and
+so are properties and vectors. LightRAG's graph is GraphML: `kg_loaders.formats.graphml`.
 
 The document is read as a whole (`ReaderBudget`); a node or a relation is the unit that is counted.
 """
@@ -98,7 +98,7 @@ def first_value(
     except (ValueError, RecursionError) as error:
         remedy = "" if report.policy is DamagePolicy.STOP else " (nothing before it is whole)"
         reason = json_reason(error)
-        raise SourceError(f"{file} is no JSON: {reason}{remedy}; write it anew") from error
+        raise SourceError(f"{file} is not JSON: {reason}{remedy}; write it anew") from error
     offset = start + len(text[:end].encode())
     raw = data[offset:].strip()
     if not raw:
@@ -110,7 +110,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         name = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        raise ValueError(f"the key {name!r} stands twice in one object")
+        raise ValueError(f"the key {name!r} occurs twice in one object")
     return found
 
 

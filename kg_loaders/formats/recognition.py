@@ -97,7 +97,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),
     "sparql": _none("the answer of a SPARQL endpoint", "ask for s, p and o as CSV (Accept: "
                     "text/csv), or let kept ask: kept kg build --sparql URL --query FILE"),
-    "html": _none("a web page", "it is no data: fetch the file itself, perhaps after a login"),
+    "html": _none("a web page", "it is not data: fetch the file itself, perhaps after a login"),
     "svg": _none("a drawing (SVG)", "a graph is read from data"),
     "mediawiki": _none("a dump of a wiki's pages", "its facts are in Wikidata's or DBpedia's dump"),
     "DescriptorRecordSet": _none("MeSH in XML", "read MeSH in RDF, mesh.nt.gz of "
@@ -209,7 +209,7 @@ def kind_of(start: bytes) -> FileKind | None:
         return _TAR
     if start[:1024].count(b"\0") * 20 > len(start[:1024]):
         return FileKind(
-            "binary data", next_step="it is no text: write TSV, CSV or N-Triples", is_sure=False
+            "binary data", next_step="it is not text: write TSV, CSV or N-Triples", is_sure=False
         )
     text = start.decode("utf-8", "replace")
     first = text.lstrip()[:1]

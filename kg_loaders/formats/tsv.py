@@ -72,7 +72,7 @@ def read(
     """Triples, one per line, and what other columns say of their ends.
 
     `order` names the columns (OpenKE "htr", ConceptNet "rht", or names of a header), `header` says
-    whether the first line does; `encoding` is that of a file that is no UTF-8.
+    whether the first line does; `encoding` is that of a file that is not UTF-8.
     """
     table = _table(Path(path), report, order, header, encoding, max_line_bytes)
     yield from _read_table(Path(path), report, table, max_line_bytes)
@@ -286,8 +286,9 @@ def read_texts_in_blocks(
 ) -> Iterator[Record | TextBlock]:
     """What `read_texts` reads, many lines at once; the odd lines of a block follow its others.
 
-    Line by line where a line is no row of texts alone: with counts, columns that are left out, CSV
-    or another encoding; then without `workers`. `further` is the column of all fields that follow.
+    Line by line where a line is not a row of texts alone: with counts, columns that are left out,
+    CSV or another encoding; then without `workers`. `further` is the column of all fields that
+    follow.
     """
     _require_columns((*columns, *([further] if further else ())))
     how: Any = {"language": language, "is_relation": is_relation}
@@ -448,7 +449,8 @@ def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> in
         bad = next((name for name in rows if not name or not {*"\t\n\r"}.isdisjoint(name)), None)
         if bad is not None:
             raise SourceError(
-                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF or CR in it); "
+                f"the name {bad!r} cannot be written to a TSV file (empty, or TAB, LF or CR "
+                f"in it); "
                 "export to N-Triples"
             )
         names.append([name.encode() for name in rows])

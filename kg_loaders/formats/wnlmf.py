@@ -80,7 +80,7 @@ def read(
                 open_elements[-1].clear()  # what was read is let go of
     fault = fault or events.fault
     if root != "LexicalResource":
-        raise SourceError(f"{file} is no WN-LMF{f': {fault}' if fault else ''}")
+        raise SourceError(f"{file} is not WN-LMF{f': {fault}' if fault else ''}")
     yield from wordnet.rest()
     if fault:
         report.n_lines += 1
@@ -205,7 +205,7 @@ class _Wordnet:
             else:
                 self._leave_out([each])
         if not records:
-            self.report.skip("synset of which nothing is said")
+            self.report.skip("synset without any statement")
         self.report.n_further += max(len(records) - 1, 0)
         yield from records
 

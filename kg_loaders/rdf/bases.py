@@ -91,7 +91,7 @@ def require_base(iri: str) -> str:
         is_one = False
     if not is_one:
         raise SourceError(
-            f"the base {iri!r} is no absolute IRI with a path; give one such as {DEFAULT_BASE}"
+            f"the base {iri!r} is not an absolute IRI with a path; give one such as {DEFAULT_BASE}"
         )
     return iri
 

@@ -274,7 +274,7 @@ def _special(
     terms, is_text = statements.terms, statements.language_ids >= 0
 
     def of_terms(of_term: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The statements with such a subject or an object that is no text."""
+        """The statements with such a subject or an object that is not text."""
         if not of_term.any():
             return np.zeros(len(is_text), np.bool_)
         return np.asarray(

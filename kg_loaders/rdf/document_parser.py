@@ -317,7 +317,7 @@ def _n_in_all(task: Task) -> int:
 
 
 def _with_contexts(data: bytes, task: Task) -> bytes:
-    """The document with contexts in the place of their addresses; what is no JSON stays."""
+    """The document with contexts in the place of their addresses; what is not JSON stays."""
     from kg_loaders.rdf.contexts import Contexts
 
     try:

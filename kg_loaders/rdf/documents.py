@@ -176,8 +176,9 @@ class Document:
         if self.fault.contexts:
             named = ", ".join(self.fault.contexts)
             raise SourceError(
-                f"{self.path}: its terms are defined at {named}, and nothing is fetched; save what "
-                f"is there to a file and name it: --context {self.fault.contexts[0]}=FILE, or in "
+                f"{self.path}: its terms are defined at {named}, and kept fetches nothing; "
+                f"save that document to a file and give it: --context "
+                f"{self.fault.contexts[0]}=FILE, or in "
                 "Python contexts={address: file}"
             )
 
@@ -202,8 +203,9 @@ def _own_fault(path: Path, errors: str) -> str:
     """The message for a parser that ended by a fault of ours; `errors` is its traceback."""
     reason = (errors.strip().splitlines() or ["no message"])[-1][:_SHOWN]
     return (
-        f"{path} was not read, through a fault in kept and not in the file: the process that "
-        f"parses RDF ended with {reason}. Install kept again (pip install --force-reinstall kept); "
+        f"{path} could not be read because of a fault in kept, not in the file: the process "
+        f"that parses RDF ended with {reason}. Install kept again (pip install "
+        f"--force-reinstall kept); "
         "if that does not help, please report it"
     )
 

@@ -77,7 +77,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SourceError(f"{self.url!r} is no address of an endpoint: give http(s)://...")
+            raise SourceError(f"{self.url!r} is not an address of an endpoint: give http(s)://...")
 
     @property
     def host(self) -> str:
@@ -417,7 +417,7 @@ def _statement(terms: list[object], number: int) -> ox.Triple:
         or not isinstance(value, ox.NamedNode | ox.BlankNode | ox.Literal)
     ):
         raise QueryError(
-            f"row {number} is no statement: {subject} {predicate} {value}; select a subject, a "
+            f"row {number} is not a statement: {subject} {predicate} {value}; select a subject, a "
             "predicate that is an IRI, and an object, all of them bound"
         )
     return ox.Triple(subject, predicate, value)

@@ -76,7 +76,8 @@ class ReaderBudget:
             match = _SETTING.fullmatch(setting)
             if match is None or match[1] not in LIMITS:
                 raise KgError(
-                    f"{VARIABLE}: {setting!r} is no limit; write NAME=NUMBER, the number perhaps "
+                    f"{VARIABLE}: {setting!r} is not a limit; write NAME=NUMBER, the number "
+                    f"perhaps "
                     f"with K, M or G, with one of {', '.join(LIMITS)}"
                 )
             values[match[1]] = int(match[2]) * _UNITS[match[3]]
@@ -106,7 +107,7 @@ def bytes_of(text: str) -> int:
     """
     match = re.fullmatch("([0-9]{1,15})([KMG]?)", text)
     if match is None:
-        raise KgError(f"{text!r} is no number of bytes; write one such as 512M or 2G")
+        raise KgError(f"{text!r} is not a number of bytes; write one such as 512M or 2G")
     return int(match[1]) * _UNITS[match[2]]
 
 

@@ -95,8 +95,8 @@ def draw(seed: int) -> Drawn:
         vocab_size=int(rng.integers(20, 60)), entity_vocab_size=n_entities, hidden_size=width,
         entity_emb_size=width if seed % 3 == 0 else int(rng.integers(2, 2 * width)),
         num_hidden_layers=int(rng.integers(1, 5)), num_attention_heads=n_heads,
-        intermediate_size=int(rng.integers(4, 40)), max_position_embeddings=int(rng.integers(20, 41)),
-        type_vocab_size=1 + seed % 2, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+        intermediate_size=int(rng.integers(4, 40)), max_position_embeddings=int(rng.integers(20,
+        41)), type_vocab_size=1 + seed % 2, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0, num_labels=N_CLASSES,
         use_entity_aware_attention=seed % 4 != 1,
     )  # fmt: skip

@@ -25,6 +25,22 @@ from kept.bounds import (
     CaseName,
 )
 from kept.errors import ConfigError
+from kept.help_texts import (
+    BUDGET_MINUTES,
+    CASE,
+    CONFIG,
+    DEVICE,
+    HOST,
+    LEARNING_RATE,
+    REDIRECTS,
+    RESUME,
+    SEED,
+    SHARD,
+    SKIP_DAMAGED,
+    STEPS,
+    THREADS,
+    TRACK,
+)
 from kept.suggestions import no_such, require_local, require_there
 from kg_loaders import plugins
 from kg_loaders.disk.kinds import require_file_or_folder
@@ -47,54 +63,47 @@ MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="YAML file; flags override it."),
+    typer.Option("--config", "-c", help=CONFIG),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="Of the network.")
+    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help=LEARNING_RATE)
 ]
-Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
+Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help=SEED)]
 HostModel = Annotated[
     str | None,
-    typer.Option(callback=local_or_hub, help="minilm (default), a folder or a hub name."),
+    typer.Option(callback=local_or_hub, help=HOST),
 ]
-Steps = Annotated[
-    int | None, typer.Option(min=1, max=MAX_COUNT, help="Optimiser steps, or give --epochs.")
-]
-Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help="Threads of torch.")]
-Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")]
+Steps = Annotated[int | None, typer.Option(min=1, max=MAX_COUNT, help=STEPS)]
+Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help=THREADS)]
+Device = Annotated[str | None, typer.Option(help=DEVICE)]
 Minutes = Annotated[
     float | None,
     typer.Option(
         min=LEAST_MINUTES,
         max=MAX_MINUTES,
-        help="Stop with a checkpoint after this many minutes.",
+        help=BUDGET_MINUTES,
     ),
 ]
 Track = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Curves in one of {kept.apps.integrations.trackers:NAMES} too; may be repeated.",
+        help=TRACK,
     ),
 ]
 Sharding = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PART",
-        help="Under a launcher: what the processes share out, each with a part of it "
-        "({kept.training.config:Shard}); may be repeated.",
+        help=SHARD,
     ),
 ]
-Going = Annotated[
-    bool, typer.Option("--resume", help="Resume from the last checkpoint in the folder.")
-]
-Skipping = Annotated[
-    bool, typer.Option("--skip-damaged", help="With --resume: skip damaged checkpoints.")
-]
+Going = Annotated[bool, typer.Option("--resume", help=RESUME)]
+Skipping = Annotated[bool, typer.Option("--skip-damaged", help=SKIP_DAMAGED)]
 
 
 def known_case(value: str | None) -> str | None:
-    """A callback of `LinkCase`: refuses what is no case policy, before anything is loaded."""
+    """A callback of `LinkCase`: refuses what is not a case policy, before anything is loaded."""
     if value not in (None, *get_args(CaseName)):
         raise ConfigError(f"--case is {value!r}; choose one of {', '.join(get_args(CaseName))}")
     return value
@@ -105,10 +114,7 @@ LinkCase = Annotated[
     typer.Option(
         "--case",
         callback=known_case,
-        help="How case counts where texts are linked by names "
-        "({entity_linking.names.rules.case:Case}): sensitive matches case, insensitive ignores it, "
-        "smart lets a text raise the case of a name, never lower it. Default: that of the run or "
-        "index that is given, else smart.",
+        help=CASE,
     ),
 ]
 RedirectFile = Annotated[
@@ -116,7 +122,7 @@ RedirectFile = Annotated[
     typer.Option(
         "--redirects",
         metavar="FILE",
-        help="Redirects, TSV from<TAB>to: links of the texts that lead to one lead to its target.",
+        help=REDIRECTS,
     ),
 ]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
@@ -166,7 +172,7 @@ def _names(match: re.Match[str]) -> str:
 def require_named(
     flags: Mapping[str, Any], tables: Mapping[str, str], settings: Sequence[str] = ()
 ) -> None:
-    """Raise `ConfigError` naming every flag, or setting, that is no name of its table.
+    """Raise `ConfigError` naming every flag, or setting, that is not a name of its table.
 
     Tables are read as they stand in their files, so that a slip is answered before torch is loaded.
     """

@@ -12,40 +12,88 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kept.bounds import MAX_COUNT
 
-Epochs = Annotated[int | None, Field(ge=1, le=10**6, description="Instead of the recipe's.")]
-Width = Annotated[int | None, Field(ge=2, le=2**16, description="Instead of the recipe's.")]
-Reciprocal = Annotated[bool, Field(description="Ask for heads as tails of inverse relations.")]
+Epochs = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=10**6,
+        description="Largest number of passes over the training triples (default: the recipe's).",
+    ),
+]
+Width = Annotated[
+    int | None,
+    Field(
+        ge=2,
+        le=2**16,
+        description="Number of dimensions of the vectors (default: the recipe's).",
+    ),
+]
+Reciprocal = Annotated[
+    bool,
+    Field(description="Train an inverse of each relation; predict heads as tails of inverses."),
+]
 Norm = Annotated[
-    int | None, Field(ge=1, le=2, description="Of the distance: else 2 of transe, 1 of rotate.")
+    int | None,
+    Field(
+        ge=1,
+        le=2,
+        description="Norm of the distance, 1 or 2 (default: transe 2, rotate 1).",
+    ),
 ]
 Weights = Annotated[
     Path | None,
     Field(
-        description="ultra: a released file; with --epochs it is trained further. kepler: a run of "
-        "kept pretrain."
+        description="With ultra: a released checkpoint, which --epochs trains further. With "
+        "kepler: the folder of a run of `kept pretrain`."
     ),
 ]
 Of = Annotated[
     tuple[Path, ...],
-    Field(description="Folders of trained scorers, weighed on validation; may be repeated."),
+    Field(
+        description="Folder of a trained scorer. Its weight is fitted on the validation triples. "
+        "May be repeated."
+    ),
 ]
 Host = Annotated[
     str | None,
     Field(
-        description="minilm (default), a folder or a hub name.",
+        description="Language model to start from: minilm (default), a folder, or a name on the "
+        "Hugging Face hub.",
         json_schema_extra={"check": "local or hub"},
     ),
 ]
-BatchSize = Annotated[int | None, Field(ge=2, le=2**20, description="Instead of the recipe's.")]
-Steps = Annotated[int | None, Field(ge=1, le=MAX_COUNT, description="End after as many.")]
-Tokens = Annotated[int | None, Field(ge=4, le=512, description="Word pieces of a text.")]
+BatchSize = Annotated[
+    int | None,
+    Field(ge=2, le=2**20, description="Number of triples per batch (default: the recipe's)."),
+]
+Steps = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=MAX_COUNT,
+        description="Number of optimiser steps after which training ends (default: all epochs).",
+    ),
+]
+Tokens = Annotated[
+    int | None,
+    Field(
+        ge=4,
+        le=512,
+        description="Longest text of an entity, in word pieces (default: the recipe's).",
+    ),
+]
 Ask = Annotated[
     int | None,
-    Field(ge=1, le=MAX_COUNT, description="Triples asked in an epoch; all epochs are run."),
+    Field(
+        ge=1,
+        le=MAX_COUNT,
+        description="Number of training triples per epoch (default: the recipe's). All epochs are "
+        "run, also if validation no longer improves.",
+    ),
 ]
 Literals = Annotated[
     bool,
-    Field(description="Numbers and dates of literals.tsv in SOURCE, before descriptions."),
+    Field(description="Put the numbers and dates in SOURCE/literals.tsv before the descriptions."),
 ]
 
 

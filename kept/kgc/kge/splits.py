@@ -185,7 +185,10 @@ def _notes(path: Path, missing: list[str], holdout: float) -> tuple[str, ...]:
         notes.append(f"{path} has no {' and no '.join(missing)}: {holdout:.0%} of train for each")
     other = path.with_name(f"{path.name}_ind")
     if path.is_dir() and other.is_dir():
-        notes.append(f"{other} lies beside (GraIL's form): ask it with `kept kgc eval {other}`")
+        notes.append(
+            f"{other} is the test graph (the form of GraIL): evaluate on it with `kept kgc "
+            f"eval {other}`"
+        )
     return tuple(notes)
 
 

@@ -186,7 +186,8 @@ def check_splits(folder: Path, splits: Splits) -> None:
     if trained_with != splits.splits_hash:
         raise GraphMismatchError(
             f"{folder} was trained with splits {trained_with[:12]}, the given source has "
-            f"{splits.splits_hash[:12]}: what it tests may have been trained on; train again, or "
+            f"{splits.splits_hash[:12]}: its test triples may have been trained on; train "
+            f"again, or "
             "give the source of the training"
         )
 

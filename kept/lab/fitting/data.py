@@ -253,14 +253,14 @@ def audit(data: FitData) -> list[str]:
     if data.kind in ("classification", "mention", RELATION):
         n = sum(answer_in_subject(e.linked.text, e.labels[0]) for e in test)
         if n:
-            lines.append(f"the label stands in the text of {n} of {len(test)} test examples")
+            lines.append(f"the label is written in the text of {n} of {len(test)} test examples")
     if data.kind in ("mention", TYPING):
         names = {_surface(e) for e in train}
         n = sum(_surface(e) in names for e in test)
         if n:
             lines.append(
-                f"{n} of {len(test)} test mentions have a name that training has too, and can be "
-                "answered by heart"
+                f"{n} of {len(test)} test mentions have a name that is also in training, and "
+                f"can be answered from memory"
             )
     return lines
 

@@ -111,11 +111,13 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
     if request.is_file():
         if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
             raise ExistsError(
-                f"{output} holds a fit of other options or files, which was not finished; name a "
-                "new folder, or remove it"
+                f"{output} has an unfinished run with other options or files; give a new "
+                f"folder, or remove it"
             )
     elif names:
-        raise ExistsError(f"{output} holds {min(names)!r} and no unfinished fit; name a new folder")
+        raise ExistsError(
+            f"{output} holds {min(names)!r} and no unfinished run of kept fit; give a new folder"
+        )
 
 
 def request_of(options: FitOptions) -> dict[str, Any]:

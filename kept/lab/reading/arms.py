@@ -29,8 +29,9 @@ class Arm:
     """One way to run `method`; what is left out is the default of `kept finetune`.
 
     `changes` says in words how it differs from the published method; "" where it does not. `rates`
-    are fields of `TrainConfig` (learning rates). `head` reads the target. `tasks` are the controls that it can run, its own
-    first. `stage`: pre-training before the task, its `objectives` and, unless it has all of the
+    are fields of `TrainConfig` (learning rates). `head` reads the target. `tasks` are the controls
+    that it can run, its own first. `stage`: pre-training before the task, its `objectives` and,
+    unless it has all of the
     budget, its `steps`.
     """
 

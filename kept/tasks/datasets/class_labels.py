@@ -21,7 +21,7 @@ MOST_SHOWN = 5
 
 def not_a_number(label: str) -> str | None:
     """What is wrong with a score: None for a finite number."""
-    return None if _number(label) is not None else f"the score {label!r} is no finite number"
+    return None if _number(label) is not None else f"the score {label!r} is not a finite number"
 
 
 def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
@@ -65,8 +65,8 @@ def label_warnings(
     lines = []
     if len(labels) == 1:
         lines.append(
-            f"every training label is {labels[0]!r}: with one class any model is right, and its "
-            "accuracy says nothing"
+            f"every training label is {labels[0]!r}: with one class every model is right, so "
+            f"accuracy means nothing"
         )
     label_set = set(labels)
     for name, examples in evaluation.items():

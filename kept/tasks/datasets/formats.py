@@ -88,7 +88,7 @@ def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 def read_scores(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     """As `read_tsv`, with a number in the place of the label; a header may call it `score`.
 
-    A line whose score is no finite number is rejected.
+    A line whose score is not a finite number is rejected.
     """
     return _read_table(path, report, "score", refuse=not_a_number)
 

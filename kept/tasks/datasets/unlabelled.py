@@ -178,7 +178,7 @@ class RowParser:
     def _text(self, row: Row, use: str, *, is_needed: bool = True) -> str:
         value = self._rows.cell(row, use)
         if value not in (None, "") and not isinstance(value, str):
-            raise ValueError(f"{use} is no text")
+            raise ValueError(f"{use} is not text")
         if not value and is_needed:
             raise ValueError(f"no {use}")
         return value or ""

@@ -51,7 +51,7 @@ def official_score(
     """Name, estimate and 95 % bootstrap interval over groups, with further values.
 
     None for a format without a score of its own. `n` counts groups (`task_example.clusters`); there
-    are no bounds where there are fewer than two. Questions that are `cut_off` count, each with the
+    are not bounds where there are fewer than two. Questions that are `cut_off` count, each with the
     answer given with it: none is wrong. Where there are some, `n_cut_off` says how many, and the
     score without them stands beside.
     """

@@ -113,7 +113,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
             faults.append(f"{self.method} has no adapters; leave them out, or give another method")
         if self.adapters and self.knowledge != "true":
             faults.append(
-                f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
+                f"adapters keep what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
         method_spec = None if self.method is None else method(self.method)

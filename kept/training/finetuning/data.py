@@ -314,7 +314,7 @@ class TaskData:
     def answers(self, index: int, scores: Tensor, batch: KnowledgeBatch) -> list[Span]:
         """The best spans for question `index`, from `scores [window node 2]` of its sample `batch`.
 
-        A span without characters is no answer, which its score is then the score of.
+        A span without characters is not an answer, which its score is then the score of.
         """
         assert self.spans is not None
         assert batch.target_spans is not None
@@ -379,12 +379,12 @@ def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
 
 
 def context_of(example: TaskExample) -> int:
-    """Where the context of a question begins; ConfigError for a text that is no pair."""
+    """Where the context of a question begins; ConfigError for a text that is not a pair."""
     start = example.linked.pair_start
     if start is None:
         raise ConfigError(
-            f"{example.linked.text[:60]!r} is no pair: answers stand in the second of two texts, "
-            "a question and its context or choices"
+            f"{example.linked.text[:60]!r} is not a pair: answers are in the second of two "
+            f"texts; give a question and its context or choices"
         )
     return start
 
@@ -415,5 +415,5 @@ def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> 
             return
     raise NoControlError(
         f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
-        "it would be no control; pre-train a model with that knowledge and give it as model"
+        "it would not be a control; pre-train a model with that knowledge and give it as model"
     )

@@ -63,7 +63,7 @@ class Influence:
     `link` the index of the link that brought it. `score` is that of the class in question without
     it, `change` the score with everything minus that: above 0, it spoke for the class.
     `label` is the answer without it. `attention` is the fact's share in what the head reads, by
-    attention rollout over the host's layers; None for a link, and where facts are no nodes.
+    attention rollout over the host's layers; None for a link, and where facts are not nodes.
     """
 
     kind: str
@@ -317,7 +317,7 @@ class Predictor:
         scores = self._scores(batches, problem)
         names = self.model.question().labels
         if about is not None and about not in names:
-            raise ConfigError(f"{about!r} is no class; there are {', '.join(names)}")
+            raise ConfigError(f"{about!r} is not a class; there are {', '.join(names)}")
         best = int(scores[0].argmax())
         followed = best if about is None else names.index(about)
         labels = [self._label(row, problem) for row in scores]
@@ -384,7 +384,7 @@ class Predictor:
         problem: str = self.model.question().problem_type
         if problem in (TAGGING, SPAN, CHOICE):
             raise ConfigError(
-                f"{self.task} answers word by word, or by choices; this asks for one class"
+                f"{self.task} answers word by word, or by choices; this function is for one class"
             )
         return problem
 
@@ -410,7 +410,7 @@ class Predictor:
         for each in examples:
             if len(each.targets) != n_targets and kind not in (TAGGING, SPAN, CHOICE):
                 raise ConfigError(
-                    f"{self.task} asks about {n_targets} stretch(es) of a text, "
+                    f"{self.task} needs {n_targets} mention(s) in a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
                     "question(text, target, …)"
                 )
@@ -553,7 +553,7 @@ def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None
         if name not in [*names, *([None] if what == "markers" else [])]:
             raise ValueError(f"{what} {name!r} is none of {', '.join(names)}")
     if not math.isfinite(threshold):
-        raise ValueError(f"threshold is {threshold}, which is no finite number")
+        raise ValueError(f"threshold is {threshold}, which is not a finite number")
 
 
 def _groups(

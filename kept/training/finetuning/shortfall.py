@@ -49,8 +49,9 @@ def _cause(scores: Mapping[str, Any], config: FinetuneConfig, n_train: int) -> s
         if share is not None and share < READ_SHARE:
             link = "" if config.link else "; --link finds entities in texts without links"
             return (
-                f"something of the graph is shown in {share:.0%} of the texts, so it can decide "
-                f"few; add names and facts (kept kg build --aliases FILE){link}"
+                f"the model gets facts or entities of the graph in {share:.0%} of the "
+                f"texts, so it can affect few of them; add names and facts (kept kg build "
+                f"--aliases FILE){link}"
             )
         if config.as_published and method(name or "").recipe.differs:
             return (

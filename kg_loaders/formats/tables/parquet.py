@@ -140,7 +140,7 @@ def _layout(
         wanted = "; ".join(", ".join(names) for names in (HEADS, RELATIONS, TAILS))
         raise SourceError(
             f"{path} has the columns {names}; name those of head, relation and tail with --order, "
-            f"or rename them; one of each is asked: {wanted}"
+            f"or rename them; one of each is needed: {wanted}"
         )
     return known
 

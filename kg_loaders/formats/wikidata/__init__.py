@@ -10,7 +10,7 @@ or an object in any layout: read as a whole (`ReaderBudget`), and entities are w
 
 Truthy, as in Wikidata's own truthy dump: the preferred statements of a property, or else the
 normal ones; deprecated ones never. What a graph has no place for is skipped and counted by kind:
-values that are no items (dates, numbers, strings; so are most qualifiers), somevalue and novalue,
+values that are not items (dates, numbers, strings; so are most qualifiers), somevalue and novalue,
 statements about properties, lexemes, redirects, deleted entities. References are not looked at, nor
 is what the options leave out: other languages, other properties.
 """

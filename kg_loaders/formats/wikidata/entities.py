@@ -82,7 +82,7 @@ def decoder(
     It has no more fields than are asked for. Its `labels`, `descriptions` and `aliases` are a map
     from language, or, where `languages` are named, an object whose fields `f0`, `f1`, ... are the
     texts in these. Entities as values are `EntityId`s, `NumberedId`s if `with_numbers`. Raises
-    `msgspec.DecodeError` for what is no entity.
+    `msgspec.DecodeError` for what is not an entity.
     """
     term: Any = dict[str, Term]
     aliases: Any = dict[str, list[Term]]

@@ -92,7 +92,8 @@ def test_a_low_share_is_told_and_an_old_run_has_none(read: int | None, is_low: b
     assert (line is not None) is is_low
     if line is not None:
         assert line.startswith(
-            f"train: something of the graph is shown in {read / 1000:.1%} of the samples"
+            f"train: the model gets facts or entities of the graph in {read / 1000:.1%} of "
+            f"the samples"
         )  # type: ignore[operator]
     shown = "–" if read is None else f"{read / 10:.1f}"
     assert cell(values) == f"50.0 / 40.0 / – / {shown}"

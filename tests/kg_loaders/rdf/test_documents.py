@@ -244,7 +244,7 @@ def test_a_file_that_is_no_context(content: str, message: str, tmp_path: Path) -
     file = write(tmp_path, content, name="terms.jsonld")
     with pytest.raises(SourceError, match=message):
         load(with_context(tmp_path, URL), contexts={URL: file})
-    with pytest.raises(SourceError, match="is no file"):
+    with pytest.raises(SourceError, match="is not a file"):
         load(with_context(tmp_path, URL), contexts={URL: tmp_path / "none"})
 
 

@@ -172,10 +172,10 @@ def test_faults_of_the_endpoint_are_told(server: Server, tmp_path: Path) -> None
     with pytest.raises(BudgetError, match="document_bytes"):
         fetch(Endpoint(server.url), QUERY, tmp_path / "pages", budget=small)
     swapped = "SELECT ?o ?p ?s { ?s ?p ?o FILTER isLiteral(?o) } ORDER BY ?s ?p ?o"
-    with pytest.raises(QueryError, match=r"row 1 is no statement: .*select a subject"):
+    with pytest.raises(QueryError, match=r"row 1 is not a statement: .*select a subject"):
         fetch(Endpoint(server.url), swapped, tmp_path / "swapped")
     for url in ("file:///etc/passwd", "ftp://x/", "//x", "http://"):
-        with pytest.raises(SourceError, match="is no address of an endpoint"):
+        with pytest.raises(SourceError, match="is not an address of an endpoint"):
             Endpoint(url)
 
 

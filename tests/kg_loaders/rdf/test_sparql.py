@@ -132,7 +132,7 @@ def test_words_of_names_and_texts_are_no_words_of_the_query() -> None:
     ],
 )  # fmt: skip
 def test_words_whose_characters_are_numbers_are_read(text: str, words: list[str]) -> None:
-    """Else a word that is refused could be written so; a number too large is no character."""
+    """Else a word that is refused could be written so; a number too large is not a character."""
     assert list(words_of(text)) == words
 
 

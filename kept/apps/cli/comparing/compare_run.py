@@ -111,7 +111,7 @@ def _write(compared: Compared, output: Path) -> None:
         write_json(output / f"{name}.json", to_json(compared), force=True)
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
         show(compared, TerminalConsole())
-        echo(f"tables in {output / name}.md, values in .json beside it")
+        echo(f"tables in {output / name}.md, values in the .json file next to it")
     for caution in (*compared.cautions, *compared.shortfalls):
         echo(f"warning: {caution}")
     for name, why in compared.left_out.items():

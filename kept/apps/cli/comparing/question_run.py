@@ -59,7 +59,7 @@ def run(
         write_json(output / f"{plan.name}.json", to_json(found), force=True)
         write_text(output / f"{plan.name}.md", to_markdown(found, command_line()), force=True)
         _show(found, TerminalConsole())
-        echo(f"tables in {output / plan.name}.md, values in .json beside it")
+        echo(f"tables in {output / plan.name}.md, values in the .json file next to it")
         for name, why in found.primary.left_out.items():
             echo(f"left out: {name}: {why}")
     if ran.missing:

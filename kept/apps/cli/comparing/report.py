@@ -11,31 +11,36 @@ import typer
 
 from kept.apps.cli.comparing.compare import Data, Limit, Task, Tasks
 from kept.apps.cli.terminal import echo
+from kept.help_texts import EXPERIMENT_KG
 
 
 def report(
-    runs: Annotated[Path, typer.Argument(help="The folder of runs that kept compare wrote.")],
+    runs: Annotated[Path, typer.Argument(help="Folder of runs, as `kept compare` writes it.")],
     task: Task,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; RUNS/TASK.html by default.")
+        Path | None, typer.Option("--output", "-o", help="Page to write (default: RUNS/TASK.html).")
     ] = None,
-    kg: Annotated[Path | None, typer.Option(help="Your graph instead of the experiment's.")] = None,
+    kg: Annotated[Path | None, typer.Option(help=EXPERIMENT_KG)] = None,
     data: Data = None,
     tasks: Tasks = None,
     limit: Limit = None,
     latex: Annotated[
         Path | None,
-        typer.Option(help="Scores, differences and verdicts as LaTeX tables too (.tex; booktabs)."),
+        typer.Option(
+            help="File (.tex) for scores, differences and verdicts as LaTeX tables (booktabs)."
+        ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace files that kept did not write, too.")
+        bool, typer.Option("--force", help="Replace files even if kept did not write them.")
     ] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page.")] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser.")
+    ] = False,
 ) -> None:
-    """Write one page: tables, curves, changed examples with their graphs; CSV files beside it.
+    """Write a page with tables, curves and changed examples with their graphs, and CSV files.
 
-    Reads finished runs and starts none. Options that are left out are those of the last kept
-    compare in this folder. A page that kept wrote is replaced.
+    It reads finished runs and starts none. Options that you leave out are those of the last
+    `kept compare` in this folder. A page that kept wrote before is replaced.
 
     Example: kept report runs/compare --task wiki80 --open
     """

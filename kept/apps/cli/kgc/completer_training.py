@@ -62,7 +62,10 @@ def _tell_mix(output: Path, mix: MixCompleter) -> None:
         echo(f"  mixed, weights by {level}: {value:.4f} (on halves that the fit did not see)")
     for side, weights in zip(SIDES, mix.mixture.weights.mean(1), strict=True):
         if not weights.any():
-            echo(f"  {side}s: no scorer tells right answers from others, so all of them tie")
+            echo(
+                f"  {side}s: no scorer ranks right answers above others, so all have the "
+                f"same weight"
+            )
             continue
         share = weights / weights.sum()
         shown = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))

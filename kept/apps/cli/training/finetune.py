@@ -31,10 +31,11 @@ _NEEDED = (
 
 
 def finetune(options: FinetuneOptions) -> Any:
-    """Fine-tune a method on a task and score it beside a baseline.
+    """Fine-tune a method on a task and compare its score with a baseline.
 
-    Facts between the two entities of an example are never shown, and those of dev and test are
-    removed from the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
+    Facts between the two entities of an example are hidden from the model, and those of the
+    development and test examples are removed from the graph. The model after the last step is
+    scored. Ctrl-C stops and writes a checkpoint.
 
     Example: kept finetune --task typing --format tagme --train train.json --method kbert --kg kg/
     --steps 500 --batch-size 16 -o runs/types

@@ -84,7 +84,7 @@ def questions_of(
 
     Of an entity that is proposed twice the first prior counts. `gold` are the same texts with what
     is right: a mention that is not annotated means none, and an annotation whose entity is not
-    known is no annotation, as in the original. The gold of a known entity that is not among the
+    known is not an annotation, as in the original. The gold of a known entity that is not among the
     candidates is None. `accepted` are links by text that stand in
     it as entities; mentions that touch them are not asked again.
     """

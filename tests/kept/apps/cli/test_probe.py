@@ -88,7 +88,7 @@ def test_asked_facts_are_shown_on_request(run: Any, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("city\nriver\n")
     done = run("--mode", "graph", "--show-asked", "--vocabulary", str(tmp_path / "words.txt"))
     assert done.exit_code == 0, done.output
-    assert "a fact between subject and answer is shown in 15 of 15" in done.output
+    assert "the model gets a fact between subject and answer in 15 of 15" in done.output
     assert "15 questions about 15 of 15 facts of 7 relations" in done.output
 
 

@@ -142,7 +142,9 @@ def test_faults_of_the_configuration(world: Path, tmp_path: Path) -> None:
     assert "made beforehand" in finetune(
         world, *made, "-o", tmp_path, method="ernie"
     ).stderr.replace("\n", " ")
-    assert "is no finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace("\n", " ")
+    assert "is not a finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace(
+        "\n", " "
+    )
 
 
 def test_examples_are_given_the_spoilt_links(small_graph: KnowledgeGraph) -> None:

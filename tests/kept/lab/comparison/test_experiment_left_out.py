@@ -48,7 +48,7 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     run = Study(ComparisonTrial(alone, experiment_root, tmp_path))
     config = run.trial.config(RunKey("kepler", "shuffled", 0)).model_dump()
     given = FinetuneConfig.read(None, config | {"model": model, "method": None})
-    with pytest.raises(NoControlError, match="it would be no control"):
+    with pytest.raises(NoControlError, match="it would not be a control"):
         assemble(given)
     # what is not trained before has nothing to take away: every kind of knowledge is left out
     compared = compare(

@@ -160,7 +160,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     runs = Study(ComparisonTrial(experiment_of("tiny"), data, tmp_path))
     for key, answer in zip(planned_runs(["kbert"], ["off"], 1), "zaz", strict=True):
         write_run(runs, key, [answer] * N)
-    why = "it would be no control"
+    why = "it would not be a control"
     store_requested(
         tmp_path, "tiny", {"kbert": RequestedRow(("off", "shuffled"), 1, {"shuffled": why})}
     )

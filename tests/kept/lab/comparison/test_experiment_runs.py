@@ -258,7 +258,7 @@ def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     low = compare(experiment, **given)
     assert (
-        "**Low coverage:** K-BERT: something of the graph is shown in 4.0% of the"
+        "**Low coverage:** K-BERT: the model gets facts or entities of the graph in 4.0% of the"
         in to_markdown(low, "x")
     )
     for record in records:  # as a run of before it was recorded

@@ -173,5 +173,5 @@ def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_answers(tmp_path / ANSWERS, "further/dev") == [other]
     assert len((tmp_path / ANSWERS).read_bytes().splitlines()) == 4
     (tmp_path / ANSWERS).write_text('\n{"set": "dev", "index": "0"}\n', encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"predictions.jsonl:2 is no answer .*index"):
+    with pytest.raises(CheckpointError, match=r"predictions.jsonl:2 is not an answer .*index"):
         read_answers(tmp_path / ANSWERS, "dev")

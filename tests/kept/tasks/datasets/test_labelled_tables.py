@@ -60,7 +60,7 @@ def test_the_columns_say_which_task(tmp_path: Path, name: str, text: str, kind: 
         ("text,label\nA.,x\nB.,\n", 3, "no label"),
         ("text,mention,label\nA.,A,x\nB.,C,y\n", 3, "'C' does not occur in the text"),
         ("text,start,end,label\nAnna.,0,4,x\nB.,1,9,y\n", 3, "a text of 2; end is exclusive"),
-        ("text,start,end,label\nAnna.,a,4,x\n", 2, "are no numbers"),
+        ("text,start,end,label\nAnna.,a,4,x\n", 2, "are not numbers"),
         ("tokens,tags\na b,O\n", 2, "2 words with 1 tags"),
         ("text,label,split\nA.,x,trian\n", 2, "split 'trian' is none of"),
     ],

@@ -117,5 +117,5 @@ def test_a_model_learns_to_choose(method: str, small_graph: KnowledgeGraph, toke
     assert predictor.predict(QUESTIONS, small_graph, linker) == gold
     with pytest.raises(ConfigError, match="or by choices"):
         predictor.explain(QUESTIONS[0], small_graph)
-    with pytest.raises(ConfigError, match="is no pair"):
+    with pytest.raises(ConfigError, match="is not a pair"):
         predictor.predict(["Where is it?"], small_graph)

@@ -151,7 +151,7 @@ def test_of_several_types_the_likeliest_is_followed(graph: KnowledgeGraph, host:
     assert told.label == above
     assert predictor.predict([_asked()], graph) == [tuple(above.split(", ")) if above else ()]
     assert predictor.explain(_asked(), graph, about="sail").about == "sail"
-    with pytest.raises(ConfigError, match="'fly' is no class; there are bake, sail, pray"):
+    with pytest.raises(ConfigError, match="'fly' is not a class; there are bake, sail, pray"):
         predictor.explain(_asked(), graph, about="fly")
 
 

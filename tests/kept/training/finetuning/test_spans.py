@@ -188,7 +188,7 @@ def test_a_model_learns_where_answers_stand(
     assert found == gold
     predictor = Predictor(model, tokenizer, task="span_or_none", builder=SMALL)
     assert predictor.predict(examples, small_graph) == gold
-    with pytest.raises(ConfigError, match="is no pair"):
+    with pytest.raises(ConfigError, match="is not a pair"):
         predictor.predict(["Where is it?"], small_graph)
     with pytest.raises(ConfigError, match="answers word by word"):
         predictor.explain(examples[0], small_graph)

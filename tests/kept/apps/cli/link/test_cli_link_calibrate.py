@@ -144,7 +144,7 @@ def test_nothing_is_fitted_where_that_is_better(folder: Path, tmp_path: Path) ->
     is_plain = float(said[2]) > float(said[1])
     assert ("nothing is fitted, which is better here" in result.output) == is_plain
     marked = run("calibrate", folder / "gold.jsonl", *told, "-o", out, "--force")
-    assert "nothing fitted" not in marked.output, "marked spans have no words that are no names"
+    assert "nothing fitted" not in marked.output, "marked spans have no words that are not names"
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_damaged_answer_is_refused_by_name(
     for path in stored:
         (tmp_path / "private" / path.name).write_text("{}")
     with pytest.raises(
-        CheckpointError, match=r"\.json is no file of kept demo.*remove it and run again"
+        CheckpointError, match=r"\.json is not a file of kept demo.*remove it and run again"
     ):
         run_private(tmp_path, CONFIG, announce=lambda _: None)
 
