@@ -24,6 +24,7 @@ from kg_loaders.formats.tables.layout import (
     Neo4jLayout,
     NodeLayout,
     TripleLayout,
+    WideLayout,
     layout_of,
     require_header,
     require_order,
@@ -169,7 +170,7 @@ def _records(
     file: str,
     lines: Iterable[tuple[int, int, bytes]],
     report: DamageReport,
-    layout: TripleLayout | NodeLayout,
+    layout: TripleLayout | NodeLayout | WideLayout,
     header: HeaderRow,
 ) -> Iterator[Record]:
     is_plain = isinstance(layout, TripleLayout) and layout.is_plain
@@ -188,7 +189,8 @@ def _records(
             yield from records
             if fault:
                 reason = fault + _by_commas(line, 3)
-                report.reject(file, line_no, offset, reason, line, remedy=order_remedy(len(fields)))
+                remedy = order_remedy(len(fields), layout.n_fields)
+                report.reject(file, line_no, offset, reason, line, remedy=remedy)
 
 
 def read_texts(

@@ -162,6 +162,11 @@ class ComparisonTrial(Trial):
         method_spec = method(self.experiment.variant_of(key.method))
         builder_for(method_spec, config.graph or BuilderConfig(), config.view or {})
 
+    def require_reading(self, key: RunKey) -> None:
+        """See `Trial.require_reading`: its data are assembled as for the run."""
+        if self.experiment.pretraining is None and not self.is_copy(key):
+            assemble(self.config(key))
+
     def same_as(self, key: RunKey) -> RunKey | None:
         """Return the baseline's run where a method without knowledge is the same model."""
         return RunKey(BASELINE, "off", key.seed) if self.is_copy(key) else None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names.identifiers import nameless_note
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
 from kept.lab.fitting.options import FitOptions
@@ -79,6 +80,8 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     examples = [example for table in tables.values() for example in table.examples]
     given = [s or name for name, table in tables.items() for s in table.splits]
     linked, method = _linked(examples, kind, options, graph)
+    if method is not None and (note := nameless_note(graph)):
+        notes.append(note)
     linker = "links of the file" if method is None else f"kept link --method {method}"
     splits, dropped = split(linked, given, options)
     if dropped:

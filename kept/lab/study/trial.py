@@ -71,6 +71,13 @@ class Trial(ABC):
         """Raise `ConfigError` for settings with which a run could not begin."""
         self.settings(key)
 
+    def require_reading(self, key: RunKey) -> None:
+        """Raise `NoKnowledgeError` where a run gets nothing from the graph, without training it.
+
+        Nothing is raised where that is known only after a stage of pre-training.
+        """
+        self.require(key)
+
     def counted(self, answers: Sequence[Answer], path: Path) -> list[Answer]:
         """Return answers that `path` holds without counts, with them; CheckpointError: it cannot.
 

@@ -87,7 +87,14 @@ def read(
             records, fault = reader.records(fields)
             yield from records
             if fault:
-                report.reject(file, line_no, offset, fault, raw, remedy=order_remedy(len(fields)))
+                report.reject(
+                    file,
+                    line_no,
+                    offset,
+                    fault,
+                    raw,
+                    remedy=order_remedy(len(fields), layout.n_fields),
+                )
 
 
 def _require_three_fields(file: str, start: TableStart, has_header: bool) -> None:

@@ -2,7 +2,9 @@
 
 A first row that names all it needs is a header, whatever else it names. One that names a part is
 refused, as it would be a wrong fact or columns in a wrong order; one that only looks like a header
-is read as a fact and noted. `header="yes"` and `"no"` say which it is, `order` what columns are:
+is read as a fact and noted. `header="yes"` and `"no"` say which it is; `"wide"` says that each row
+is an entity and each column a relation, which cannot be seen for sure: such a table is refused
+until it is said. `order` what columns are:
 letters (`htr`, `hrt--`: h(ead), r(elation), t(ail), `-` for a column that is left out), or the
 names of the three columns (`from,kind,to`: head, relation, tail).
 """
@@ -19,6 +21,7 @@ from kg_loaders.formats.field_names import (
     ENDS,
     HEADS,
     IDS,
+    LABELS,
     LANGUAGES,
     RELATION_IDS,
     RELATIONS,
@@ -31,7 +34,7 @@ from kg_loaders.formats.field_names import (
 )
 from kg_loaders.records import TextKind
 
-Header = Literal["auto", "yes", "no"]
+Header = Literal["auto", "yes", "no", "wide"]
 HEADERS: tuple[Header, ...] = get_args(Header)
 Values = Literal["names", "kgtk", "yago"]
 """How cells write a value: all are names, or literals are marked as KGTK or YAGO do."""
@@ -91,13 +94,24 @@ class NodeLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class WideLayout:
+    """Places of an entity, of texts about it and of the tails of its relations, by their names."""
+
+    node: int
+    texts: tuple[tuple[TextKind, int], ...]
+    relations: tuple[tuple[str, int], ...]
+    n_fields: int
+    has_header: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Neo4jLayout:
     """A header of Neo4j's, which `kg_loaders.formats.neo4j` reads."""
 
     has_header: bool = True
 
 
-Layout = TripleLayout | NodeLayout | Neo4jLayout
+Layout = TripleLayout | NodeLayout | WideLayout | Neo4jLayout
 PLAIN = TripleLayout(0, 1, 2)
 
 
@@ -155,6 +169,8 @@ def layout_of(
     if not rows:
         return by_letters(order, None, has_header=False) if order and _is_letters(order) else PLAIN
     first = rows[0]
+    if header == "wide":
+        return _wide_layout(first, file, order)
     if order is not None and header != "no" and not _is_letters(order):
         return _by_column_names(order, first, file)
     if order is not None and not _is_letters(order):
@@ -179,11 +195,19 @@ def layout_of(
         raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
     if header == "auto":
         if _is_part_of_header(rows):
-            raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
+            raise SourceError(f"{file}: {_missing(first)}; {_remedy(rows)}")
+        if (layout := _by_shape(rows, file, notes)) is not None:
+            return layout
+        if _looks_wide(rows):
+            raise SourceError(
+                f"{file}: the first row, {shown(first)}, seems to name columns, and none of them "
+                f"is a relation; {_remedy(rows)}"
+            )
         if looks_like_header(rows):
             notes.append(
                 f"{file}: its first row, {shown(first)}, was read as a fact, and looks like a "
-                "header: if it is one, say --header yes (and --order for the columns)"
+                "header: if it is one, say --header yes (and --order for the columns), or --header "
+                "wide if each column is a relation"
             )
     return _by_shape(rows, file, notes) or PLAIN
 
@@ -218,6 +242,34 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     if ends is not None:
         return _triple_layout(header, places, *ends)
     return _node_layout(header, places)
+
+
+def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLayout:
+    """The layout of a table whose rows are entities: the first identifier or name, else column 1.
+
+    Raises `SourceError` for two columns of one name, a column without one, and with an `order`.
+    """
+    if order is not None:
+        raise SourceError(
+            f"{file}: --header wide has no head, relation and tail; leave out --order"
+        )
+    names = [name.strip() for name in header]
+    if len({*names}) < len(names) or not all(names):
+        raise SourceError(f"{file}: {shown(header)} has a name twice, or a column without one")
+    places: dict[str, int] = {}
+    for place, name in enumerate(header):
+        places.setdefault(plain_name(name), place)
+    _, node = first_of([*SURE_IDS_IN_ORDER, *LABELS], places) or ("", 0)
+    texts = []
+    for kind in (TextKind.LABEL, TextKind.ALIAS, TextKind.DESCRIPTION):
+        column = first_of(TEXTS[kind], places)
+        if column is not None and column[1] != node:
+            texts.append((kind, column[1]))
+    used = {node, *(place for _, place in texts)}
+    relations = tuple((name, place) for place, name in enumerate(names) if place not in used)
+    if not relations:
+        raise SourceError(f"{file}: {shown(header)} names no relation beside the entity")
+    return WideLayout(node, tuple(texts), relations, len(header))
 
 
 def _is_neo4j(places: Mapping[str, int]) -> bool:
@@ -422,6 +474,18 @@ def _is_part_of_header(rows: Sequence[Sequence[str]]) -> bool:
     return len(first) >= 2 and not recurs(rows) and all(map(is_field_name, first))
 
 
+def _looks_wide(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table of more than three columns is of entities: its first row names columns."""
+    has_names = len(rows[0]) > 3 and all(map(is_field_name, rows[0]))
+    return len(rows) > 1 and has_names and not recurs(rows)
+
+
+def _remedy(rows: Sequence[Sequence[str]]) -> str:
+    if not _looks_wide(rows):
+        return REMEDY
+    return f"say --header wide if each row is an entity and each column a relation, or {REMEDY}"
+
+
 def _is_part_of_nodes(rows: Sequence[Sequence[str]]) -> bool:
     first = [plain_name(name) for name in rows[0]]
     return (
@@ -523,8 +587,8 @@ def shown(row: Sequence[str]) -> str:
 
 def _note_header(layout: Layout, file: str, notes: list[str]) -> None:
     """Note the columns that a header leaves out; those of Neo4j's its own reader counts."""
-    if not isinstance(layout, Neo4jLayout) and layout.unused:
-        notes.append(left_out(file, layout.unused))
+    if isinstance(layout, (TripleLayout, NodeLayout)) and layout.unused:
+        notes.append(left_out(file, layout.unused) + wide_hint(layout))
 
 
 def left_out(file: str, names: Sequence[str]) -> str:
@@ -537,3 +601,9 @@ def left_out(file: str, names: Sequence[str]) -> str:
     n_unnamed = len(names) - len(known)
     listed = ", ".join([*known, *([f"{n_unnamed} without a name"] if n_unnamed else [])])
     return f"{file}: columns that were left out: {listed}"[:500]
+
+
+def wide_hint(layout: TripleLayout | NodeLayout) -> str:
+    """What to do where the columns that are left out are relations of the row's entity."""
+    is_wide = isinstance(layout, NodeLayout) and not layout.is_relation
+    return "; --header wide reads each as a relation" if is_wide else ""

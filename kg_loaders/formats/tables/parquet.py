@@ -121,6 +121,10 @@ def _layout(
 ) -> TripleLayout | NodeLayout:
     """What the columns are; their names are a header that is there always."""
     names = file.schema_arrow.names
+    if header == "wide":
+        raise SourceError(
+            f"{path}: header wide is for CSV and TSV; write it as CSV (pandas.read_parquet, to_csv)"
+        )
     if order is None and header == "no":
         order = "hrt" + "-" * (len(names) - 3)
     if order is not None and "," not in order:

@@ -119,3 +119,18 @@ def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
     assert "`link: true`" in compared.left_out["kbert, knowledge true"]
     told = {(row.method, row.knowledge) for row in compared.rows}
     assert ("kepler", "true") in told
+
+
+def test_that_nothing_reads_is_said_before_the_baseline_is_trained(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    write_task_file(tmp_path / "bare.txt", "semeval", relation_examples()[:60])
+    bare = {name: str(tmp_path / "bare.txt") for name in ("train", "dev")}
+    task = {**experiment.task, **bare, "format": "semeval", "keep_repeats": True}
+    plain = experiment.model_copy(update={"task": task, "pretraining": None})
+    with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
+        compare(
+            plain, root=experiment_root, folder=tmp_path / "runs", methods=["none", "kbert"],
+            controls=[], seeds=1,
+        )  # fmt: skip
+    assert read_records(tmp_path / "runs") == {}

@@ -420,3 +420,13 @@ def test_a_scorer_below_a_baseline_says_so_with_a_command(
     assert f"kept kgc train {benchmark_folder} --scorer transe -o NEW --epochs 4" in shown
     good = kept("eval", benchmark_folder, "-m", model, "--split", "train").stdout
     assert "warning" not in good
+
+
+def test_a_graph_network_trains_as_long_as_it_is_given(
+    benchmark_folder: Path, tmp_path: Path
+) -> None:
+    flags = ("--scorer", "compgcn", "--width", 16, "--epochs", 2, "-o", tmp_path / "m")
+    trained = kept("train", benchmark_folder, *flags)
+    assert trained.exit_code == 0, trained.output
+    assert len(read_description(tmp_path / "m")["training"]["losses"]) == 2
+    assert "training stopped early" not in trained.output, "all epochs were run"
