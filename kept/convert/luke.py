@@ -24,8 +24,9 @@ from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.loading import load_strictly
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE
 from kg_loaders import KnowledgeGraph
 from kg_loaders.reading.digits import whole_number
 
