@@ -186,12 +186,12 @@ def page(study: StagedStudy, cells: Mapping[str, Mapping[int, Told]], command: s
     n = len(first["gold"])
     read = (
         f"Accuracy on {n} items, 95 % intervals over seeds and items; the most frequent answer "
-        f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Read*: the share of items in which the "
-        "method reads anything of the graph (–: it reads none there)."
+        f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Shown*: the share of items in which "
+        "anything of the graph is shown to the method (–: it reads none there)."
     )
     lines = [
         f"# {study.title}", "", f"`{command}`", "", study.about.strip(), "", read, "",
-        "| row | accuracy | of each seed | read | what it is |", "|---|---|---|---|---|",
+        "| row | accuracy | of each seed | shown | what it is |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for row, seeds in cells.items():
         scores = effect(np.stack([counts_of(told) for told in seeds.values()]), f1_value)
