@@ -20,6 +20,7 @@ from kept.lab.study.comparison_tables import to_markdown
 from kept.lab.study.design import RunKey
 from kept.lab.study.effects import finished
 from kept.lab.study.run import Study
+from kept.lab.study.store import read_records
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
 from tests.kept.tiny_task_files import relation_examples, write_task_file
