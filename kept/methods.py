@@ -353,7 +353,7 @@ _BUILT_IN: dict[str, Method] = {
             "vectors of the senses that a word may have (WordNet's supersenses, or types of its "
             "candidates), added to it"
         ),
-        published_on="BERT's sizes, trained anew on Wikipedia and the Book Corpus; WordNet",
+        published_on="BERT's sizes, trained from scratch on Wikipedia and the Book Corpus; WordNet",
         encoder=SenseBERT,
         view=SensesView,
         builder=WORDS_ONLY,

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 Line = TypeVar("Line")
 
-LOADERS, METHODS, SCORERS, TASKS = "kept.loaders", "kept.methods", "kept.scorers", "kept.tasks"
+LOADERS, METHODS, SCORERS = "kept.loaders", "kept.methods", "kept.scorers"
+TASKS, FORMATS = "kept.tasks", "kept.formats"
 GROUPS = {
     METHODS: "ways of injecting knowledge, `kept finetune --method`",
     LOADERS: "formats of graphs, `kept kg build --format`",
     SCORERS: "scorers of triples, `kept kgc train --scorer`",
-    TASKS: "kinds of tasks, `kept finetune --task`",
+    TASKS: "tasks, `kept finetune --task`",
+    FORMATS: "formats of labelled texts, `kept finetune --format`",
 }
 """Groups of entry points, and what a plugin of each adds."""
 
@@ -129,7 +131,7 @@ class Table(Mapping[str, Line]):
         if not isinstance(line, self.kind):
             thing = f"the class {line.__name__}" if inspect.isclass(line) else f"{line!r:.60}"
             raise PluginError(
-                f"the plugin {plugin} in {plugin.group} is {thing}, no "
+                f"the plugin {plugin} in {plugin.group} is {thing}, not a "
                 f"{self.kind.__module__}.{self.kind.__qualname__}; its entry point must name one "
                 "(docs/how-to/adding-parts.md)"
             )

@@ -36,7 +36,7 @@ FLOORS = (
         "vectors",
     ),
     ("evaluation", "graphs", "layers"),
-    ("cluster", "hosts", "kgc.kge"),
+    ("cluster", "hosts", "kgc.kge", "tasks.kinds"),
     ("adapters",),
     ("encoders",),
     ("heads", "linking", "methods", "objectives", "training"),

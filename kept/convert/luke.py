@@ -24,18 +24,19 @@ from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.loading import load_strictly
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE
 from kg_loaders import KnowledgeGraph
 from kg_loaders.reading.digits import whole_number
 
 CONFIG, VOCABULARY = "config.json", "entity_vocab.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 TABLE, SECOND = "encoder.entity_vectors.weight", "encoder.second_mask"
-BIAS = "objectives.masked_entities.bias"
-SECOND_BIAS = "objectives.masked_entities.second_bias"
+MASKED = "objectives.masked_entities."
+BIAS, SECOND_BIAS = f"{MASKED}bias", f"{MASKED}second_bias"
 BODY = "luke."
-HEADS = {
+HEADS: Mapping[str, dict[str, Any]] = {
     "LukeForEntityClassification": {},
     "LukeForEntityPairClassification": {"n_targets": 2, "bias": False},
     "LukeForEntitySpanClassification": {"read": "span", "each": True},
@@ -72,9 +73,9 @@ def rules(n_layers: int) -> Rules:
         ("lm_head.dense.", "objectives.mlm.transform.dense."),
         ("lm_head.layer_norm.", "objectives.mlm.transform.layer_norm."),
         ("lm_head.bias", "objectives.mlm.bias"),
-        ("entity_predictions.transform.dense.", "objectives.masked_entities.transform.dense."),
-        ("entity_predictions.transform.LayerNorm.",
-        "objectives.masked_entities.transform.layer_norm."), ("entity_predictions.bias", BIAS),
+        ("entity_predictions.transform.dense.", f"{MASKED}transform.dense."),
+        ("entity_predictions.transform.LayerNorm.", f"{MASKED}transform.layer_norm."),
+        ("entity_predictions.bias", BIAS),
         ("classifier.", "head.classes."),
     )  # fmt: skip
 
@@ -181,7 +182,8 @@ def from_original(
     if isinstance(model, LUKE):
         renamed = rename(renamed, (("encoder.", ""),))
     load_strictly(model, renamed)
-    return model.eval()
+    model.eval()
+    return model
 
 
 def renamed_state(state: Mapping[str, Tensor], rows: Rows, n_layers: int) -> dict[str, Tensor]:

@@ -91,11 +91,13 @@ def _load(model_type: str, module_name: str) -> type[KnowledgeEncoder]:
     plugins = {f"kept-{plugin.name}": plugin for plugin in plugins_of(METHODS)}
     if model_type not in plugins:
         raise CheckpointError(
-            f"{module_name} has model_type {model_type!r}, which is none of "
+            f"{module_name} has model_type {model_type!r}, which is not one of "
             f"{sorted([*ENCODERS, *plugins])}; if it is a plugin's, install that package"
         )
     line = plugins[model_type].load()
     if not hasattr(line, "encoder"):
-        raise PluginError(f"the plugin {plugins[model_type]} in {METHODS} is no method of kept")
+        raise PluginError(
+            f"the plugin {plugins[model_type]} in {METHODS} is not a kept.methods.Method"
+        )
     loaded: type[KnowledgeEncoder] = line.encoder
     return loaded

@@ -15,10 +15,10 @@ target, both (nodes, then slots), width, embedding (of entities), entity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +40,7 @@ from kg_loaders import KnowledgeGraph
 
 RANDOM, LABELS, FACTS, TRAINED = "random", "labels", "facts", "transe"
 HOST = "host"
+Space = Literal["words", "own"]
 TRANSE_WIDTH = 100
 SPREAD = 0.02
 """Of numbers drawn for a row that nothing else gives."""
@@ -149,8 +150,9 @@ class LUKE(KnowledgeEncoder):
     ) -> LUKE:
         """As the base's; the entities' query maps are copies of the host's own (section 3.3)."""
         model: LUKE = super().from_host(host, graph, **options)
-        for queries, layer in zip(model.queries, hosts.layers(model.host), strict=False):
-            queries.copy_from(layer.attention.self.query)
+        layers: Iterable[Any] = hosts.layers(model.host)
+        for queries, layer in zip(model.queries, layers, strict=False):
+            cast(EntityQueries, queries).copy_from(layer.attention.self.query)
         model.set_mask(torch.empty(model.config.entity_width).normal_(0.0, SPREAD))
         return model
 
@@ -215,7 +217,7 @@ class LUKE(KnowledgeEncoder):
         self.require_graph(graph)
         words = hosts.word_table(self.host).weight.detach()
         inner, outer = _basis(words, self.config.entity_width, _projection(self.host))
-        if isinstance(self.entity_inputs.dense, nn.Linear):
+        if outer is not None and isinstance(self.entity_inputs.dense, nn.Linear):
             self.entity_inputs.dense.weight.copy_(outer)
         self.config.entity_space = "words" if inner is None else "own"
         if tokenizer.mask_token_id is not None:
@@ -250,7 +252,7 @@ class LUKE(KnowledgeEncoder):
 
     def row_tables(self) -> tuple[RowTable, ...]:
         """The vectors, in the space of words where they were made of them and not mapped."""
-        space = "words" if self.config.entity_space == "words" else "own"
+        space: Space = "words" if self.config.entity_space == "words" else "own"
         return (RowTable(name="entity_vectors.weight", of="entity", space=space),)
 
     def beside(self, name: str) -> str:
@@ -335,7 +337,7 @@ class LUKE(KnowledgeEncoder):
         mask = visibility.attention("eager", self.host.dtype, weights=weights)
         n_words = batch.node_ids.shape[1]
         return lambda number, layer, states: entity_aware_layer(
-            layer, self.queries[number], states, n_words, mask
+            layer, cast(EntityQueries, self.queries[number]), states, n_words, mask
         )
 
     @staticmethod
@@ -389,8 +391,8 @@ def _check(
     rows = batch.node_ids[is_entity]
     if len(rows) and int(rows.max()) >= n_rows:
         raise BatchError(
-            f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch has "
-            "another graph"
+            f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch was "
+            "made with another graph"
         )
 
 

@@ -144,4 +144,5 @@ def attention_shares(
 
 def _heads(host: Any, values: Float[Tensor, "batch node width"]) -> Tensor:
     """`[batch head node part]`."""
-    return values.unflatten(2, (host.num_attention_heads, -1)).transpose(1, 2)
+    heads: Tensor = values.unflatten(2, (host.num_attention_heads, -1)).transpose(1, 2)
+    return heads

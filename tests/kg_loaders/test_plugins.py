@@ -66,7 +66,7 @@ def test_a_broken_plugin_is_an_error_with_package_cause_and_remedy(
 def test_a_plugin_of_another_kind_is_an_error(site: Path) -> None:
     (site / "plug_words.py").write_text("TWO = 'two'", encoding="utf-8")
     write_metadata(site, "plug-words", "1", {GROUP: {"two": "plug_words:TWO"}})
-    with pytest.raises(PluginError, match=r"of plug-words 1 .* is 'two', no builtins.int"):
+    with pytest.raises(PluginError, match=r"of plug-words 1 .* is 'two', not a builtins.int"):
         table()["two"]
 
 

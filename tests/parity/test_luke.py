@@ -27,8 +27,8 @@ from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch, Visib
 from kept.convert.luke import Rows, from_original, renamed_state, with_body
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.graphs.graph import NodeKind
-from kept.heads.model import MULTI, SINGLE
 from kept.layers.entity_attention import attention_shares
+from kept.tasks.kinds import MULTI, SINGLE
 
 N_CONFIGURATIONS = 50
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[MASK]": 2, "[MASK2]": 3}
@@ -95,8 +95,9 @@ def draw(seed: int) -> Drawn:
         vocab_size=int(rng.integers(20, 60)), entity_vocab_size=n_entities, hidden_size=width,
         entity_emb_size=width if seed % 3 == 0 else int(rng.integers(2, 2 * width)),
         num_hidden_layers=int(rng.integers(1, 5)), num_attention_heads=n_heads,
-        intermediate_size=int(rng.integers(4, 40)), max_position_embeddings=int(rng.integers(20,
-        41)), type_vocab_size=1 + seed % 2, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+        intermediate_size=int(rng.integers(4, 40)),
+        max_position_embeddings=int(rng.integers(20, 41)),
+        type_vocab_size=1 + seed % 2, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0, num_labels=N_CLASSES,
         use_entity_aware_attention=seed % 4 != 1,
     )  # fmt: skip

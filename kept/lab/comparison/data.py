@@ -20,8 +20,9 @@ from kept.randomness import generator
 from kept.suggestions import require_there
 from kept.tasks.datasets.formats import TaskExample, read_examples
 from kept.tasks.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
+from kept.tasks.kinds import TASKS
 from kept.training.config import TrainConfig
-from kept.training.finetuning.assembly import PAIRED, read_sets
+from kept.training.finetuning.assembly import read_sets
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import pair_ids
 from kept.training.finetuning.task_files import SETS, FurtherTask
@@ -100,7 +101,7 @@ class ExperimentData:
         """Every example of dev and test: in the files, split off, or with texts linked."""
         examples = [e for name in SETS[1:] for e in self.examples.get(name, [])]
         for each in (self.task, *map(self.task.of_further, self.further)):
-            if each.task in PAIRED:  # the others ask about no pair
+            if TASKS[each.task].has_pair:  # the others ask about no pair
                 sets = read_sets(each, self.whole)[0]
                 examples += [example for name in SETS[1:] for example in sets.get(name, [])]
         return examples

@@ -25,12 +25,12 @@ from kept.tasks.datasets.example import TaskExample, clusters, pair_of
 from kept.tasks.datasets.tables import (
     QUESTION,
     RELATION,
-    TAGGING,
     TYPING,
     Table,
     read_labelled,
     write_examples,
 )
+from kept.tasks.kinds import TASKS
 from kg_loaders import KnowledgeGraph
 
 SPLITS = ("train", "dev", "test")
@@ -221,7 +221,7 @@ class Coverage:
 def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) -> Coverage:
     """How much of what is asked about the graph knows."""
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
-    by_target = kind not in ("classification", TAGGING, QUESTION)
+    by_target = kind != QUESTION and bool(TASKS[kind].head_options.get("n_targets"))
     asked = [
         links
         for example in examples

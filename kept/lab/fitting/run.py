@@ -35,6 +35,7 @@ from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import Findings, Verdict, verdict
 from kept.methods import BASELINE, method
 from kept.tasks.datasets.tables import QUESTION
+from kept.tasks.kinds import TASKS
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
@@ -223,7 +224,7 @@ class _Fit:
             answers, scores = run.score("dev")
             right = {
                 int(index): set(answer) == set(example.labels)
-                if self.data.kind == "typing"
+                if TASKS[self.data.kind].kind.is_set
                 else tuple(answer) == example.labels
                 for index, answer, example in zip(
                     run.evaluation["dev"].indices, answers, run.evaluation["dev"].examples,
@@ -346,7 +347,7 @@ class _Fit:
 
 def score_of(scores: Mapping[str, Any], kind: str) -> float:
     """The one score of a kind of task: accuracy, F1 of spans and of types."""
-    if kind in ("tagging", "typing"):
+    if TASKS[kind].kind.fits_by == "f1":
         return float(scores["micro"]["f1"])
     estimate = scores["accuracy"]["estimate"]
     if estimate is None:

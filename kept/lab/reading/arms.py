@@ -31,8 +31,7 @@ class Arm:
     `changes` says in words how it differs from the published method; "" where it does not. `rates`
     are fields of `TrainConfig` (learning rates). `head` reads the target. `tasks` are the controls
     that it can run, its own first. `stage`: pre-training before the task, its `objectives` and,
-    unless it has all of the
-    budget, its `steps`.
+    unless it has all of the budget, its `steps`.
     """
 
     method: str

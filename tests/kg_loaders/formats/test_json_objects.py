@@ -122,3 +122,29 @@ def test_what_follows_the_document_is_rejected(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_line_of_which_every_key_is_known(line: str, n: int) -> None:
     assert len(record_of(line.encode())) == n
+
+
+def test_keys_that_say_nothing_of_a_triple_are_counted(tmp_path: Path) -> None:
+    """The identifier of an edge is its own in a network and in APOC, not in a list of facts."""
+    network = {"id": 9, "source": "Mira", "target": "Weir", "key": "visits", "weight": 3}
+    records, report = loaded(tmp_path, {"edges": [network]})
+    assert (records, report.skipped) == ([VISITS], {"key weight": 1})
+    apoc = {"id": "9", "type": "relationship", "label": "visits", "start": {"id": "Mira"},
+            "end": {"id": "Weir"}}  # fmt: skip
+    assert loaded(tmp_path, [apoc])[1].skipped == {}
+    fact = {"id": "9", "head": "Mira", "relation": "visits", "tail": "Weir"}
+    assert loaded(tmp_path, [fact])[1].skipped == {"key id": 1}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"source": "Mira"}, {"target": "Weir"}, {"id": "", "name": "Mira"},
+        {"subject": "Mira", "predicate": "visits", "object": None},
+        {"subject": "", "predicate": "visits", "object": "Weir"},
+    ],
+)  # fmt: skip
+def test_half_a_triple_is_none(tmp_path: Path, item: Any) -> None:
+    records, report = loaded(tmp_path, [item, ["Mira", "visits", "Weir"]])
+    assert records == [VISITS]
+    assert report.n_rejected + report.n_skipped == 1

@@ -244,7 +244,7 @@ def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Pa
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{query} cannot be read: {error}") from error
     with counting("rows") as tell:
-        return fetch(Endpoint(url, *how), text, folder, tell=tell)
+        return fetch(Endpoint(url, *how), text, folder, report=tell)
 
 
 def _forecast(sources: list[Source], *, only: bool) -> None:

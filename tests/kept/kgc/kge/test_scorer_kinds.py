@@ -35,7 +35,7 @@ def test_every_option_of_a_scorer_is_one_of_the_command_which_names_its_takers()
     fields = KgcTrainOptions.model_fields
     for name, kind in SCORERS.built_in.items():
         for field in kind.options.model_fields:
-            takers = (fields[field].description or "").rpartition(" Of ")[2]
+            takers = (fields[field].description or "").rpartition(" For ")[2]
             if takers.startswith("all but "):
                 assert name not in takers.removeprefix("all but ").strip(".").split(", ")
             else:
