@@ -150,7 +150,7 @@ def train(
     dear = [] if everywhere else [each for each in scorers if each in DEAR]
     model = Reranker.fit(
         scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
-        dear=dear,
+        expensive=dear,
     )  # fmt: skip
     model.save(output, force=force)
     record = model.record
