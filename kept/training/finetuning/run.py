@@ -270,19 +270,19 @@ def _prediction(
         shares = logits[rows, 0].double().softmax(0)
         best = int(shares.argmax())
         return Prediction((str(best + 1),), (float(shares[best]),))
-    own = logits[rows.start]
+    first = logits[rows.start]
     if kind == REGRESSION:
-        return Prediction((f"{float(own[0]):.6f}",), (None,))
+        return Prediction((f"{float(first[0]):.6f}",), (None,))
     if kind == TAGGING:
         n_words = len(data.examples[item].targets)
-        tags = _tags(own, batch, rows.start, n_words)
+        tags = _tags(first, batch, rows.start, n_words)
         labels = tuple(OUTSIDE if n is None else names[n] for n, _ in tags)
         return Prediction(labels, tuple(share for _, share in tags))
     if kind == MULTI:
-        numbers = (own > threshold).nonzero()[:, 0].tolist()
-        shares = own.double().sigmoid()
+        numbers = (first > threshold).nonzero()[:, 0].tolist()
+        shares = first.double().sigmoid()
     else:
-        numbers, shares = [int(own.argmax())], own.double().softmax(0)
+        numbers, shares = [int(first.argmax())], first.double().softmax(0)
     return Prediction(tuple(names[n] for n in numbers), tuple(float(shares[n]) for n in numbers))
 
 

@@ -316,7 +316,7 @@ def test_why_says_whether_dear_scorers_were_asked(model: Reranker, ends: bool) -
     texts = linker.link(["Paris and Rome 1 Q1"])
     ((paris, rome),) = explain(linker, texts)
     assert model.asking is not None
-    to = f"(asked to {model.asking.most_sure:.3f})"
+    to = f"(used up to {model.asking.most_sure:.3f})"
     assert paris[0].candidate.entity == "Q1"
     assert "told used: without it the best answer has 0." in paris[0].reason
     assert paris[0].reason.endswith(to)

@@ -67,8 +67,8 @@ def run(
         compared = compare(experiment, seeds=n_seeds, **overrides)
         pages = [compared]
         if choices is not None:
-            own = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
-            pages.append(with_rates(own, compared, choices))
+            chosen = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
+            pages.append(with_rates(chosen, compared, choices))
     last = pages[-1]
     rows = [dict(zip(SCORES, cells, strict=True)) for cells in score_cells(last)]
     result = Result(values=to_json(last), rows=rows, folder=output)

@@ -66,8 +66,8 @@ def shortfalls(rows: Rows) -> list[str]:
     return lines
 
 
-def _cell(found: Interval) -> str:
-    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+def _cell(interval: Interval) -> str:
+    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def _share(value: float | None) -> str:

@@ -218,7 +218,7 @@ def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) ->
     )  # fmt: skip
     assert "1:0-4  Holm" in linked
     assert "cross used: without it the best answer has" in linked
-    assert "(asked to 1.000)" in linked
+    assert "(used up to 1.000)" in linked
     text = ["Holm sang", "--kg", kg, "--method", "trained", "--model", model]
     assert "a cross-encoder is part of an index" in run(*text, code=1)
     bare = tmp_path / "bare"
