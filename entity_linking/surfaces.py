@@ -80,6 +80,7 @@ def normalise(text: str, *, fold: bool) -> tuple[str, Origins | None]:
         len(form) == len(text)
         and chr(SOFT_HYPHEN) not in text
         and unicodedata.is_normalized("NFC", text)
+        and "i\u0307" not in text
         and not has_twin(text)
     ):
         return form, None
@@ -118,7 +119,7 @@ def _normalise_cluster(cluster: str, fold: bool) -> str:
     part = unicodedata.normalize("NFC", made_plain(cluster))
     if has_twin(part):
         part = made_plain(without_twins(part))
-    return folded(part) if fold else part
+    return folded(part) if fold else part.replace("i\u0307", "i")
 
 
 @functools.lru_cache(CHARACTERS_REMEMBERED)

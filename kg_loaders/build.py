@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from kg_loaders import plugins
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.damage import OPTION, DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
@@ -25,6 +26,7 @@ from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.literal_entities import literal_notes
+from kg_loaders.plugins import Table
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
@@ -61,7 +63,7 @@ class Format(NamedTuple):
 
 
 _TABLE = ("order", "header", "encoding")
-FORMATS: dict[str, Format] = {
+_BUILT_IN: dict[str, Format] = {
     "tsv": Format(
         "kg_loaders.formats.tsv",
         (".tsv", ".txt", ".tab"),
@@ -125,7 +127,8 @@ FORMATS: dict[str, Format] = {
     ),
     "wnlmf": Format("kg_loaders.formats.wnlmf", takes_languages=True),
 }
-
+FORMATS = Table(plugins.LOADERS, _BUILT_IN, kind=Format, what="format")
+"""Every format of graphs by its name: those of kept, then those of plugins."""
 
 FORMAT_ALIASES: dict[str, tuple[str, dict[str, str]]] = {
     **{
@@ -227,7 +230,8 @@ def guess_format(path: Path) -> str:
 def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     """The format of a file by its name and its first bytes, and options of the reader.
 
-    The first bytes win where they are clear. Of names, compression aside, the longest suffix wins.
+    The first bytes win where they are clear, but for a suffix that only a plugin has. Of names,
+    compression aside, the longest suffix wins.
     Raises `SourceError` for what no reader here reads, with the next step.
     """
     if not path.exists() and archive_member(path) is None:
@@ -239,7 +243,8 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
             return "umls", {}
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
-    kind = recognise(path) if by_name not in _NAMED_SURELY else None
+    is_sure = by_name in _NAMED_SURELY or (by_name is not None and by_name not in FORMATS.built_in)
+    kind = None if is_sure else recognise(path)
     if kind is None or not (kind.is_sure or by_name is None):
         if by_name is None:
             raise SourceError(_unknown(path))
@@ -261,10 +266,15 @@ def _unknown(path: Path) -> str:
 
 
 def _format_of_name(path: Path) -> str | None:
+    """The format whose suffix the name has, the longest; of plugins where kept has none."""
+    return _by_suffix(path, FORMATS.built_in) or _by_suffix(path, FORMATS)
+
+
+def _by_suffix(path: Path, formats: Mapping[str, Format]) -> str | None:
     name = data_name(path).lower()
     fitting = [
         (len(suffix), format_name)
-        for format_name, format in FORMATS.items()
+        for format_name, format in formats.items()
         for suffix in format.suffixes
         if name.endswith(suffix)
     ]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kg_loaders.reading.unpacking import Progress
 
 EXCERPT_BYTES = 80
-OPTION = "mend the line, or load with --damage skip or --damage quarantine"
+MEND = "mend the line, or "
+OPTION = f"{MEND}load with --damage skip or --damage quarantine"
 """The `remedy` of commands with the option --damage."""
 
 
@@ -80,7 +81,7 @@ class DamageReport:
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
     progress: Progress | None = None
     encoding_remedy: str = field(default="", compare=False)
-    remedy: str = "mend the line, or take it out of the file"
+    remedy: str = f"{MEND}take it out of the file"
 
     def __post_init__(self) -> None:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
@@ -109,7 +110,8 @@ class DamageReport:
         if self.policy is DamagePolicy.STOP:
             if not remedy and reason == "not UTF-8":
                 remedy = self.encoding_remedy
-            advice = f"{remedy}, or {self.remedy}" if remedy else self.remedy
+            general = self.remedy.removeprefix(MEND) if remedy.startswith("mend ") else self.remedy
+            advice = f"{remedy}, or {general}" if remedy else self.remedy
             raise DamageError(f"{rejection}; {advice}")
         self.n_rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1

@@ -11,6 +11,7 @@ KgError
 ├── QueryError        (ValueError)  a query that cannot be asked
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
 ├── MissingPackageError(ImportError) an optional package; names the extra that installs it
+├── PluginError       (ImportError) a plugin of another package that is broken, or named as another
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
 │   └── AmbiguousNameError          a name that several entities have
 ├── NodeIdError       (IndexError)  what is not an id: a name for an integer, or a number outside
@@ -62,6 +63,10 @@ class GraphMismatchError(KgError, ValueError):
 
 class MissingPackageError(KgError, ImportError):
     """An optional package is not installed."""
+
+
+class PluginError(KgError, ImportError):
+    """A plugin of another package cannot be used; names the package and what to do."""
 
 
 class UnknownNodeError(KgError, KeyError):

@@ -18,7 +18,8 @@ from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.kbert import KBERT, KBERTConfig
 from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import SINGLE, TAGGING, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
+from kept.tasks.kinds import SINGLE, TAGGING
 from kg_loaders import KnowledgeGraph
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -29,8 +29,9 @@ from kept.encoders.base import graph_fields
 from kept.encoders.loading import load_strictly
 from kept.encoders.subgraph.qagnn import QAGNNConfig
 from kept.errors import CheckpointError
-from kept.heads.model import CHOICE, SCORE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.layers.typed_graph import CONTEXT_RELATIONS, N_NODE_TYPES
+from kept.tasks.kinds import CHOICE, SCORE
 from kg_loaders import KnowledgeGraph
 
 LM, GRAPH = "encoder.module.", "decoder."

@@ -48,6 +48,11 @@ from kept.objectives.lexical.sentiment import (
     SentimentOptions,
     SentimentPreparation,
 )
+from kept.objectives.masked_entities import (
+    MaskedEntities,
+    MaskedEntitiesOptions,
+    MaskedEntitiesPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -133,6 +138,12 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         MaskedNodes,
         MaskedNodesPreparation,
         "masked words, entities and relations",
+    ),
+    "masked_entities": ObjectiveKind(
+        MaskedEntitiesOptions,
+        MaskedEntities,
+        MaskedEntitiesPreparation,
+        "masked entities behind the words",
     ),
     "dea": ObjectiveKind(
         EntityDenoisingOptions,

@@ -40,6 +40,8 @@ from kg_loaders.reading.lines import read_whole
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
+_SPACES = re.compile(r"\{http://graphml\.graphdrawing\.org/xmlns(?:/[\w.]+)?\}")
+"""Of all versions: older files of yEd have `/xmlns/graphml`, others `/xmlns/1.0rc`."""
 NODE_NAMES = (*LABELS, "entity_id")
 UNKNOWN_RELATION = "related"
 SEPARATOR = "<SEP>"
@@ -75,7 +77,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
 
 def _tag(element: Element) -> str:
     """The name of an element of GraphML, in no namespace or in its own."""
-    return element.tag.removeprefix(SPACE)
+    return _SPACES.sub("", element.tag, count=1)
 
 
 class XmlEvents:

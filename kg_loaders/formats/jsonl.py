@@ -13,6 +13,7 @@ to a misspelling.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -75,8 +76,9 @@ def read(
             texts = list(decoder.decode(line).texts())
             fault = _fault(texts) or (repeats_fault(line) if _may_repeat(line) else "")
         except msgspec.ValidationError as error:
-            other = [] if repeats_fault(line) else record_of(line)
-            fault, texts = "" if other else str(error), []
+            repeated = repeats_fault(line)
+            other = [] if repeated else record_of(line)
+            fault, texts = "" if other else repeated or _half_character(line) or str(error), []
         except JSON_FAULTS as error:
             fault = f"not JSON: {error}".split(" (byte")[0]
         if fault:
@@ -92,6 +94,17 @@ def read(
 
 
 _KEYS = tuple(f'"{name}"'.encode() for name in Node.__struct_fields__)
+
+
+def _half_character(line: bytes) -> str:
+    """What is wrong with a line that holds half of a character, as an escape (`\\ud800`)."""
+    try:
+        json.dumps(json.loads(line), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "half of a character (a \\ud... without its other half)"
+    except (ValueError, RecursionError):
+        return ""
+    return ""
 
 
 def _may_repeat(line: bytes) -> bool:

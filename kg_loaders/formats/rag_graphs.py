@@ -25,6 +25,7 @@ from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.nesting import check_json
 from kg_loaders.reading.lines import BOM, read_whole
+from kg_loaders.reading.repeated_keys import json_reason
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 NO_ENTITIES = {"text_chunk", "Chunk", "Document"}
@@ -96,7 +97,8 @@ def first_value(
         value, end = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError) as error:
         remedy = "" if report.policy is DamagePolicy.STOP else " (nothing before it is whole)"
-        raise SourceError(f"{file} is not JSON: {error}{remedy}; write it anew") from error
+        reason = json_reason(error)
+        raise SourceError(f"{file} is not JSON: {reason}{remedy}; write it anew") from error
     offset = start + len(text[:end].encode())
     raw = data[offset:].strip()
     if not raw:

@@ -31,6 +31,7 @@ from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
 from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
 from kg_loaders.reading import isolated
 from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.encodings import document_as_utf8
 from kg_loaders.reading.lines import BOM
 from kg_loaders.reading.unpacking import StreamDamageError, unpacked
 
@@ -84,8 +85,8 @@ class Document:
             yield from self._parse(predicates, chain((start,), blocks))
 
     def blocks(self) -> Iterator[bytes]:
-        """The unpacked bytes without a byte-order mark; ends early at damage."""
-        blocks, start = unpacked(self.path, self.budget), b""
+        """The unpacked bytes as UTF-8, without a byte-order mark; ends early at damage."""
+        blocks, start = document_as_utf8(unpacked(self.path, self.budget)), b""
         try:
             while len(start) < len(BOM) and (block := next(blocks, b"")):
                 start += block

@@ -30,7 +30,7 @@ from typing import Any, Self
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import KgError, SourceError
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.encodings import is_utf16
+from kg_loaders.reading.encodings import is_other_than_utf8
 from kg_loaders.reading.lines import WHOLE, Span
 from kg_loaders.reading.unpacking import is_packed
 
@@ -106,7 +106,7 @@ class Workers:
         if not path.is_file() or not _is_large(path):
             return [WHOLE]
         with path.open("rb") as stream:
-            if is_utf16(stream.read(4)):
+            if is_other_than_utf8(stream.read(4)):
                 report.notes.append(f"{path} is UTF-16 and was read by one process")
                 return [WHOLE]
         return spans_of(path)

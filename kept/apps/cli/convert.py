@@ -18,7 +18,7 @@ def convert(
         str,
         typer.Argument(
             help="Method of the checkpoint: ernie, knowbert, kbert, kepler, colake, kadapter, "
-            "qagnn or greaselm."
+            "qagnn, greaselm or luke."
         ),
     ],
     file: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,7 +42,9 @@ from kept.help_texts import (
     TRACK,
 )
 from kept.suggestions import no_such, require_local, require_there
+from kg_loaders import plugins
 from kg_loaders.disk.kinds import require_file_or_folder
+from kg_loaders.plugins import plugins_of
 
 
 def local_or_hub(value: str | None) -> str | None:
@@ -214,7 +216,8 @@ def _folded(name: str) -> str:
 def _written_names(module: str, table: str) -> list[str] | None:
     """The names in a table as they stand in its file, so that a help text loads no torch.
 
-    A table is a dictionary, a tuple or a `Literal`; None where it is not written out in full.
+    A table is a dictionary, a tuple, a `Literal`, or a `Table` of such a dictionary, whose plugins
+    are named, too; None where it is not written out in full.
     """
     package, *inner = module.split(".")
     spec = find_spec(package)  # a module in it would be looked for by importing the package
@@ -223,11 +226,26 @@ def _written_names(module: str, table: str) -> list[str] | None:
     path = Path(spec.submodule_search_locations[0], *inner).with_suffix(".py")
     if not path.is_file():
         return None
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    values = dict(_assignments(ast.parse(path.read_text(encoding="utf-8"))))
+    value = values.get(table)
+    if not isinstance(value, ast.Call):
+        return _strings_of(value)
+    group, lines = value.args[:2]
+    names = _strings_of(values.get(lines.id) if isinstance(lines, ast.Name) else lines)
+    if names is None or not isinstance(group, ast.Attribute):
+        return None
+    return list(
+        dict.fromkeys([*names, *(p.name for p in plugins_of(getattr(plugins, group.attr)))])
+    )
+
+
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.AST | None]]:
+    """The names that a module assigns at its top, and the values as they are written."""
+    for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == table for target in targets):
-            return _strings_of(getattr(node, "value", None))
-    return None
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, getattr(node, "value", None)
 
 
 def _strings_of(value: ast.AST | None) -> list[str] | None:

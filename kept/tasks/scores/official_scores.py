@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from kept.errors import EvaluationError
+from kept.evaluation.exact_match import exact_match, token_f1
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.tasks.datasets.example import Document, TaskExample, clusters
 from kept.tasks.datasets.questions.squad import NO_ANSWER
 from kept.tasks.scores.counts import Answers, Floats
-from kept.tasks.scores.exact_match import exact_match, token_f1
 
 NO_RELATION = "no_relation"
 """TACRED's class for a pair without a relation."""

@@ -65,7 +65,7 @@ class FinetuneOptions(RunConfig):
         json_schema_extra={"short": "-o", "field": None},
     )
     config: Path | None = option(CONFIG, None, short="-c")
-    task: str | None = option("Kind of task: {kept.tasks.datasets.formats:TASKS}.")
+    task: str | None = option("Kind of task: {kept.tasks.kinds:TASKS}.")
     format: str | None = option(
         "Format of the files: {kept.tasks.datasets.formats:FORMATS}. table is CSV, TSV or "
         "JSON lines with named columns (docs/reference/formats-of-texts.md)."

@@ -15,6 +15,7 @@ from kg_loaders.formats.field_names import COUNTS, IDS, SURE_IDS, TEXTS, first_o
 from kg_loaders.formats.tables.layout import (
     Header,
     is_field_name,
+    left_out,
     looks_like_header,
     recurs,
     row_text,
@@ -77,7 +78,7 @@ def text_columns(
             if name == LEFT_OUT
         ]
         if unused:
-            notes.append(f"{file}: columns that were left out: {', '.join(unused)}"[:500])
+            notes.append(left_out(file, unused))
         if named.columns == positional.columns[: len(named.columns)] and not named.places:
             return TextColumns(positional.columns, has_header=True)
         return named

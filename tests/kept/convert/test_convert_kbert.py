@@ -14,7 +14,8 @@ from transformers import AutoTokenizer
 from kept.convert import kbert as keys
 from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import TAGGING, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
+from kept.tasks.kinds import TAGGING
 from kg_loaders import KnowledgeGraph
 from tests.kept.convert import releases
 

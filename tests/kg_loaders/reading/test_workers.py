@@ -192,7 +192,9 @@ def test_a_worker_that_is_killed_is_said_and_nothing_is_made(
 ) -> None:
     path = written(tmp_path / "x.nt", facts())
     by_processes(monkeypatch)
-    monkeypatch.setitem(FORMATS, "dies", Format(__name__, in_blocks="read_dying", by_workers=True))
+    monkeypatch.setitem(
+        FORMATS.built_in, "dies", Format(__name__, in_blocks="read_dying", by_workers=True)
+    )
     with pytest.raises(SourceError, match=r"x\.nt: a worker that read it ended before its work"):
         load([Source(path, "dies")], out=tmp_path / "kg", n_workers=2)
     assert not (tmp_path / "kg").exists()

@@ -90,8 +90,8 @@ def compare(
 
     from kept.errors import ConfigError
     from kept.lab.comparison.find import find_experiment
-    from kept.lab.comparison.requested import Request, remember_request
     from kept.lab.questions.plan import asks_questions
+    from kept.lab.study.requests import Request, remember_request
 
     settings: dict[str, Any] = {
         "output": output, "methods": methods, "controls": controls, "seeds": seeds, "data": data,

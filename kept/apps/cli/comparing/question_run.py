@@ -10,22 +10,20 @@ from kept.apps.cli.comparing.control_names import control_names
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.terminal import command_line, echo
 from kept.errors import ConfigError
-from kept.lab.comparison.compare import run_missing, stored_outcome
 from kept.lab.comparison.find import ALL, data_root
-from kept.lab.comparison.pages.headline import headline
 from kept.lab.questions.pages.compared import QuestionTables, tables
 from kept.lab.questions.pages.page import (
-    ANSWERS,
-    VERDICTS,
-    answer_cells,
+    answer_table,
     to_json,
     to_markdown,
-    verdict_cells,
+    verdict_table,
     write_page,
 )
 from kept.lab.questions.plan import QuestionPlan
-from kept.lab.questions.runs import QuestionRuns
+from kept.lab.questions.trial import QuestionTrial
 from kept.lab.report.page import is_kept_page
+from kept.lab.study.run import Study, run_missing, stored_outcome
+from kept.lab.study.verdicts import headline
 from kept.methods import BASELINE
 from kept.results import Result
 from kept.training.processes.launch import rank_and_size
@@ -50,12 +48,13 @@ def run(
     """
     names, kinds = row_names(methods, plan), control_names(controls)
     with running(output, "cpu", remember, budget=budget, threads=threads) as (bar, should_stop):
-        runs = QuestionRuns(plan, data_root(data), output, bar, should_stop)
+        trial = QuestionTrial(plan, data_root(data), output, bar, should_stop)
         outcome = run_missing(
-            runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,
-            announce=bar.notice, should_stop=should_stop,
+            Study(trial), methods=names, controls=kinds,
+            seeds=plan.seeds if seeds is None else seeds, announce=bar.notice,
+            should_stop=should_stop,
         )  # fmt: skip
-        result = tables(runs, outcome) if outcome.done and not rank_and_size().rank else None
+        result = tables(trial, outcome) if outcome.done and not rank_and_size().rank else None
     if result is not None:
         write_json(output / f"{plan.name}.json", to_json(result), force=True)
         write_text(output / f"{plan.name}.md", to_markdown(result, command_line()), force=True)
@@ -67,10 +66,7 @@ def run(
         echo(f"{len(outcome.missing)} runs are not finished; the same command resumes")
     if result is None:
         return Result(values={"missing": list(outcome.missing)}, folder=output)
-    rows = [
-        dict(zip(ANSWERS, cells, strict=True))
-        for cells in answer_cells(result, result.primary.experiment.metric)
-    ]
+    rows = answer_table(result, result.primary.experiment.metric).dicts()
     return Result(values=to_json(result), rows=rows, folder=output)
 
 
@@ -78,9 +74,9 @@ def report(
     plan: QuestionPlan, *, folder: Path, output: Path | None, data: Path | None, force: bool
 ) -> Path:
     """Write the page of finished runs; where it is."""
-    runs = QuestionRuns(plan, data_root(data), folder)
+    trial = QuestionTrial(plan, data_root(data), folder)
     path = output or folder / f"{plan.name}.html"
-    result = tables(runs, stored_outcome(runs))
+    result = tables(trial, stored_outcome(Study(trial)))
     for written in write_page(result, path, force=force or is_kept_page(path)):
         echo(str(written))
     return path
@@ -103,6 +99,6 @@ def _show(result: QuestionTables, console: TerminalConsole) -> None:
     compared = result.primary
     metric = compared.experiment.metric
     for name in result.measures:
-        print_table(console, name, ANSWERS, answer_cells(result, name))
-    print_table(console, f"{metric}: verdicts", VERDICTS, verdict_cells(result))
+        print_table(console, name, answer_table(result, name))
+    print_table(console, f"{metric}: verdicts", verdict_table(result))
     echo(f"{metric}: {headline(compared)}")

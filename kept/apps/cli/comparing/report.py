@@ -45,15 +45,17 @@ def report(
     Example: kept report runs/compare --task wiki80 --open
     """
     from kept.errors import ConfigError
-    from kept.lab.comparison.compare import finished
     from kept.lab.comparison.find import data_root, find_experiment, read_experiment
-    from kept.lab.comparison.pages.latex import is_kept_latex, latex_tables
-    from kept.lab.comparison.pages.report import write_report
-    from kept.lab.comparison.requested import read_request
-    from kept.lab.comparison.runs import ExperimentRuns
+    from kept.lab.comparison.report import write_report
+    from kept.lab.comparison.trial import ComparisonTrial
     from kept.lab.comparison.tuning import SUFFIX, read_choices, with_chosen_rates, with_rates
     from kept.lab.questions.plan import asks_questions
     from kept.lab.report.page import is_kept_page
+    from kept.lab.study.comparison_tables import latex_tables
+    from kept.lab.study.effects import finished
+    from kept.lab.study.requests import read_request
+    from kept.lab.study.run import Study
+    from kept.lab.study.tables import is_kept_latex
     from kg_loaders.disk.writing import refuse_file, write_text
 
     if latex is not None:
@@ -82,20 +84,21 @@ def report(
     experiment = read_experiment(
         task, kg, folder=tasks, limit=limit, case=before.case, as_published=before.as_published
     )
-    experiment_runs = ExperimentRuns(experiment, data_root(data), runs)
+    study = Study(ComparisonTrial(experiment, data_root(data), runs))
     path = output or runs / f"{experiment.name}.html"
-    common = finished(experiment_runs)
-    for written in write_report(common, experiment_runs, path, force=force or is_kept_page(path)):
+    common = finished(study)
+    for written in write_report(common, study, path, force=force or is_kept_page(path)):
         echo(str(written))
     if latex is not None:
         write_text(latex, latex_tables(common), force=True)
         echo(str(latex))
     choices = None if experiment.tuning is None else read_choices(experiment, runs)
     if choices is not None:
-        chosen = ExperimentRuns(with_chosen_rates(experiment, choices), data_root(data), runs)
-        results = with_rates(finished(chosen), common, choices)
+        tuned = with_chosen_rates(experiment, choices)
+        with_chosen = Study(ComparisonTrial(tuned, data_root(data), runs))
+        results = with_rates(finished(with_chosen), common, choices)
         page = path.with_stem(f"{path.stem}{SUFFIX}")
-        for written in write_report(results, chosen, page, force=force or is_kept_page(page)):
+        for written in write_report(results, with_chosen, page, force=force or is_kept_page(page)):
             echo(str(written))
     if open_page:
         webbrowser.open(path.resolve().as_uri())

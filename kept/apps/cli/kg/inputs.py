@@ -26,8 +26,11 @@ Order = Annotated[
     ),
 ]
 Header = Annotated[
-    Literal["auto", "yes", "no"],
-    typer.Option(help="Whether the first row of a table names its columns."),
+    Literal["auto", "yes", "no", "wide"],
+    typer.Option(
+        help="Whether the first row of a table names its columns; wide: it does, each row is an "
+        "entity and each further column a relation."
+    ),
 ]
 Encoding = Annotated[
     str | None,

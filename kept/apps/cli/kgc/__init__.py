@@ -7,14 +7,17 @@ torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kept.apps.cli.options import HostModel, KeptCommand
-from kept.bounds import MAX_COUNT, MAX_SEED
-from kept.help_texts import SEED
+from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import KeptCommand
+from kept.bounds import MAX_COUNT
 from kept.training.processes.launch import require_alone
+
+if TYPE_CHECKING:
+    from kept.kgc.options import ScorerRun
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -32,130 +35,7 @@ Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@app.command("train", cls=KeptCommand)
-def train_command(
-    source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
-    scorer: Annotated[
-        str,
-        typer.Option(
-            help="Kind of scorer. transe, rescal, distmult, complex or rotate: a vector per "
-            "entity. rgcn, compgcn or bertmk: a network over the graph. ultra or nbfnet "
-            "(paths), simkgc, dkrl, kepler or colake (texts): also answer for graphs that "
-            "they were not trained on. mix: a weighted sum of trained scorers (--of)."
-        ),
-    ] = "complex",
-    reciprocal: Annotated[
-        bool,
-        typer.Option(
-            "--reciprocal",
-            help="Train an inverse of each relation, and predict heads as tails of inverses.",
-        ),
-    ] = False,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10**6,
-            help="Largest number of passes over the training triples (default: that of the recipe "
-            "of the scorer).",
-        ),
-    ] = None,
-    width: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            max=2**16,
-            help="Number of dimensions of the vectors (default: that of the recipe of the scorer).",
-        ),
-    ] = None,
-    norm: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=2,
-            help="With transe or rotate: norm of the distance, 1 or 2 (default: transe 2, rotate "
-            "1).",
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            help="With ultra: a released checkpoint, which --epochs trains further. With kepler: "
-            "the folder of a run of `kept pretrain`."
-        ),
-    ] = None,
-    of: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="With mix: folder of a trained scorer. Its weight is fitted on the validation "
-            "triples. May be repeated."
-        ),
-    ] = None,
-    host: HostModel = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            min=2,
-            max=2**20,
-            help="With ultra, nbfnet or a scorer that reads texts: number of triples per batch "
-            "(default: that of the recipe).",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MAX_COUNT,
-            help="With simkgc: number of optimiser steps after which training ends (default: all "
-            "epochs).",
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=4,
-            max=512,
-            help="With simkgc, kepler or colake: longest text of an entity, in word pieces "
-            "(default: that of the recipe).",
-        ),
-    ] = None,
-    ask: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MAX_COUNT,
-            help="With ultra, nbfnet, kepler or colake: number of training triples per epoch "
-            "(default: that of the recipe). All epochs are run; none is skipped because "
-            "validation has stopped to improve.",
-        ),
-    ] = None,
-    literals: Annotated[
-        bool,
-        typer.Option(
-            "--literals",
-            help="With a scorer that reads texts: put the numbers and dates in "
-            "SOURCE/literals.tsv before the descriptions.",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
-    holdout: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=0.5,
-            help="If SOURCE has no splits: share of its triples to hold out for testing, and the "
-            "same share for validation.",
-        ),
-    ] = 0.05,
-    checkpoint_seconds: Annotated[
-        float,
-        typer.Option(min=0, max=86_400, help="Smallest number of seconds between two checkpoints."),
-    ] = 60.0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace OUTPUT if it is a scorer.")
-    ] = False,
-) -> None:
+def train(options: ScorerRun) -> None:
     """Train a scorer and keep the epoch with the best MRR on the validation triples.
 
     Only triples whose entities and relation occur in training count. The validation triples also
@@ -166,13 +46,21 @@ def train_command(
     """
     from kept.apps.cli.kgc.train_options import TrainOptions
     from kept.apps.cli.kgc.training import train_scorer
+    from kept.apps.cli.settings import read_setting
 
-    options = TrainOptions(
-        name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
-        holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
-        tokens=tokens, of=tuple(of or ()), literals=literals,
+    scorer = TrainOptions.of(
+        options.scorer, seed=options.seed, holdout=options.holdout,
+        **options.scorer_options(), **dict(map(read_setting, options.settings)),
     )  # fmt: skip
-    train_scorer(source, output, options, force=force, every_seconds=checkpoint_seconds)
+    train_scorer(
+        options.source, options.output, scorer, force=options.force,
+        every_seconds=options.checkpoint_seconds,
+    )  # fmt: skip
+
+
+app.command("train", cls=KeptCommand)(
+    Declared("kept.kgc.options:KgcTrainOptions", train, arguments=("source",))
+)
 
 
 @app.command("eval", cls=KeptCommand)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kept.training.finetuning.options import FinetuneOptions
 
 _TABLES = {
-    "task": "kept.tasks.datasets.formats:TASKS",
+    "task": "kept.tasks.kinds:TASKS",
     "format": "kept.tasks.datasets.formats:FORMATS",
     "method": "kept.methods:METHODS",
     "knowledge": "kept.inputs.controls.conditions:Knowledge",

@@ -26,8 +26,9 @@ from kept.apps.cli.training.run import (
     tracking,
 )
 from kept.apps.integrations.trackers import require_trackers
-from kept.heads.model import SPAN, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.results import Result
+from kept.tasks.kinds import task_kind
 from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
@@ -177,7 +178,7 @@ def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
         return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
-    if assembled.model.question().problem_type == SPAN:
+    if task_kind(assembled.model.question().problem_type).rows == "windows":
         for name, data in assembled.evaluation.items():
             rows = zip(data.examples, predictions[name], strict=True)
             answers = {example.linked.id: answer for example, (answer,) in rows}

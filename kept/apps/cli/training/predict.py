@@ -131,7 +131,6 @@ def _predict_text(
     from entity_linking.mentions import LinkedText
     from entity_linking.names.rules.case import Case
     from kept.graphs.words import join_texts
-    from kept.heads.model import CHOICE
     from kept.lab.questions.fitted import FittedAnswerer, answers_questions
     from kept.tasks.datasets.example import question
     from kept.tasks.datasets.questions.choices import choice_example
@@ -154,7 +153,7 @@ def _predict_text(
         pair = join_texts(example.linked, LinkedText(context, ()))
         example = dataclasses.replace(example, linked=pair)
     if choice:
-        if predictor.model.question().problem_type != CHOICE:
+        if predictor.kind.rows != "choices":
             raise ConfigError(f"--choice goes with a run of multiple_choice, not {predictor.task}")
         example = choice_example(text, choice)
     if explain:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kept.evaluation.statistics import Interval
-from kept.lab.comparison.pages.pictures import draw_conditions
 from kept.lab.demo.private.study import CONDITIONS, FOLDER, PrivateResult
 from kept.lab.report.page import Section, picture, prose, quoted, table, verdict
+from kept.lab.study.pictures import draw_conditions
 from kept.training.finetuning.predictor import Explanation
 
 QUESTION = "What does this person work as?"

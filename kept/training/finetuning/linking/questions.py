@@ -22,8 +22,8 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import View
-from kept.heads.model import SINGLE
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.finetuning.data import TaskData
 from kg_loaders import KnowledgeGraph
 

@@ -157,3 +157,12 @@ def test_a_table_of_another_task_is_refused(tmp_path: Path) -> None:
     require_task(examples, "relation", path)
     with pytest.raises(ConfigError, match=r"2 target\(s\) a text, a classification 0"):
         require_task(examples, "classification", path)
+
+
+def test_lines_without_a_cell_hold_no_example(tmp_path: Path) -> None:
+    """Before the header, between rows and at the end; later lines keep their numbers."""
+    path = written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,y\n\n")
+    table = read_labelled(path)
+    assert [example.linked.text for example in table.examples] == ["A.", "B."]
+    with pytest.raises(ConfigError, match=r"a\.csv:7"):
+        read_labelled(written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,\n"))

@@ -11,16 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from kept.apps.cli.kgc.shared_parts import by_recipe
-from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.evaluation.ranking import Filter, rank
 from kept.kgc.completers.folders import open_completer
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.ultra import ULTRA_RECIPE
+from kept.kgc.kge.options import UltraOptions
 from kept.kgc.kge.splits import read_splits
 from kept.kgc.kge.trained import load_scorer
 from kept.kgc.kge.ultra.graphs import Edges, relation_graph
 from kept.kgc.shared_ranking import RememberedBlocks
+from kept.kgc.training import by_recipe
 from kg_loaders import KnowledgeGraph
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 
@@ -116,11 +116,12 @@ def test_weights_of_others_are_taken_as_they_are_or_trained_on(
 
 
 def test_a_part_of_an_epoch_does_not_end_the_training() -> None:
-    told = TrainOptions(name="ultra", seed=0, holdout=0.05, epochs=7, batch_size=16)
-    config = by_recipe(ULTRA_RECIPE, told)
+    config = by_recipe(ULTRA_RECIPE, UltraOptions(epochs=7, batch_size=16))
     assert config == replace(ULTRA_RECIPE, n_epochs=7, batch_size=16)
     assert config.patience == 1
-    assert by_recipe(ULTRA_RECIPE, replace(told, ask=8)) == replace(config, patience=0)
+    assert by_recipe(ULTRA_RECIPE, UltraOptions(epochs=7, batch_size=16, ask=8)) == replace(
+        config, patience=0
+    )
 
 
 class _Code:
@@ -165,7 +166,7 @@ def test_a_damaged_folder_is_refused(chain: Path, simkgc: Path) -> None:
 
 def test_options_of_other_scorers_are_refused(chain: Path, tmp_path: Path) -> None:
     for scorer, option, words in (
-        ("ultra", ("--host", "minilm"), "ultra takes no --host; it takes --ask"),
+        ("ultra", ("--host", "minilm"), "ultra takes no --host; it takes --epochs"),
         ("simkgc", ("--width", 8), "simkgc takes no --width"),
         ("complex", ("--ask", 8), "complex takes no --ask"),
         ("nobody", (), "'nobody' is unknown"),
