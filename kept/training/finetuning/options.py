@@ -41,6 +41,11 @@ def option(help_text: str, field: str | None = "", **extra: Any) -> Any:
 class FinetuneOptions(RunConfig):
     """What `kept finetune` is given; a field is an option, its description the help."""
 
+    data: Path | None = option(
+        "Labelled texts in kept's own format (CSV, TSV, JSON lines): as --train DATA --format "
+        "table, with the task that their columns make, linked where they have no links.",
+        None,
+    )
     output: Path = Field(
         description="Folder of the run: model, scores, answers, log.",
         json_schema_extra={"short": "-o", "field": None},
@@ -86,9 +91,11 @@ class FinetuneOptions(RunConfig):
         "Part of the encoder to freeze; encoder is all of it.", default=()
     )
     train_only: tuple[str, ...] = option("The only parts to train beside the head.", default=())
-    steps: int | None = option("Optimiser steps, or give --epochs.", TRAINING, ge=1, le=MAX_COUNT)
+    steps: int | None = option(
+        "Optimiser steps, or give --epochs; 200 without both.", TRAINING, ge=1, le=MAX_COUNT
+    )
     epochs: int | None = option("Passes over the examples.", TRAINING, ge=1, le=MAX_COUNT)
-    batch_size: int | None = option("Examples a batch.", TRAINING, ge=1, le=MAX_COUNT)
+    batch_size: int | None = option("Examples a batch (default: 16).", TRAINING, ge=1, le=MAX_COUNT)
     learning_rate: float | None = option(
         "Of the network.", TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
     )
