@@ -8,8 +8,8 @@ verdict, and less than three minutes. Ends with 1 if one does not hold.
     .venv/bin/python .ci/fit_worlds.py [--worlds roles,sparse] [--seeds 0,1,2] [--busy]
 
 The worlds are those of tests/kept/lab/fitting/private_worlds.py. `kept fit` goes by the clock, so
-that seconds and choices mean something on a quiet machine alone. On a busy one `--busy` gives one
-thread and five times the budget, and holds the seconds of one processor against the aim.
+that seconds and choices mean something on a quiet machine alone. On a busy one `--busy` gives
+one thread and five times the budget, and compares the seconds of one processor with the aim.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import Findings, Verdict, verdict
 from kept.methods import BASELINE, method
 from kept.tasks.datasets.tables import QUESTION
+from kept.tasks.kinds import TASKS
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
@@ -111,11 +112,13 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
     if request.is_file():
         if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
             raise ExistsError(
-                f"{output} holds a fit of other options or files, which was not finished; name a "
-                "new folder, or remove it"
+                f"{output} has an unfinished run with other options or files; give a new "
+                f"folder, or remove it"
             )
     elif names:
-        raise ExistsError(f"{output} holds {min(names)!r} and no unfinished fit; name a new folder")
+        raise ExistsError(
+            f"{output} holds {min(names)!r} and no unfinished run of kept fit; give a new folder"
+        )
 
 
 def request_of(options: FitOptions) -> dict[str, Any]:
@@ -221,7 +224,7 @@ class _Fit:
             answers, scores = run.score("dev")
             right = {
                 int(index): set(answer) == set(example.labels)
-                if self.data.kind == "typing"
+                if TASKS[self.data.kind].kind.is_set
                 else tuple(answer) == example.labels
                 for index, answer, example in zip(
                     run.evaluation["dev"].indices, answers, run.evaluation["dev"].examples,
@@ -344,7 +347,7 @@ class _Fit:
 
 def score_of(scores: Mapping[str, Any], kind: str) -> float:
     """The one score of a kind of task: accuracy, F1 of spans and of types."""
-    if kind in ("tagging", "typing"):
+    if TASKS[kind].kind.fits_by == "f1":
         return float(scores["micro"]["f1"])
     estimate = scores["accuracy"]["estimate"]
     if estimate is None:

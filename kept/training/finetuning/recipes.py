@@ -13,7 +13,6 @@ from typing import Any
 
 from kept.adapters.inside import PLACES
 from kept.auto.saved import saved_builder
-from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.inputs.lengths import LENGTHS, with_lengths
 from kept.methods import BASELINE, method, title
 from kept.tasks.datasets.formats import TASKS
@@ -57,8 +56,9 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a new run with its method's recipe and the length of its texts.
 
-    Its budget is `with_budget`, its precision auto where none is given, but for `as_published`. A `model` brings the length
-    with which it was trained, where `graph` has other settings alone.
+    Its budget is that of `with_budget`, its precision auto where none is given, but for
+    `as_published`. A `model` brings the length with which it was trained, where `graph` has other
+    settings alone.
     """
     completed = with_auto_precision(with_lengths(with_recipe(with_budget(fields))))
     model, graph = completed.get("model"), completed.get("graph")
@@ -92,12 +92,14 @@ def _reading(fields: Mapping[str, Any], task: str) -> dict[str, Any]:
     """The head reads the words of a target, or of the text, themselves: a mark sees no fact."""
     line = TASKS[task]
     head, markers = fields.get("head") or line.head, fields.get("markers")
-    if line.problem_type not in (SINGLE, MULTI, REGRESSION):
+    if not line.kind.has_one_answer:
         return {}
     if head == "pooled":
         return {"head_options": {"read": "mean"}}
     if head == "targets" and markers in (None, "none"):
         return {"markers": "none", "head_options": {"read": "mean"}}
+    if head == "entities" and markers in (None, "none"):
+        return {"markers": "none"}
     return {}
 
 

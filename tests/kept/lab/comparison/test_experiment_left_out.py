@@ -13,11 +13,14 @@ from kept.errors import (
     NoControlError,
     NoKnowledgeError,
 )
-from kept.lab.comparison.compare import compare, finished
+from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.pages.tables import to_markdown
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey, read_records
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.comparison_tables import to_markdown
+from kept.lab.study.design import RunKey
+from kept.lab.study.effects import finished
+from kept.lab.study.run import Study
+from kept.lab.study.store import read_records
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
 from tests.kept.tiny_task_files import relation_examples, write_task_file
@@ -38,13 +41,15 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     alone = experiment.model_copy(update={"pretraining": None})
-    trained = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kepler", "true", 0))
+    trained = Study(ComparisonTrial(experiment, experiment_root, tmp_path)).run(
+        RunKey("kepler", "true", 0)
+    )
     assert trained is not None
     model = tmp_path / "pretrained" / trained.costs["pretraining"]
-    run = ExperimentRuns(alone, experiment_root, tmp_path)
-    config = run.of(RunKey("kepler", "shuffled", 0)).config.model_dump()
+    run = Study(ComparisonTrial(alone, experiment_root, tmp_path))
+    config = run.trial.config(RunKey("kepler", "shuffled", 0)).model_dump()
     given = FinetuneConfig.read(None, config | {"model": model, "method": None})
-    with pytest.raises(NoControlError, match="it would be no control"):
+    with pytest.raises(NoControlError, match="it would not be a control"):
         assemble(given)
     # what is not trained before has nothing to take away: every kind of knowledge is left out
     compared = compare(

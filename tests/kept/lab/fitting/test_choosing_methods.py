@@ -132,3 +132,8 @@ def test_names_are_known_and_ordered() -> None:
 def test_a_trial_survives_its_file() -> None:
     trial = Trial(Candidate("words", 0.3), 40, 0.5, 1.5, {0: True, 3: False})
     assert trial_of(as_fields(trial)) == trial
+
+
+def test_a_candidate_names_its_rates_where_they_are_others() -> None:
+    assert str(Candidate("kbert")) == "kbert"
+    assert str(Candidate("kbert", 0.3)) == "kbert, rates x 0.3"

@@ -129,6 +129,7 @@ def test_facts_about_such_words_are_facts(text: str, tmp_path: Path) -> None:
         ("Mira;visits;Weir\nTolo;visits;Veko\n", False),
         ("water;freezes;ice\nice;melts;water\n", False),
         ("Q1;P31;Q5\nQ2;P31;Q6\n", False),
+        ("concept:city:weir;lies in;concept:land:ost\nconcept:city:mill;near;concept:x:y\n", False),
     ],
 )
 def test_a_likely_header_is_noted(text: str, is_likely: bool, tmp_path: Path) -> None:
