@@ -305,8 +305,8 @@ def with_table_options(
 
     An option that a source has of its own stays. Raises `SourceError` for one that none can take.
     """
-    given = {"order": order, "header": header, "encoding": encoding}
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {"order": order, "header": header, "encoding": encoding}
+    options = {name: value for name, value in values.items() if value is not None}
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
     if not options:
         return named
@@ -318,9 +318,9 @@ def with_table_options(
     return [
         replace(
             source,
-            options={**{n: v for n, v in options.items() if n in own}, **source.options},
+            options={**{n: v for n, v in options.items() if n in takes_options}, **source.options},
         )
-        for source, own in zip(named, takes, strict=True)
+        for source, takes_options in zip(named, takes, strict=True)
     ]
 
 
@@ -378,8 +378,8 @@ def load(
         workers = stack.enter_context(Workers(n_workers))
         columns.add(() if onto is None else blocks_of(onto))
         n_before, units = columns.n_records, []
-        for place, source in enumerate(named):
-            report.progress = _telling(progress, inputs, place)
+        for number, source in enumerate(named):
+            report.progress = _telling(progress, inputs, number)
             units.append(_read_source(source, columns, report, languages, workers))
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         fields = columns.fields(
@@ -416,13 +416,13 @@ def _columns(
 
 
 def _telling(
-    progress: Callable[[int, int], None] | None, files: Sequence[Path], place: int
+    progress: Callable[[int, int], None] | None, files: Sequence[Path], number: int
 ) -> Progress | None:
     """What the reader of `files[place]` tells its place to."""
     if progress is None:
         return None
     sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
-    done, n_bytes = sum(sizes[:place]), sum(sizes)
+    done, n_bytes = sum(sizes[:number]), sum(sizes)
     return lambda n: progress(done + n, n_bytes)
 
 

@@ -43,8 +43,8 @@ class Rejection:
     excerpt: str
 
     def __str__(self) -> str:
-        place = f"{self.file}, line {self.line} (byte {self.byte_offset})"
-        return f"{place}: {self.reason}: {self.excerpt}"
+        position = f"{self.file}, line {self.line} (byte {self.byte_offset})"
+        return f"{position}: {self.reason}: {self.excerpt}"
 
 
 @dataclass

@@ -67,7 +67,7 @@ def values_as_entities(graph: KnowledgeGraph) -> list[ValueTails]:
     hits = is_value[tails] & ~looks[heads]
     n_triples = np.bincount(relations, minlength=graph.n_relations)
     n_values = np.bincount(relations[hits], minlength=graph.n_relations)
-    found = np.flatnonzero((n_values > 0) & (n_values >= LEAST_SHARE * n_triples))
+    value_columns = np.flatnonzero((n_values > 0) & (n_values >= LEAST_SHARE * n_triples))
     return [
         ValueTails(
             graph.relations.name(relation),
@@ -75,7 +75,7 @@ def values_as_entities(graph: KnowledgeGraph) -> list[ValueTails]:
             int(n_triples[relation]),
             _examples(graph, tails[hits & (relations == relation)]),
         )
-        for relation in found.tolist()
+        for relation in value_columns.tolist()
     ]
 
 
@@ -90,9 +90,9 @@ def literal_notes(graph: KnowledgeGraph) -> list[str]:
     if not columns:
         return []
     more = f"; {len(columns) - N_SHOWN} more relations" if len(columns) > N_SHOWN else ""
-    shown = "; ".join(map(str, columns[:N_SHOWN]))
+    listed = "; ".join(map(str, columns[:N_SHOWN]))
     note = (
-        f"values became entities: {shown}{more}. To read them as text, leave out these "
+        f"values became entities: {listed}{more}. To read them as text, leave out these "
         f"rows and put them into the graph's folder as literals.tsv (kept kgc train --literals)"
     )
     return [note]

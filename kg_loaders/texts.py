@@ -50,8 +50,8 @@ class Texts:
         kinds = self.kinds[start:stop].tolist()  # an array's number beside an enum's is slow
         return [
             (str(self.values[row].as_py()), int(self.counts[row]))
-            for row, own in enumerate(kinds, start)
-            if own == kind
+            for row, row_kind in enumerate(kinds, start)
+            if row_kind == kind
             and (language is None or self.language_names[self.languages[row]] == language)
         ]
 

@@ -72,9 +72,9 @@ class Vocabulary:
         """The id of `name`; `UnknownNodeError` when it is not here."""
         index = self.find(name)
         if index is None:
-            meant = did_you_mean(name, self if len(self) <= MOST_COMPARED else ())
+            suggestion = did_you_mean(name, self if len(self) <= MOST_COMPARED else ())
             raise UnknownNodeError(
-                f"{name!r} is not among the {len(self)} names of this graph{meant}"
+                f"{name!r} is not among the {len(self)} names of this graph{suggestion}"
             )
         return index
 
@@ -96,12 +96,12 @@ class Vocabulary:
         last = len(self) - 1
         for _ in range(len(self).bit_length()):
             middle = (low + high) // 2
-            found = self._names.take(numbers_array(np.minimum(middle, last)))
-            is_less = numpy_of(pc.less(found, names))
+            candidates = self._names.take(numbers_array(np.minimum(middle, last)))
+            is_less = numpy_of(pc.less(candidates, names))
             low = np.where(is_less & (low < high), middle + 1, low)
             high = np.where(is_less, high, middle)
-        found = self._names.take(numbers_array(np.minimum(low, last)))
-        is_there = (low <= last) & numpy_of(pc.equal(found, names))
+        candidates = self._names.take(numbers_array(np.minimum(low, last)))
+        is_there = (low <= last) & numpy_of(pc.equal(candidates, names))
         return np.where(is_there, low, -1).astype(np.int32)
 
 

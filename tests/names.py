@@ -121,6 +121,15 @@ def allowed() -> dict[str, int]:
     return {room: int(n) for room, n in (line.split("\t") for line in lines[1:])}
 
 
+def lowered(counts: Counter[str], before: dict[str, int]) -> Counter[str]:
+    """Return the numbers to hold rooms to: those of before, lower where names have gone.
+
+    >>> lowered(Counter({"a": 3, "b": 1, "new": 2}), {"a": 2, "b": 5, "gone": 1})
+    Counter({'a': 2, 'new': 2, 'b': 1})
+    """
+    return Counter({room: min(n, before.get(room, n)) for room, n in counts.items()})
+
+
 def numbers_file(counts: Counter[str]) -> str:
     """Return the file of numbers."""
     return "room\tnames\n" + "".join(f"{room}\t{counts[room]}\n" for room in sorted(counts))
@@ -142,7 +151,7 @@ def table() -> str:
 def main(arguments: list[str]) -> None:
     """Print the table, the places of rooms, or write the numbers."""
     if arguments == ["--write"]:
-        write_text(NUMBERS, numbers_file(numbers(GUARDED)), force=True)
+        write_text(NUMBERS, numbers_file(lowered(numbers(GUARDED), allowed())), force=True)
         return
     for name, word, each in counted(GUARDED + REPORTED) if arguments else ():
         if room_of(name) in arguments or name in arguments:

@@ -303,13 +303,13 @@ def refuse_folder(
 
 def _refuse_inputs(target: Path, inputs: Iterable[StrPath]) -> None:
     """Raise when `target` is an input, however that is spelt or linked, or a folder around one."""
-    place = Path(os.path.realpath(target))
+    real_target = Path(os.path.realpath(target))
     for source in inputs:
         if not os.path.exists(source):
             continue
         if os.path.samefile(source, target):
             raise ExistsError(f"{target} is the input {source} itself; choose another output")
-        if place in Path(os.path.realpath(source)).parents:
+        if real_target in Path(os.path.realpath(source)).parents:
             raise ExistsError(f"{target} holds the input {source}; choose another output")
 
 

@@ -51,11 +51,11 @@ def read(
             else:
                 report.n_blank += 1
             continue
-        _, relation, head, tail, told = fields
+        _, relation, head, tail, details = fields
         ends = [_NODE.fullmatch(head), _NODE.fullmatch(tail)]
         named = _RELATION.fullmatch(relation)
         try:
-            weight = facts.decode(told).weight
+            weight = facts.decode(details).weight
         except JSON_FAULTS:
             report.reject(str(path), line_no, offset, "the last field is not a JSON object", line)
             continue

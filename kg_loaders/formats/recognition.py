@@ -233,10 +233,10 @@ _MAC = FileKind(
 
 def _xml_kind(text: str) -> FileKind | None:
     """The kind of XML by its root; None for what is none, and for roots that say nothing."""
-    place = 0
-    while match := _XML_SKIPPED.match(text, place):
-        place = match.end()
-    match = _XML_ROOT.match(text, place)
+    position = 0
+    while match := _XML_SKIPPED.match(text, position):
+        position = match.end()
+    match = _XML_ROOT.match(text, position)
     if match is None:
         return None
     prefix, name, attributes = match.groups()

@@ -212,7 +212,7 @@ def read_texts(
     comment. A file called .csv holds them as CSV.
     """
     _require_columns(columns)
-    start, found = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
+    start, layout = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
     lines = read_lines(
         path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=encoding
     )
@@ -220,8 +220,8 @@ def read_texts(
     if _is_csv(Path(path)):
         rows = _csv_rows(str(path), lines, report, start, max_line_bytes)
     yield from _texts_of_rows(
-        str(path), rows, report, columns=found, language=language, is_relation=is_relation,
-        header=start.header(found.has_header),
+        str(path), rows, report, columns=layout, language=language, is_relation=is_relation,
+        header=start.header(layout.has_header),
     )  # fmt: skip
 
 
@@ -295,8 +295,8 @@ def read_texts_in_blocks(
     _require_columns((*columns, *([further] if further else ())))
     how: Any = {"language": language, "is_relation": is_relation}
     path = Path(path)
-    start, found = _text_table(path, report, columns, header, encoding, max_line_bytes)
-    is_regular = COLUMNS.keys() >= {*found.columns} and not found.places
+    start, layout = _text_table(path, report, columns, header, encoding, max_line_bytes)
+    is_regular = COLUMNS.keys() >= {*layout.columns} and not layout.places
     if encoding is not None or not is_regular or _is_csv(path):
         if workers is not None:
             workers.leave_out(path, report)
@@ -308,8 +308,8 @@ def read_texts_in_blocks(
         del report.notes[quiet:]  # of the same columns
         return
     reader = partial(
-        _read_texts_span, columns=found.columns, further=further, max_line_bytes=max_line_bytes,
-        header=start.header(found.has_header), **how,
+        _read_texts_span, columns=layout.columns, further=further, max_line_bytes=max_line_bytes,
+        header=start.header(layout.has_header), **how,
     )  # fmt: skip
     yield from (workers or Workers()).read(reader, path, report)
 
@@ -380,7 +380,7 @@ def _texts_of_rows(
         known = [*columns.columns]
         if columns.places and len(fields) > 1:
             fields += [""] * (len(columns.places) - len(fields))
-            fields = [fields[place] for place in columns.places] + fields[len(columns.places) :]
+            fields = [fields[index] for index in columns.places] + fields[len(columns.places) :]
         node, *values = fields
         if further:
             known += [further] * (len(values) - len(known))

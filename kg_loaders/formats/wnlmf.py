@@ -188,17 +188,17 @@ class _Wordnet:
         types = (PARTS_OF_SPEECH.get(part, part), synset.get("lexfile", ""))
         records += [Text(id, TextKind.TYPE, type) for type in types if type]
         for each in synset:
-            said = "".join(each.itertext()).strip()
+            text = "".join(each.itertext()).strip()
             if each.tag == "SynsetRelation":
                 name, target = _relation_name(each), each.get("target", "")
                 if name and target:
                     records.append(self._triple(id, name, target))
                 else:
                     self._reject_part(each, "a relation without a type or a target")
-            elif each.tag == "Definition" and said:
+            elif each.tag == "Definition" and text:
                 language = language_tag(each.get("language", "")) or self.language
                 if language_fits(language, self.languages):
-                    records.append(Text(id, TextKind.DESCRIPTION, said, language))
+                    records.append(Text(id, TextKind.DESCRIPTION, text, language))
                 else:
                     self.report.n_further += 1
                     self.report.skip("text in another language")
@@ -212,7 +212,7 @@ class _Wordnet:
     def rest(self) -> Iterator[Record]:
         """The names of synsets and the relations of senses, now that all of them are known."""
         for synset, members in self.members.items():
-            places = {name: place for place, name in enumerate(self.orders.get(synset, ()))}
+            places = {name: number for number, name in enumerate(self.orders.get(synset, ()))}
             last = len(places)
             members.sort(
                 key=lambda one: min(places.get(one.sense, last), places.get(one.entry, last))
@@ -269,8 +269,8 @@ class _Wordnet:
 
 def _relation_name(element: Element) -> str:
     name = element.get("relType", "")
-    own = next((element.get(each, "") for each in _OWN_TYPES if element.get(each)), "")
-    return own if name == "other" and own else name
+    type_name = next((element.get(each, "") for each in _OWN_TYPES if element.get(each)), "")
+    return type_name if name == "other" and type_name else name
 
 
 def _count(sense: Element) -> int:

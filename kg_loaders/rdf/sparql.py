@@ -45,7 +45,7 @@ WHOLE_BELOW = 50_000
 UNSEEN = "urn:kept-internal:unseen"
 """Subject and predicate of statements that are not part of the graph and that no pattern fits."""
 _OTHER_PLACES = ("SERVICE", "FROM")
-_PLACE = re.compile(r"error at (\d+):(\d+): ")
+_POSITION = re.compile(r"error at (\d+):(\d+): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ def query(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None
     from rdflib import Graph
     from rdflib.query import Result
 
-    found = answer(graph, text, limits=limits)
-    if found.kind == "GRAPH":
+    answers = answer(graph, text, limits=limits)
+    if answers.kind == "GRAPH":
         result = Result("CONSTRUCT")
-        result.graph = Graph().parse(data=found.data, format="nt")
+        result.graph = Graph().parse(data=answers.data, format="nt")
         return result
-    return Result.parse(io.BytesIO(found.json()), format="json")
+    return Result.parse(io.BytesIO(answers.json()), format="json")
 
 
 def answer(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None) -> Answer:
@@ -223,14 +223,14 @@ def _error(
 
 
 def _syntax_error(message: str, text: str) -> str:
-    place = _PLACE.match(message)
-    if place is None:
+    position = _POSITION.match(message)
+    if position is None:
         return f"this is not a SPARQL query: {message}"
-    number, column = int(place[1]), int(place[2])
+    number, column = int(position[1]), int(position[2])
     lines = text.splitlines() or [""]
     line = lines[min(number, len(lines)) - 1]
     near = line[max(column - 20, 0) : column + 20].strip()
-    reason = message[place.end() :]
+    reason = message[position.end() :]
     if "Prefix not found" in reason:
         known = ", ".join(f"{name}:" for name in PREFIXES)
         reason = f"a prefix is not declared; known are {known}, declare others with PREFIX"

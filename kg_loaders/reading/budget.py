@@ -83,17 +83,18 @@ class ReaderBudget:
             values[match[1]] = int(match[2]) * _UNITS[match[3]]
         return cls(**values)
 
-    def check(self, place: str, seen: Mapping[str, int]) -> None:
+    def check(self, location: str, seen: Mapping[str, int]) -> None:
         """Raise `BudgetError` for the first value of `seen` (by limit) that is above its limit."""
         for name, value in seen.items():
             if value > getattr(self, name):
-                raise self.error(place, name, _WHAT[name].format(value))
+                raise self.error(location, name, _WHAT[name].format(value))
 
-    def error(self, place: str, name: str, what: str) -> BudgetError:
-        """The error that `what` was seen at `place`, and how to raise the limit `name`."""
+    def error(self, location: str, name: str, what: str) -> BudgetError:
+        """The error that `what` was seen at `location`, and how to raise the limit `name`."""
         limit = getattr(self, name)
         return BudgetError(
-            f"{place}: {what}, and the limit {name} is {limit}; it may be hostile or damaged. If "
+            f"{location}: {what}, and the limit {name} is {limit}; it may be hostile or "
+            f"damaged. If "
             f"you trust it, raise it: kept --limits {name}=NUMBER ..., {VARIABLE}={name}=NUMBER in "
             f"the environment, or in Python ReaderBudget({name}=NUMBER)"
         )

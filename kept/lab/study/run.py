@@ -152,26 +152,52 @@ def run_missing(
 
     The door for every kind of plan; `forecast` goes by the `work` of missing runs. See `run_all`.
     """
-    folder, name, together = study.folder, study.plan.name, join_processes(study.trial.device)
+    name, together = study.plan.name, join_processes(study.trial.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
-    together.from_first(lambda: store_requested(folder, name, requested))
+
+    def remember(left_out: Mapping[str, dict[Knowledge, str]]) -> None:
+        for row, reasons in left_out.items():
+            requested[row] = dataclasses.replace(requested[row], left_out=reasons)
+        together.from_first(lambda: store_requested(study.folder, name, requested))
+
+    remember({})
     keys = list(planned_runs(methods, controls, seeds))
     for key in dict.fromkeys(dataclasses.replace(key, seed=0) for key in keys):
         study.trial.require(key)
     if nothing := _reasons_if_nothing_reads(study, keys):
-        requested |= {n: dataclasses.replace(requested[n], left_out=w) for n, w in nothing.items()}
-        together.from_first(lambda: store_requested(folder, name, requested))
+        remember(nothing)
         _require_any(methods, nothing)
     forecast = RunForecast(None, announce) if forecast is None else forecast
     count = work or (lambda keys: {k: OneRun() for k in keys if study.record(k) is None})
     forecast.of(together.from_first(lambda: dict(count(keys))))
     outcome = run_all(study, keys, announce=announce, should_stop=should_stop, forecast=forecast)
-    requested |= {
-        n: dataclasses.replace(requested[n], left_out=why) for n, why in outcome.left_out.items()
-    }
-    together.from_first(lambda: store_requested(folder, name, requested))
+    remember(outcome.left_out)
     _require_any(methods, outcome.left_out)
     return outcome
+
+
+def _reasons_if_nothing_reads(
+    study: Study[T], keys: Sequence[RunKey]
+) -> dict[str, dict[Knowledge, str]]:
+    """Return why no method gets anything from the graph; empty where one does, or may.
+
+    Looked at before the baseline is trained, which would be of no use then: the methods in turn, up
+    to the first that reads.
+    """
+    reasons: dict[str, dict[Knowledge, str]] = {}
+    if all(study.record(key) is not None for key in keys if key.method == BASELINE):
+        return reasons
+    for key in keys:
+        if key.seed == 0 and key.knowledge == "true" and key.method != BASELINE:
+            if study.record(key) is not None:
+                return {}
+            try:
+                study.trial.require_reading(key)
+            except NoKnowledgeError as error:
+                reasons[key.method] = {"true": str(error)}
+            else:
+                return {}
+    return reasons
 
 
 @dataclass(frozen=True)
@@ -246,30 +272,6 @@ def run_all(
         else:
             done[key] = record
     return RunOutcome({key: done[key] for key in keys if key in done}, missing, left_out)
-
-
-def _reasons_if_nothing_reads(
-    study: Study[T], keys: Sequence[RunKey]
-) -> dict[str, dict[Knowledge, str]]:
-    """Return why no method gets anything from the graph; empty where one does, or may.
-
-    Tested before the baseline is trained, which would be useless then: the methods in turn, up to
-    the first that reads.
-    """
-    reasons: dict[str, dict[Knowledge, str]] = {}
-    if all(study.record(key) is not None for key in keys if key.method == BASELINE):
-        return reasons
-    for key in keys:
-        if key.seed == 0 and key.knowledge == "true" and key.method != BASELINE:
-            if study.record(key) is not None:
-                return {}
-            try:
-                study.trial.require_reading(key)
-            except NoKnowledgeError as error:
-                reasons[key.method] = {"true": str(error)}
-            else:
-                return {}
-    return reasons
 
 
 def _require_any(methods: Sequence[str], left_out: Mapping[str, Mapping[Knowledge, str]]) -> None:

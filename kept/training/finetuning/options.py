@@ -32,7 +32,6 @@ from kept.help_texts import (
     SEED,
     SHARD,
     SKIP_DAMAGED,
-    STEPS,
     TEST,
     THREADS,
     TRACK,
@@ -50,6 +49,11 @@ class FinetuneOptions(RunOptions):
     'training.learning_rate'
     """
 
+    data: Path | None = option(
+        "Labelled texts as CSV, TSV or JSON lines with named columns. The same as --train DATA "
+        "--format table --link, with the task that the columns make.",
+        None,
+    )
     output: Path = Field(
         description="Folder of the run. The model, scores, answers and log are written there.",
         json_schema_extra={"short": "-o", "field": None},
@@ -106,14 +110,21 @@ class FinetuneOptions(RunOptions):
         "fixed. May be repeated.",
         default=(),
     )
-    steps: int | None = option(STEPS, TRAINING, ge=1, le=MAX_COUNT)
+    steps: int | None = option(
+        "Number of optimiser steps. Give either this or --epochs. Default: 200 steps.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
+    )
     epochs: int | None = option(
         "Number of passes over the training examples. Give either this or --steps.",
         TRAINING,
         ge=1,
         le=MAX_COUNT,
     )
-    batch_size: int | None = option("Number of examples per batch.", TRAINING, ge=1, le=MAX_COUNT)
+    batch_size: int | None = option(
+        "Number of examples per batch. Default: 16.", TRAINING, ge=1, le=MAX_COUNT
+    )
     learning_rate: float | None = option(
         LEARNING_RATE, TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
     )

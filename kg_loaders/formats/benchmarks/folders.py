@@ -41,29 +41,29 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class BenchmarkFolder:
     """A folder, and what stands before the names of its splits ("" or "wikidata5m_inductive_")."""
 
     folder: Path
     prefix: str = ""
 
     @classmethod
-    def of(cls, path: Path) -> Place:
+    def of(cls, path: Path) -> BenchmarkFolder:
         """The folder itself, or `FOLDER/PREFIX`; SourceError: a folder of several prefixes."""
         if not path.is_dir():
             return cls(path.parent, f"{path.name}_")
         if cls(path).find("train") is not None:
             return cls(path)
-        found = {
+        layouts = {
             one.name[: -len(f"train{ending}")]
             for ending in ENDINGS for one in path.glob(f"*_train{ending}")
         }  # fmt: skip
-        if len(found) > 1:
+        if len(layouts) > 1:
             raise SourceError(
                 f"{path} holds several benchmarks; give one of "
-                + ", ".join(str(path / name.rstrip("_")) for name in sorted(found))
+                + ", ".join(str(path / name.rstrip("_")) for name in sorted(layouts))
             )
-        return cls(path, found.pop() if found else "")
+        return cls(path, layouts.pop() if layouts else "")
 
     def find(self, name: str) -> Path | None:
         """The file of the split, or None."""

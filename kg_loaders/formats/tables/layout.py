@@ -76,7 +76,7 @@ class TripleLayout:
     def order(self) -> str:
         """The letters of three fields, as in "htr"."""
         letters = {self.head: "h", self.relation: "r", self.tail: "t"}
-        return "".join(letters[place] for place in range(3))
+        return "".join(letters[position] for position in range(3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,8 @@ def layout_of(
         return known
     if header == "yes":
         if len(first) == 3 and not any(_parts_of_header(first)):
-            notes.append(f"{file}: its first row, {shown(first)}, is passed over as a header; its "
+            notes.append(f"{file}: its first row, {row_text(first)}, is passed over as a "
+                         f"header; its "
                          "columns are taken for head, relation and tail")  # fmt: skip
             return by_letters("hrt", first, has_header=True)
         raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
@@ -200,12 +201,12 @@ def layout_of(
             return layout
         if _looks_wide(rows):
             raise SourceError(
-                f"{file}: the first row, {shown(first)}, seems to name columns, and none of them "
-                f"is a relation; {_remedy(rows)}"
+                f"{file}: the first row, {row_text(first)}, seems to name columns, and none "
+                f"of them is a relation; {_remedy(rows)}"
             )
         if looks_like_header(rows):
             notes.append(
-                f"{file}: its first row, {shown(first)}, was read as a fact, and looks like a "
+                f"{file}: its first row, {row_text(first)}, was read as a fact, and looks like a "
                 "header: if it is one, say --header yes (and --order for the columns), or --header "
                 "wide if each column is a relation"
             )
@@ -219,7 +220,7 @@ def _require_relations(layout: Layout, rows: Sequence[Sequence[str]], file: str)
     values = {row[layout.relation].lower() for row in rows[1:] if len(row) == layout.n_fields}
     if values and values <= {"directed", "undirected", "mutual"}:
         raise SourceError(
-            f"{file}: the first row, {shown(rows[0])}, names the head ({layout.names[0]!r}) and "
+            f"{file}: the first row, {row_text(rows[0])}, names the head ({layout.names[0]!r}) and "
             f"the tail ({layout.names[2]!r}) but no relation: {layout.names[1]!r} says how edges "
             "point; name the column of relations with --order (as in --order source,label,target)"
         )
@@ -255,7 +256,7 @@ def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLay
         )
     names = [name.strip() for name in header]
     if len({*names}) < len(names) or not all(names):
-        raise SourceError(f"{file}: {shown(header)} has a name twice, or a column without one")
+        raise SourceError(f"{file}: {row_text(header)} has a name twice, or a column without one")
     places: dict[str, int] = {}
     for place, name in enumerate(header):
         places.setdefault(plain_name(name), place)
@@ -268,7 +269,7 @@ def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLay
     used = {node, *(place for _, place in texts)}
     relations = tuple((name, place) for place, name in enumerate(names) if place not in used)
     if not relations:
-        raise SourceError(f"{file}: {shown(header)} names no relation beside the entity")
+        raise SourceError(f"{file}: {row_text(header)} names no relation beside the entity")
     return WideLayout(node, tuple(texts), relations, len(header))
 
 
@@ -296,8 +297,8 @@ def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
         head = first_of([name for name in HEADS if len(name) > 1], places)
         tail = first_of([name for name in TAILS if len(name) > 1], places)
         pairs = [(head[0], tail[0], "relation")] if head and tail else []
-    for head_name, tail_name, own in pairs:
-        relations = [name for name in (own, *RELATIONS) if name not in (head_name, tail_name)]
+    for head_name, tail_name, named in pairs:
+        relations = [name for name in (named, *RELATIONS) if name not in (head_name, tail_name)]
         relation = first_of(relations, places)
         if relation is not None:
             return head_name, relation[0], tail_name
@@ -326,24 +327,24 @@ def _triple_layout(
     chosen = (places[head], places[relation], places[tail])
     used = {*chosen}
     texts, sources = [], {}
-    for name, place in zip((head, relation, tail), chosen, strict=True):
+    for name, position in zip((head, relation, tail), chosen, strict=True):
         for stem in dict.fromkeys((name, _STEM.sub("", name))):
             for kind, names in TEXTS.items():
                 column = first_of([f"{stem}{mark}{n}" for n in names for mark in "_;"], places)
                 if column is not None and column[1] not in used:
-                    texts.append((place, kind, column[1]))
+                    texts.append((position, kind, column[1]))
                     used.add(column[1])
-            own = places.get(f"{stem}_source", -1)
-            if own >= 0 and f"{stem}_index" in places and own not in used:
-                sources[place] = own
-                used.add(own)
+            source = places.get(f"{stem}_source", -1)
+            if source >= 0 and f"{stem}_index" in places and source not in used:
+                sources[position] = source
+                used.add(source)
     negations = tuple(places[n] for n in ("predicate_modifier", "negated") if n in places)
     used.update(negations)
     is_kgtk = (head, tail) == ("node1", "node2")
     return TripleLayout(
         *chosen, n_fields=len(header), has_header=True, texts=tuple(texts), sources=sources,
         negations=negations, values="kgtk" if is_kgtk else "names",
-        unused=tuple(name for place, name in enumerate(header) if place not in used),
+        unused=tuple(name for position, name in enumerate(header) if position not in used),
         names=(header[chosen[0]], header[chosen[1]], header[chosen[2]]),
     )  # fmt: skip
 
@@ -368,7 +369,7 @@ def _node_layout(header: Sequence[str], places: Mapping[str, int]) -> NodeLayout
     used.update({language[1] if language else -1, source})
     return NodeLayout(
         node[1], tuple(texts), len(header), language[1] if language else -1, source,
-        tuple(name for place, name in enumerate(header) if place not in used),
+        tuple(name for position, name in enumerate(header) if position not in used),
         is_relation=node[0] in RELATION_IDS,
     )  # fmt: skip
 
@@ -391,7 +392,7 @@ def by_letters(order: str, header: Sequence[str] | None, *, has_header: bool) ->
     """Return the layout of an order in letters; `header` names the columns, if one does."""
     head, relation, tail = (order.index(letter) for letter in "hrt")
     names = [
-        header[place] if header and place < len(header) else "" for place in (head, relation, tail)
+        header[index] if header and index < len(header) else "" for index in (head, relation, tail)
     ]
     return TripleLayout(
         head, relation, tail, n_fields=len(order), has_header=has_header,
@@ -404,8 +405,8 @@ def _by_column_names(order: str, header: Sequence[str], file: str) -> TripleLayo
     plain = [plain_name(name) for name in header]
     chosen = []
     for name in wanted:
-        exact = [place for place, each in enumerate(header) if each.strip() == name]
-        places = exact or [place for place, each in enumerate(plain) if each == plain_name(name)]
+        exact = [index for index, each in enumerate(header) if each.strip() == name]
+        places = exact or [index for index, each in enumerate(plain) if each == plain_name(name)]
         if not places:
             raise SourceError(
                 f"{file} has no column {name!r}; its first row names {', '.join(header)}"[:500]
@@ -414,7 +415,7 @@ def _by_column_names(order: str, header: Sequence[str], file: str) -> TripleLayo
     if len({*chosen}) < 3:
         raise SourceError(f"{file}: order {order!r} names a column twice")
     head, relation, tail = chosen
-    unused = tuple(name for place, name in enumerate(header) if place not in chosen)
+    unused = tuple(name for index, name in enumerate(header) if index not in chosen)
     return TripleLayout(
         head, relation, tail, n_fields=len(header), has_header=True, unused=unused,
         names=(header[head], header[relation], header[tail]),
@@ -500,9 +501,9 @@ def recurs(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a value of the first row is in the same column of another."""
     first = rows[0]
     return any(
-        first[place] and row[place] == first[place]
+        first[position] and row[position] == first[position]
         for row in rows[1:]
-        for place in range(min(len(row), len(first)))
+        for position in range(min(len(row), len(first)))
     )
 
 
@@ -545,8 +546,8 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
     if sum(map(bool, words)) >= 2:
         return True
     n_other = 0
-    for place, cell in enumerate(first):
-        shapes = {_shape(row[place]) for row in others}
+    for position, cell in enumerate(first):
+        shapes = {_shape(row[position]) for row in others}
         n_other += _shape(cell) not in shapes and len(shapes) <= 2
     return len(others) >= 2 and n_other >= 2
 
@@ -583,13 +584,13 @@ def _missing(row: Sequence[str]) -> str:
     parts = dict(zip(("head", "relation", "tail"), _parts_of_header(row), strict=True))
     known = [f"the {part} ({name!r})" for part, name in parts.items() if name]
     lacking = [part for part, name in parts.items() if not name]
-    names = f"the first row, {shown(row)},"
+    names = f"the first row, {row_text(row)},"
     if not known:
         return f"{names} names no column of a head, a relation and a tail"
     return f"{names} names {' and '.join(known)} but no {' and no '.join(lacking)}"
 
 
-def shown(row: Sequence[str]) -> str:
+def row_text(row: Sequence[str]) -> str:
     return repr(", ".join(row)[:200])
 
 

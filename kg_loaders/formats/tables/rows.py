@@ -73,19 +73,19 @@ class RowReader:
         ends = (fields[layout.head], fields[layout.relation], fields[layout.tail])
         if not all(ends):
             return [], "empty field"
-        if any(fields[place].strip().lower() in _DENIALS for place in layout.negations):
+        if any(fields[index].strip().lower() in _DENIALS for index in layout.negations):
             self._report.skip(NEGATED)
             return [], ""
         if layout.values != "names":
             return self._with_literals(ends, fields, layout), ""
         head, relation, tail = (
-            _identifier(name, fields, place, layout)
-            for name, place in zip(ends, (layout.head, layout.relation, layout.tail), strict=True)
+            _identifier(name, fields, index, layout)
+            for name, index in zip(ends, (layout.head, layout.relation, layout.tail), strict=True)
         )
         ids = {layout.head: head, layout.relation: relation, layout.tail: tail}
         texts = [
-            Text(ids[place], kind, value, is_relation=place == layout.relation)
-            for place, kind, column in layout.texts
+            Text(ids[index], kind, value, is_relation=index == layout.relation)
+            for index, kind, column in layout.texts
             for value in _values(fields[column], kind)
         ]
         return [Triple(head, relation, tail), *self._new(texts)], ""
@@ -129,18 +129,18 @@ class RowReader:
 def _marked_texts(fields: Sequence[str], layout: TripleLayout) -> list[Text]:
     """The texts of further columns of KGTK (`node1;label`), which may be lists."""
     texts = []
-    for place, kind, column in layout.texts:
+    for position, kind, column in layout.texts:
         for part in fields[column].split("|"):
             value = kgtk_value(part)
             text, language = value if isinstance(value, Literal) else (value, "")
             if text:
-                is_relation = place == layout.relation
-                texts.append(Text(fields[place], kind, text, language, 0, is_relation))
+                is_relation = position == layout.relation
+                texts.append(Text(fields[position], kind, text, language, 0, is_relation))
     return texts
 
 
-def _identifier(name: str, fields: Sequence[str], place: int, layout: TripleLayout) -> str:
-    source = layout.sources.get(place, -1)
+def _identifier(name: str, fields: Sequence[str], position: int, layout: TripleLayout) -> str:
+    source = layout.sources.get(position, -1)
     return name if source < 0 else _with_source(name, fields[source])
 
 

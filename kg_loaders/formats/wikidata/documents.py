@@ -47,8 +47,8 @@ def entities(path: Path, report: DamageReport) -> Iterator[tuple[int, msgspec.Ra
         if data.startswith(b"["):
             items = _Array.decode(data)
         elif _MAP.match(data):
-            found = _Document.decode(data).entities
-            items = [*(found.values() if isinstance(found, dict) else found)]
+            listed = _Document.decode(data).entities
+            items = [*(listed.values() if isinstance(listed, dict) else listed)]
         else:
             items = [msgspec.Raw(data)]
     except JSON_FAULTS as error:

@@ -108,6 +108,6 @@ def decoder(
 
 
 def _of_languages(name: str, kind: Any, languages: Sequence[str]) -> Any:
-    fields = [(f"f{place}", kind, None) for place in range(len(languages))]
-    rename = {f"f{place}": language for place, language in enumerate(languages)}
+    fields = [(f"f{number}", kind, None) for number in range(len(languages))]
+    rename = {f"f{number}": language for number, language in enumerate(languages)}
     return msgspec.defstruct(name, fields, rename=rename, gc=False)

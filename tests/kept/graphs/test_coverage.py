@@ -122,8 +122,8 @@ def test_an_identifier_in_words_is_a_name(name: str, named: bool) -> None:
     ("texts", "is_linked", "why"),
     [
         (TEXTS[:1], False, r"no text has a link; .*--link.*`kept link`"),
-        (TEXTS[:1], True, r"none of the names of 1 entities stands in a text"),
-        (TEXTS[2:3], False, r"none of the 1 links, such as 'nobody', leads to an entity"),
+        (TEXTS[:1], True, r"none of the names of 1 entities is in a text"),
+        (TEXTS[2:3], False, r"none of the 1 links, such as 'nobody', is to an entity of the graph"),
         (TEXTS[3:4], False, r"1 texts have a link, and no linked entity has a fact"),
         (TEXTS[5:], False, r"links and facts are there.*max_neighbours"),
     ],

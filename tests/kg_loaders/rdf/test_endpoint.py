@@ -132,7 +132,7 @@ def test_a_reading_that_was_cut_goes_on_behind_the_last_page(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fetch(calm, QUERY, tmp_path / "cut", tell=cut, sleep=lambda _: None)
+        fetch(calm, QUERY, tmp_path / "cut", report=cut, sleep=lambda _: None)
     n_asked = len(server.asked)
     resumed = fetch(calm, QUERY, tmp_path / "cut", sleep=lambda _: None)
     assert resumed.read_bytes() == whole.read_bytes()

@@ -271,7 +271,7 @@ def test_threads_read_while_processes_have_not_begun(
 
 def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
     bad = facts()
-    bad[250] = "no statement"
+    bad[250] = "not a statement"
     path = written(tmp_path / "x.nt", bad)
     with Workers(2, pool=ThreadPoolExecutor(2)) as workers:
         (said,) = outcome(path, workers, "stop")

@@ -77,8 +77,8 @@ def test_another_kind_of_blank_is_taken_from_the_text(tmp_path: Path) -> None:
         ([line("1", "a", "1")], 1, "0 roots instead of one"),
         ([line("1", "a", "0"), line("2", "b", "3"), line("3", "c", "2")], 1, "hangs in a circle"),
         ([line("1-999999", "a", "_"), line("1", "a", "0")], 1, "words that are not there"),
-        ([line("9" * 5000, "a", "0")], 1, "no word number"),
-        ([line("1", "a", "9" * 5000)], 1, "no number from 0"),
+        ([line("9" * 5000, "a", "0")], 1, "not a word number"),
+        ([line("1", "a", "9" * 5000)], 1, "not a number from 0"),
         (["# text = b", line("1", "a", "0")], 1, "the words spell 'a'"),
         ([line("1-2", "ab", "_"), line("1", "a", "0")], 1, "words that are not there"),
         (

@@ -148,7 +148,7 @@ def test_a_model_trained_with_names_is_refused_the_graph_without(
     assert finetune(world, first, "kbert", *pairs(world)).exit_code == 0
     flags = ("finetune", "--model", first, "--kg", world / "nameless", "--steps", 1)
     error = said(kept(*flags, "--batch-size", 4, "-o", tmp_path / "second", *pairs(world)))
-    assert "about a thing with a name" in error
+    assert "about an entity with a name" in error
 
 
 @pytest.mark.parametrize(("name", "by"), [("kepler", "--model"), ("kadapter", "--adapter")])
@@ -207,7 +207,7 @@ def test_a_low_share_warns_and_stands_in_the_metrics(world: Path, tmp_path: Path
 def test_an_asked_set_that_gets_nothing_is_named(world: Path, tmp_path: Path) -> None:
     flags = ("--link", "--dev", world / "unlinked.tsv")
     error = said(finetune(world, tmp_path, "kbert", *texts(world)[:-2], *flags))
-    assert "is read in dev (2 texts): none of the names of 10 entities stands in a text" in error
+    assert "is read in dev (2 texts): none of the names of 10 entities is in a text" in error
 
 
 def test_links_that_are_spoilt_on_purpose_are_no_fault(world: Path, tmp_path: Path) -> None:

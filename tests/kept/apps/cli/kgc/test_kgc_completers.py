@@ -186,7 +186,7 @@ def test_simkgc_needs_texts_and_ultra_takes_no_training_triple(
     assert "no entity has any" in " ".join(told.stderr.split())
     told = kept("eval", chain, "-m", ultra, "--split", "train")
     assert told.exit_code == 1
-    assert "take valid or test" in " ".join(told.stderr.split())
+    assert "use --split valid or test" in " ".join(told.stderr.split())
     with pytest.raises(Exception, match="keeps no vector of an entity"):
         load_scorer(ultra, read_splits(chain, holdout=0.05, seed=0).graph)
 
@@ -342,7 +342,7 @@ def test_what_cannot_be_asked_about_a_new_entity_is_refused(
     text, file = ("--text", "somebody: number w5"), ("--facts", facts)
     new = ("NEW", "next", "-m")
     cases: list[tuple[tuple[Any, ...], str, str]] = [
-        ((*new, table, *text), "", "none of a new one; train ultra or nbfnet"),
+        ((*new, table, *text), "", "for the entities of its training only; train ultra or nbfnet"),
         ((*new, ultra, *text), "", "ultra reads triples: give --facts"),
         ((*new, dkrl, *file), "e01\tnext\tNEW", "dkrl reads texts: give --text"),
         (("e01", "next", "-m", dkrl, *text), "", "'e01' is in the graph"),

@@ -181,7 +181,7 @@ def test_what_is_not_shown_is_not_claimed(run: tuple[Path, PrivateResult]) -> No
 
 
 def test_one_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match="two or more seeds"):
+    with pytest.raises(ValueError, match="two or more different seeds"):
         PrivateConfig(**(CONFIG.model_dump() | {"seeds": (0,)}))
-    with pytest.raises(ConfigError, match="two or more seeds"):
+    with pytest.raises(ConfigError, match="two or more different seeds"):
         PrivateConfig.read(None, CONFIG.model_dump() | {"seeds": [1, 1]})
