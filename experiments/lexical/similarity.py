@@ -19,9 +19,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.lexical.__main__ import read_scores, similarities
 from experiments.lexical.files import similarity
-from experiments.stages import StagedStudy, as_text, pretrained, write_host
+from experiments.stages import StagedStudy, pretrained, write_host
 from kept.evaluation.correlation import Floats, pearson, spearman_parts
 from kept.evaluation.crossed import difference, effect
+from kept.lab.study.tables import with_interval
 from kept.objectives.lexical.terms import Lexicon, read_pairs
 from kg_loaders.disk.writing import write_text
 
@@ -47,7 +48,7 @@ def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, comman
         for name, chosen in parts.items():
             counts = [spearman_parts(each[chosen], gold[chosen]) for each in seeds]
             own = ", ".join(f"{pearson(each.sum(0)[None])[0]:.3f}" for each in counts)
-            found = as_text(effect(np.stack(counts), pearson))
+            found = with_interval(effect(np.stack(counts), pearson))
             lines.append(f"| {row} | {name} | {found} | {own} | {study.rows[row].says} |")
     lines += ["", "| difference | pairs | estimate | p |", "|---|---|---|---|"]
     for one, other in study.differences:
@@ -55,7 +56,9 @@ def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, comman
             sides = [[spearman_parts(each[chosen], gold[chosen]) for each in of_row[side]]
                      for side in (one, other)]  # fmt: skip
             less = difference(*sides, pearson)
-            lines.append(f"| {one} − {other} | {name} | {as_text(less, '+')} | {less.p:.3f} |")
+            lines.append(
+                f"| {one} − {other} | {name} | {with_interval(less, '+')} | {less.p:.3f} |"
+            )
     return "\n".join(lines) + "\n"
 
 
