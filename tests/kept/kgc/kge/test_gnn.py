@@ -29,7 +29,8 @@ from kept.kgc.kge.gnn.networks import (
     TextFeatures,
 )
 from kept.kgc.kge.gnn.recipes import make_layers
-from kept.kgc.kge.scorers import SCORERS, make_scorer
+from kept.kgc.kge.kinds import FORMULAS
+from kept.kgc.kge.scorers import make_scorer
 
 N_ENTITIES, N_RELATIONS, WIDTH = 6, 3, 4
 TRIPLES = [(0, 0, 1), (2, 0, 1), (3, 1, 1), (0, 0, 1), (1, 2, 4), (4, 1, 0), (3, 1, 3)]
@@ -232,7 +233,7 @@ def naive(decoder: str, head: list[float], relation: list[float], tail: list[flo
 
 
 def test_table_scorer_is_the_scorer_of_its_tables():
-    for name in SCORERS:
+    for name in FORMULAS:
         scorer = make_scorer(name, n_entities=5, n_relations=2, width=4, generator=draws())
         made = table_scorer(name, scorer.entities.detach(), scorer.relations.detach())
         triples = torch.tensor([[0, 1, 2], [3, 0, 4]])
