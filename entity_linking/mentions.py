@@ -110,7 +110,7 @@ class Link:
         """Return the other candidates whose score is that of the chosen entity, in order.
 
         None for NIL, for a choice that is certain (confidence 1, such as a person's), and where the
-        chosen entity is no candidate.
+        chosen entity is not a candidate.
 
         >>> homonyms = (Candidate("Q90", 0.5, 0.0), Candidate("Q830149", 0.5, 0.0))
         >>> Link(Mention(0, 5), homonyms, "Q90", 0.5).equals

@@ -304,7 +304,7 @@ def _join_negations(
     stands: NDArray[np.int64],
     offsets: NDArray[np.int64],
 ) -> None:
-    """Take back the boundaries in an "n't" at the end of a word; `stands` is no white space."""
+    """Take back the boundaries in an "n't" at the end of a word; `stands` is not white space."""
     rank = np.searchsorted(stands, np.flatnonzero(codes == ord("'")))
     rank = rank[(rank > 0) & (rank + 1 < len(stands))]
     before, at, after = stands[rank - 1], stands[rank], stands[rank + 1]

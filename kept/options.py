@@ -19,7 +19,7 @@ def read_options(kind: type[Options], values: Mapping[str, Any], what: str) -> O
 
 
 def require_fields(kind: type[Any], values: Mapping[str, Any], what: str) -> None:
-    """Raise `ConfigError` for the first of `values` that is no field of `kind`, or cannot be one.
+    """Raise `ConfigError` for the first of `values` that is not a field of `kind` or cannot be.
 
     A field that is a whole number takes no other, and no field but a switch takes true or false.
     """

@@ -1,6 +1,6 @@
 """`KnowledgeOutput`: what every encoder returns.
 
-Axis legend: batch, node, mention, candidate, width, entity_width, text_width, layer, class.
+Axis legend: batch, node, mention, target, candidate, width, entity_width, text_width, layer, class.
 """
 
 from __future__ import annotations
@@ -23,17 +23,24 @@ class KnowledgeOutput:
     `hidden_states` holds the embedding output and every layer, first to last;
     `node_states` is the last of them; `pooled_state` is the state of the first node;
     `adapter_states` are those of adapters beside the host, by name. `text_vector` is what a method
-    says of text and subgraph together, where it says something (QA-GNN, GreaseLM).
+    says of text and subgraph together, where it says something (QA-GNN, GreaseLM). `target_states`
+    are those of what stands for a task's targets beside their words (LUKE's [MASK] entities).
     """
 
     node_states: Float[Tensor, "batch node width"]
     hidden_states: tuple[Float[Tensor, "batch node width"], ...] = ()
     pooled_state: Float[Tensor, "batch width"] | None = None
     text_vector: Float[Tensor, "batch text_width"] | None = None
+    target_states: Float[Tensor, "batch target width"] | None = None
     entity_states: Float[Tensor, "batch node entity_width"] | None = None
     adapter_states: dict[str, Float[Tensor, "batch node width"]] = field(default_factory=dict)
     linking_scores: Float[Tensor, "batch mention candidate"] | None = None
-    class_logits: Float[Tensor, "batch class"] | Float[Tensor, "batch node class"] | None = None
+    class_logits: (
+        Float[Tensor, "batch class"]
+        | Float[Tensor, "batch node class"]
+        | Float[Tensor, "batch target class"]
+        | None
+    ) = None
     losses: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
 
     @classmethod

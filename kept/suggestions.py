@@ -45,7 +45,7 @@ def not_there(path: str | Path) -> str:
         folder = folder / part
     where = "here" if folder == Path() else f"in {folder}"
     if not folder.is_dir():
-        return f"{path} does not exist: {folder} is no folder"
+        return f"{path} does not exist: {folder} is not a folder"
     names = [str(folder / name) for name in near(part, _names_in(folder))]
     hint = f"; did you mean {' or '.join(names)}?" if names else ""
     place = "" if path == folder / part else f": there is no {part} {where}"

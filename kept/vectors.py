@@ -164,7 +164,8 @@ class Wikipedia2VecFile:
         if len(values) != width or not np.isfinite(values).all():
             raise CheckpointError(
                 f"{self.path}, line {line}: {len(values)} numbers, all finite: "
-                f"{bool(np.isfinite(values).all())}; {width} finite ones are due: save it again"
+                f"{bool(np.isfinite(values).all())}; {width} finite ones are expected; save "
+                f"it again"
             )
         return values
 
@@ -185,7 +186,7 @@ class _Lines:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._stream.close()
         if isinstance(error, UnicodeDecodeError):
-            raise CheckpointError(f"{self.path} is no text in UTF-8: {error}") from error
+            raise CheckpointError(f"{self.path} is not text in UTF-8: {error}") from error
 
 
 def _page_keys(graph: KnowledgeGraph, entity: int) -> tuple[str, str]:

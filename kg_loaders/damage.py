@@ -43,8 +43,8 @@ class Rejection:
     excerpt: str
 
     def __str__(self) -> str:
-        place = f"{self.file}, line {self.line} (byte {self.byte_offset})"
-        return f"{place}: {self.reason}: {self.excerpt}"
+        position = f"{self.file}, line {self.line} (byte {self.byte_offset})"
+        return f"{position}: {self.reason}: {self.excerpt}"
 
 
 @dataclass
@@ -56,7 +56,7 @@ class DamageReport:
     the policy does not apply to it. `progress` is told how far the file at hand has been read.
     `notes` say how files were read where that is not as asked; `read_singly` are the lines that
     were read one by one where others are read many at once. `encoding_remedy` is what to do about
-    a line that is no UTF-8, where the reader takes an encoding. `remedy` is what an error says
+    a line that is not UTF-8, where the reader takes an encoding. `remedy` is what an error says
     under the policy `stop`: commands with an option for it name that.
     """
 

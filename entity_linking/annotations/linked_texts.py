@@ -211,7 +211,7 @@ def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]
     """ELEVANT benchmark articles, one object per line (github.com/ad-freiburg/elevant).
 
     The text is cropped to the evaluation span, the only part that is labelled; labels that reach
-    out of it are left out. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
+    out of it are left out. A label whose id is not a Wikidata item (`<NIL>`, `<NO_MAPPING>`,
     `DATETIME`, `QUANTITY`) is NIL. Nested labels stay.
     """
     return (typed.linked for typed in read_elevant_typed(path, report))

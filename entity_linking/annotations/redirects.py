@@ -60,8 +60,8 @@ class Redirects:
             parts = line.decode().split("\t")
             if len(parts) != 2 or not all(part.strip() for part in parts):
                 raise LinkingError(
-                    f"{path}, line {number}: {line.decode()[:60]!r} is not from<TAB>to; write the "
-                    "redirect, a tab, and where it leads to"
+                    f"{path}, line {number}: {line.decode()[:60]!r} is not from<TAB>to; "
+                    f"write the name, a tab, and the name that it redirects to"
                 )
             name, target = (part.strip() for part in parts)
             if targets.setdefault(_title(name), target) != target:
@@ -77,7 +77,7 @@ class Redirects:
     def target(self, name: str, knows: Knows | None = None) -> str:
         """Return where `name` leads: the first target that `knows` has, else the last one.
 
-        A name that is no redirect, or that `knows` has, is its own target.
+        A name that is not a redirect, or that `knows` has, is its own target.
         """
         chain = self._chains.get(_title(name), ())
         if not chain or (knows is not None and knows(name)):

@@ -25,7 +25,7 @@ class Answer:
     """One mention with what a linker knew and what is right.
 
     `scores` are those of its candidates, `right` the place of the right one, None when there is
-    none (NIL, or the entity is not among the candidates); `has_entity`: gold is no NIL; `text` is
+    none (NIL, or the entity is not among the candidates); `has_entity`: gold is not NIL; `text` is
     the position of the text. `span` is the probability that it is a mention, `is_marked` whether
     gold has it.
     """

@@ -96,8 +96,8 @@ def fit_temperature(seen: Sequence[Answer], decision: Decision, *, nil: bool) ->
     rightful = [each for each in seen if each.right is not None]
     if not rightful:
         raise ScoreError(
-            f"none of {len(seen)} mentions has its entity among its candidates: nothing says how "
-            "far scores can be trusted; fit on more text"
+            f"none of {len(seen)} mentions has its entity among its candidates, so "
+            f"confidences cannot be fitted; give more annotated text"
         )
     used = list(seen) if nil and len(rightful) < len(seen) else rightful
     with_nil = len(used) > len(rightful)
@@ -360,7 +360,7 @@ def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:
         values = msgspec.json.decode(content, type=dict[str, Any])
         fitted = msgspec.convert(values, FittedDecision)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise LinkIndexError(f"{path} is no decision: {error}; fit and save it again") from error
+        raise LinkIndexError(f"{path} is not a decision: {error}; fit and save it again") from error
     if fitted.format != FORMAT:
         raise LinkIndexError(
             f"{path} has format {fitted.format}, this version reads {FORMAT}; fit it again"
@@ -371,8 +371,8 @@ def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:
         )
     if fitted.graph_hash != graph.content_hash:
         raise LinkIndexError(
-            f"{path} was fitted on graph {fitted.graph_hash}, not on {graph}; fit it again, as "
-            "scores of another graph are distributed otherwise"
+            f"{path} was fitted on graph {fitted.graph_hash}, not on {graph}; fit it again, "
+            f"as scores differ between graphs"
         )
     return fitted
 

@@ -72,7 +72,7 @@ class Slips:
         return slips
 
     def likeness(self, texts: Sequence[LinkedText]) -> list[list[float]]:
-        """Return for each link of each text the share of its letters that are no slip."""
+        """Return for each link of each text the share of its letters that are not a slip."""
         slips = self.of([text.text for text in texts])
         return [
             [_likeness(link.mention, _within(link.mention, own)) for link in text.links]
@@ -150,8 +150,8 @@ class WithMisspelt:
 
     Words shorter than `min_length` are a letter away from many others: they are mended in names of
     several words alone, those of three letters and fewer never. So are words that are another form
-    of the name's (`is_other_form`): "restores" is no slip of "restorer". Of mentions that overlap
-    the longer one stays.
+    of the name's (`is_other_form`): "restores" is not a slip of "restorer". Of mentions that
+    overlap the longer one stays.
 
     >>> from kg_loaders import Text, TextKind, graph_from_records
     >>> index = NameIndex.build(graph_from_records([Text("D1", TextKind.LABEL, "lung cancer")]))
@@ -198,7 +198,7 @@ class Mended:
     """A `CandidateSource`: what `source` proposes where the slips of mentions are mended.
 
     Priors of a mention with slips are multiplied by how like it is what it was mended to: by the
-    share of letters that are no slip.
+    share of letters that are not a slip.
     """
 
     def __init__(self, source: CandidateSource, slips: Slips) -> None:

@@ -13,8 +13,8 @@ class NamesAndTagger:
     """A `Detector`: every span that either finds, scored by the tagger; spans may overlap.
 
     Which of overlapping spans stays is decided when they have been linked (`EndToEnd`). A name of
-    the graph that the tagger gives less than `least` is no mention: a common word, or a part of a
-    longer name.
+    the graph that the tagger gives less than `least` is not a mention: a common word, or a part of
+    a longer name.
 
     >>> from entity_linking.mentions import LinkedText
     >>> class Names:

@@ -153,7 +153,7 @@ class Addition:
 
 
 _NO_SPACE = r"[^\t\n\x0b\f\r\x1c-\x1f _]"
-"""What is no white space to Python, among ASCII, and no `_`, which stands for a blank."""
+"""What is not white space to Python, among ASCII, and no `_`, which stands for a blank."""
 
 
 def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ in ascending order; empty ones are 2**64 - 1, and so is the last.
 
 A word's hash is `sum code[i] B**i` over its characters, a run's is that of the run without its last
 word, times `B`, plus that word's, `mixed`; all modulo 2**64. Runs that share a hash are taken for
-each other, so what is found must be looked up as a string; what is not found is no key.
+each other, so what is found must be looked up as a string; what is not found is not a key.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class NameLinker:
 
     # ---- choices -----------------------------------------------------------
     def _choose(self, surface: str, key: str) -> Candidates:
-        """The candidates of a surface that the gates let through; none if it is no mention."""
+        """The candidates of a surface that the gates let through; none if it is not a mention."""
         cached = self._choices.get(surface)
         if cached is None:
             if len(self._choices) >= MOST_CACHED:

@@ -2,8 +2,8 @@
 
 A cascade (Wang, Lin and Metzler 2011, "A cascade ranking model for efficient ranked retrieval",
 SIGIR): a first stage reads the cheap scorers and says how sure it is of its answer; dear ones
-(vectors of contexts, a cross-encoder) read the mentions of which it is no surer than a share fitted
-on held-out text. Dear scorers must judge each link by itself.
+(vectors of contexts, a cross-encoder) read the mentions of which it is not surer than a share
+fitted on held-out text. Dear scorers must judge each link by itself.
 
 Axis legend: mention, candidate.
 """

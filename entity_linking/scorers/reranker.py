@@ -127,8 +127,9 @@ class Reranker:
         cheap = {name: each for name, each in scorers.items() if name not in dear}
         if not cheap or not {*dear} <= scorers.keys():
             raise LinkingError(
-                f"scorers {', '.join(scorers) or 'none'}, dear {', '.join(dear) or 'none'}; a "
-                "re-ranker needs a scorer, give {name: scorer}, and beside dear ones a cheap one"
+                f"scorers {', '.join(scorers) or 'none'}, expensive "
+                f"{', '.join(dear) or 'none'}; a re-ranker needs at least one cheap scorer; "
+                "give {name: scorer}"
             )
         tables = [tabulate(cheap, part) for part in (texts, held_out)]
         weights, record = fit_tables(tables[0], tables[1], settings)
@@ -325,7 +326,8 @@ def _require_fitting(weights: Mapping[str, Scores], manifest: _Manifest, folder:
         cheap = manifest.scorers[: -len(dear)]
         if (*cheap, *dear) != manifest.scorers or not cheap:
             raise LinkIndexError(
-                f"{folder} names {', '.join(dear)} as dear, which are not the last of its scorers "
+                f"{folder} names {', '.join(dear)} as expensive, but they are not the last "
+                f"of its scorers "
                 f"{', '.join(manifest.scorers)}; {RERANKER.remedy}"
             )
         stages[FIRST] = cheap

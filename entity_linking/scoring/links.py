@@ -106,7 +106,7 @@ def macro_scores(counts: NDArray[np.int64]) -> MacroScore:
 
 
 def on_gold_spans(gold: Sequence[LinkedText], predicted: Sequence[LinkedText]) -> list[LinkedText]:
-    """The predictions without links whose span is no gold span: for texts marked only in part."""
+    """Predictions without links whose span is not a gold span, for texts marked only in part."""
     kept = []
     for expected, linked in paired(gold, predicted):
         spans = {link.mention for link in expected.links}

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept import hosts
-from kept.heads.model import MAIN_LOSS, SINGLE, TEACHER_LOSS, KnowledgeForTask
+from kept.heads.model import MAIN_LOSS, TEACHER_LOSS, KnowledgeForTask
 from kept.lab.reading.arms import Arm
 from kept.lab.reading.bench import Bench, Opened, training_of
 from kept.lab.reading.cell import Budget, Cell
@@ -26,6 +26,7 @@ from kept.lab.reading.worlds import RETURNING, Size
 from kept.methods import method
 from kept.randomness import torch_seed
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.run import class_logits, predict
 from kept.training.loop import train

@@ -33,11 +33,12 @@ from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, f1_value
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
-from kept.heads.model import LINKING, SCORE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.lab.reading.cell import Budget, open_host
 from kept.randomness import generator, torch_draws
 from kept.tasks.datasets.public_files import table
+from kept.tasks.kinds import LINKING, SCORE
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.finetuning.linking.decoding import EBERTLinker
 from kept.training.finetuning.linking.questions import CandidateData, questions_of

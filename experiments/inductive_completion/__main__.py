@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from experiments.inductive_completion.tables import to_markdown
 from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
 from kept.kgc.kge.inductive import InductiveSplit
-from kept.lab.comparison.experiment import RunRecord, run_hash
 from kept.lab.completion.inductive import run_method
 from kept.lab.completion.inductive_config import InductiveConfig
+from kept.lab.study.addresses import run_hash
+from kept.lab.study.store import RunRecord
 from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
 from kept.tasks.datasets.inductive import read_codex_unseen, read_grail, training_graph

@@ -14,8 +14,8 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
-from kept.lab.comparison.experiment import RunRecord
 from kept.lab.completion.inductive_config import InductiveConfig
+from kept.lab.study.store import RunRecord
 from kept.randomness import generator
 
 COLUMNS = (

@@ -32,8 +32,9 @@ from kept.evaluation.paired import f1_value
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kgc.kge.gnn.bertmk import train_bertmk
 from kept.kgc.kge.gnn.recipes import train_network
+from kept.kgc.kge.kinds import NETWORK_RECIPES
 from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.training_config import NETWORK_RECIPES, BERTMKRecipe
+from kept.kgc.kge.training_config import BERTMKRecipe
 from kept.kgc.kge.vectors import TransEVectors
 from kept.lab.reading.arms import arm
 from kept.lab.reading.bench import Bench, Opened, accuracy, training_of

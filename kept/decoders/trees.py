@@ -5,8 +5,8 @@ positions, no change of the host. `readers` says who reads an injected node. "me
 own visibility, as published for encoders (Liu et al. 2020, K-BERT, section 3.3; Sun et al. 2020,
 CoLAKE, section 3.1), with words that see no later word; a mention and its facts see one another,
 which no decoder has learnt. "later" is ours: a branch goes on from the text up to its mention as
-any text would, and all words behind the mention read it. Nodes that are no word pieces are the mean
-of the host's embeddings of their label, so that nothing needs training.
+any text would, and all words behind the mention read it. Nodes that are not word pieces are the
+mean of the host's embeddings of their label, so that nothing needs training.
 
 Axis legend: batch, node, width (of the host), word (of the vocabulary), entity, relation.
 """
@@ -157,7 +157,7 @@ def _vectors(host: PreTrainedModel, batch: KnowledgeBatch, vectors: LabelVectors
         n_words = table.weight.shape[0]
         if int(batch.node_ids.max()) >= n_words:
             raise BatchError(
-                f"node {int(batch.node_ids.max())} is no word of the host's {n_words}; give "
+                f"node {int(batch.node_ids.max())} is not a word of the host's {n_words}; give "
                 "LabelVectors for a view whose nodes are entities and relations"
             )
         pieces: Tensor = table(batch.node_ids)

@@ -334,7 +334,8 @@ class _Parts:
         if name == "cross":
             if self._index is None:
                 raise LinkingError(
-                    "a cross-encoder lies in an index: kept link index KG -o INDEX --cross DIR"
+                    "a cross-encoder is part of an index: make one with kept link index KG "
+                    "-o INDEX --cross DIR"
                 )
             return self._index.cross(graph)
         from entity_linking.scorers.mix import default_scorers
@@ -368,18 +369,18 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
     of_index = index.names.manifest.languages
     if settings.case not in (None, index.names.case):
         raise LinkingError(
-            f"{folder} was made with case {index.names.case!r}, not {settings.case!r}; leave the "
-            "case away, or make the index again with it"
+            f"{folder} was made with case {index.names.case!r}, not {settings.case!r}; leave "
+            f"out --case, or make the index again with it"
         )
     if settings.languages not in (None, of_index):
         raise LinkingError(
-            f"{folder} was made with languages {of_index}, not {settings.languages}; leave them "
-            "away, or make the index again with them"
+            f"{folder} was made with languages {of_index}, not {settings.languages}; leave "
+            f"out --language, or make the index again with them"
         )
     if settings.deprecated and not index.names.manifest.deprecated:
         raise LinkingError(
             f"{folder} was made without the names of deprecated terms; make it again with "
-            "--deprecated, or leave that away here"
+            f"--deprecated, or leave out --deprecated here"
         )
     return index
 

@@ -48,6 +48,11 @@ from kept.objectives.lexical.sentiment import (
     SentimentOptions,
     SentimentPreparation,
 )
+from kept.objectives.masked_entities import (
+    MaskedEntities,
+    MaskedEntitiesOptions,
+    MaskedEntitiesPreparation,
+)
 from kept.objectives.masked_nodes import (
     MaskedNodes,
     MaskedNodesOptions,
@@ -134,11 +139,17 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         MaskedNodesPreparation,
         "masked words, entities and relations",
     ),
+    "masked_entities": ObjectiveKind(
+        MaskedEntitiesOptions,
+        MaskedEntities,
+        MaskedEntitiesPreparation,
+        "masked entities behind the words",
+    ),
     "dea": ObjectiveKind(
         EntityDenoisingOptions,
         EntityDenoising,
         EntityDenoisingPreparation,
-        "which entity stood here",
+        "which entity was here",
     ),
     "el": ObjectiveKind(
         EntityLinkingOptions, EntityLinking, EntityLinkingPreparation, "which candidate is meant"

@@ -116,7 +116,7 @@ def _fault(texts: list[Text]) -> str:
     if not all(text.node and text.value for text in texts):
         return "empty id, alias or type"
     if texts and language_tag(texts[0].language) is None:
-        return f"{texts[0].language!r} is no language tag, such as en or zh-hant"
+        return f"{texts[0].language!r} is not a language tag, such as en or zh-hant"
     if not all(0 <= text.frequency < 2**31 for text in texts):
         return "count is not a number from 0 to 2147483647"
     return ""

@@ -67,9 +67,9 @@ def read(
     encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
-    """The triples and texts of every row; `has_blanks` leaves out the blanks behind delimiters.
+    """Triples and texts of every row; `has_blanks` leaves out the blanks behind delimiters.
 
-    Raises `SourceError` where the first row is no header of Neo4j's.
+    Raises `SourceError` if the first row is not a header of Neo4j.
     """
     report.units = "rows"
     file = str(path)
@@ -105,15 +105,15 @@ def read(
 
 def _columns_of(names: Sequence[str], file: str) -> _Columns:
     """The columns that a header names, in either of the two forms."""
-    own = {"_id": "node", "_labels": "labels", "_start": "start", "_end": "end", "_type": "type"}
+    roles = {"_id": "node", "_labels": "labels", "_start": "start", "_end": "end", "_type": "type"}
     names = [name.strip("\ufeff ") for name in names]
-    columns = _Columns(is_apoc=any(name in own for name in names))
+    columns = _Columns(is_apoc=any(name in roles for name in names))
     neptune = _neptune_columns(names)
     for place, name in enumerate(names):
         title, _, kind = name.partition("{")[0].partition(":")
         bare, _, group = kind.strip().removesuffix(")").partition("(")
         role = (
-            own.get(name) if columns.is_apoc else neptune.get(name) or _IMPORTED.get(bare.upper())
+            roles.get(name) if columns.is_apoc else neptune.get(name) or _IMPORTED.get(bare.upper())
         )
         if role is not None:
             if getattr(columns, role) >= 0:
@@ -172,9 +172,9 @@ def _records(cells: Sequence[str], columns: _Columns, report: DamageReport) -> I
     if columns.node < 0 or not cells[columns.node]:
         return
     node = _id(cells[columns.node], columns.node_group)
-    said = {plain_name(name): cells[place] for name, place in columns.properties.items()}
-    said = {name: value for name, value in said.items() if value}
-    label, aliases, description = (first_of(n, said) for n in (LABELS, ALIASES, DESCRIPTIONS))
+    properties = {plain_name(name): cells[index] for name, index in columns.properties.items()}
+    properties = {name: value for name, value in properties.items() if value}
+    label, aliases, description = (first_of(n, properties) for n in (LABELS, ALIASES, DESCRIPTIONS))
     texts = [(TextKind.LABEL, label[1])] if label else []
     texts += [(TextKind.ALIAS, each) for each in _list(aliases[1] if aliases else "")]
     texts += [(TextKind.DESCRIPTION, description[1])] if description else []
@@ -195,8 +195,8 @@ def _count_properties(
     owner: str,
     taken: Sequence[str],
 ) -> None:
-    for name, place in columns.properties.items():
-        if cells[place] and plain_name(name) not in taken:
+    for name, position in columns.properties.items():
+        if cells[position] and plain_name(name) not in taken:
             report.skip(f"property {name} of {owner}")
             report.n_further += 1
 

@@ -97,7 +97,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),
     "sparql": _none("the answer of a SPARQL endpoint", "ask for s, p and o as CSV (Accept: "
                     "text/csv), or let kept ask: kept kg build --sparql URL --query FILE"),
-    "html": _none("a web page", "it is no data: fetch the file itself, perhaps after a login"),
+    "html": _none("a web page", "it is not data: fetch the file itself, perhaps after a login"),
     "svg": _none("a drawing (SVG)", "a graph is read from data"),
     "mediawiki": _none("a dump of a wiki's pages", "its facts are in Wikidata's or DBpedia's dump"),
     "DescriptorRecordSet": _none("MeSH in XML", "read MeSH in RDF, mesh.nt.gz of "
@@ -209,7 +209,7 @@ def kind_of(start: bytes) -> FileKind | None:
         return _TAR
     if start[:1024].count(b"\0") * 20 > len(start[:1024]):
         return FileKind(
-            "binary data", next_step="it is no text: write TSV, CSV or N-Triples", is_sure=False
+            "binary data", next_step="it is not text: write TSV, CSV or N-Triples", is_sure=False
         )
     text = start.decode("utf-8", "replace")
     first = text.lstrip()[:1]
@@ -220,8 +220,8 @@ def kind_of(start: bytes) -> FileKind | None:
     if first in ("{", "[") and (of_json := _json_kind(text.lstrip())) is not None:
         return of_json
     rest = text[len(_COMMENTS.match(text)[0]) :]  # type: ignore[index]
-    kind = next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
-    return kind or (_MAC if text.count("\r") > 1 and "\n" not in text else None)
+    of_text = next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
+    return of_text or (_MAC if text.count("\r") > 1 and "\n" not in text else None)
 
 
 _MAC = FileKind(
@@ -233,10 +233,10 @@ _MAC = FileKind(
 
 def _xml_kind(text: str) -> FileKind | None:
     """The kind of XML by its root; None for what is none, and for roots that say nothing."""
-    place = 0
-    while match := _XML_SKIPPED.match(text, place):
-        place = match.end()
-    match = _XML_ROOT.match(text, place)
+    position = 0
+    while match := _XML_SKIPPED.match(text, position):
+        position = match.end()
+    match = _XML_ROOT.match(text, position)
     if match is None:
         return None
     prefix, name, attributes = match.groups()

@@ -31,7 +31,7 @@ def split_texts(
     """Return the texts of regular lines, None if there are none, and which lines are odd `[line]`.
 
     `kinds` are those of the fields after the identifier, `further` of all that follow; None: there
-    are none. An empty field is no text.
+    are none. An empty field is not text.
     """
     data = block.with_line_ends()
     if fault_of(data, nul_is_text=True):

@@ -24,6 +24,7 @@ from kg_loaders.formats.tables.layout import (
     Neo4jLayout,
     NodeLayout,
     TripleLayout,
+    WideLayout,
     layout_of,
     require_header,
     require_order,
@@ -72,7 +73,7 @@ def read(
     """Triples, one per line, and what other columns say of their ends.
 
     `order` names the columns (OpenKE "htr", ConceptNet "rht", or names of a header), `header` says
-    whether the first line does; `encoding` is that of a file that is no UTF-8.
+    whether the first line does; `encoding` is that of a file that is not UTF-8.
     """
     table = _table(Path(path), report, order, header, encoding, max_line_bytes)
     yield from _read_table(Path(path), report, table, max_line_bytes)
@@ -169,7 +170,7 @@ def _records(
     file: str,
     lines: Iterable[tuple[int, int, bytes]],
     report: DamageReport,
-    layout: TripleLayout | NodeLayout,
+    layout: TripleLayout | NodeLayout | WideLayout,
     header: HeaderRow,
 ) -> Iterator[Record]:
     is_plain = isinstance(layout, TripleLayout) and layout.is_plain
@@ -188,7 +189,8 @@ def _records(
             yield from records
             if fault:
                 reason = fault + _by_commas(line, 3)
-                report.reject(file, line_no, offset, reason, line, remedy=order_remedy(len(fields)))
+                remedy = order_remedy(len(fields), layout.n_fields)
+                report.reject(file, line_no, offset, reason, line, remedy=remedy)
 
 
 def read_texts(
@@ -210,7 +212,7 @@ def read_texts(
     comment. A file called .csv holds them as CSV.
     """
     _require_columns(columns)
-    start, found = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
+    start, layout = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
     lines = read_lines(
         path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=encoding
     )
@@ -218,8 +220,8 @@ def read_texts(
     if _is_csv(Path(path)):
         rows = _csv_rows(str(path), lines, report, start, max_line_bytes)
     yield from _texts_of_rows(
-        str(path), rows, report, columns=found, language=language, is_relation=is_relation,
-        header=start.header(found.has_header),
+        str(path), rows, report, columns=layout, language=language, is_relation=is_relation,
+        header=start.header(layout.has_header),
     )  # fmt: skip
 
 
@@ -286,14 +288,15 @@ def read_texts_in_blocks(
 ) -> Iterator[Record | TextBlock]:
     """What `read_texts` reads, many lines at once; the odd lines of a block follow its others.
 
-    Line by line where a line is no row of texts alone: with counts, columns that are left out, CSV
-    or another encoding; then without `workers`. `further` is the column of all fields that follow.
+    Line by line where a line is not a row of texts alone: with counts, columns that are left out,
+    CSV or another encoding; then without `workers`. `further` is the column of all fields that
+    follow.
     """
     _require_columns((*columns, *([further] if further else ())))
     how: Any = {"language": language, "is_relation": is_relation}
     path = Path(path)
-    start, found = _text_table(path, report, columns, header, encoding, max_line_bytes)
-    is_regular = COLUMNS.keys() >= {*found.columns} and not found.places
+    start, layout = _text_table(path, report, columns, header, encoding, max_line_bytes)
+    is_regular = COLUMNS.keys() >= {*layout.columns} and not layout.places
     if encoding is not None or not is_regular or _is_csv(path):
         if workers is not None:
             workers.leave_out(path, report)
@@ -305,8 +308,8 @@ def read_texts_in_blocks(
         del report.notes[quiet:]  # of the same columns
         return
     reader = partial(
-        _read_texts_span, columns=found.columns, further=further, max_line_bytes=max_line_bytes,
-        header=start.header(found.has_header), **how,
+        _read_texts_span, columns=layout.columns, further=further, max_line_bytes=max_line_bytes,
+        header=start.header(layout.has_header), **how,
     )  # fmt: skip
     yield from (workers or Workers()).read(reader, path, report)
 
@@ -377,7 +380,7 @@ def _texts_of_rows(
         known = [*columns.columns]
         if columns.places and len(fields) > 1:
             fields += [""] * (len(columns.places) - len(fields))
-            fields = [fields[place] for place in columns.places] + fields[len(columns.places) :]
+            fields = [fields[index] for index in columns.places] + fields[len(columns.places) :]
         node, *values = fields
         if further:
             known += [further] * (len(values) - len(known))
@@ -448,7 +451,8 @@ def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> in
         bad = next((name for name in rows if not name or not {*"\t\n\r"}.isdisjoint(name)), None)
         if bad is not None:
             raise SourceError(
-                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF or CR in it); "
+                f"the name {bad!r} cannot be written to a TSV file (empty, or TAB, LF or CR "
+                f"in it); "
                 "export to N-Triples"
             )
         names.append([name.encode() for name in rows])

@@ -1,4 +1,4 @@
-"""Text that is no UTF-8: UTF-16 and UTF-32 are seen by their byte-order mark, others are named.
+"""Text that is not UTF-8: UTF-16 and UTF-32 are seen by their byte-order mark, others are named.
 
 XML names its encoding itself. What is converted is read as UTF-8 from here on; places in it count
 the converted bytes.
@@ -30,7 +30,7 @@ REMEDY = (
     "mend the line, or, if the file was written in Latin-1 or Windows-1252, name that: "
     "--encoding latin-1 (or cp1252)"
 )
-"""For a line that is no UTF-8, in commands that take `--encoding`."""
+"""For a line that is not UTF-8, in commands that take `--encoding`."""
 
 
 def encoding_name(name: str) -> str:

@@ -35,7 +35,7 @@ def repeats_fault(raw: bytes) -> str:
         key = repeated_key(raw)
     except ValueError as error:
         return json_reason(error)
-    return "" if key is None else f"the key {key!r} stands twice in one object"
+    return "" if key is None else f"the key {key!r} occurs twice in one object"
 
 
 def json_reason(error: ValueError | RecursionError) -> str:

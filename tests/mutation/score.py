@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.mutants import mutants_of, sample
@@ -23,10 +24,24 @@ again. *Untried* are those that no run came to; they do not count.
 """
 
 
-def told(
+@dataclass(frozen=True)
+class Score:
+    """The table in Markdown with the survivors below it, how many these are, and the sums.
+
+    `n_judged` are the mutants that were tried but for the equivalent ones; `n_untried` the others.
+    """
+
+    text: str
+    n_left: int
+    n_judged: int
+    n_caught: int
+    n_untried: int
+
+
+def score_of(
     root: Path, groups: Sequence[Group], n: int, state: State, accepted: dict[str, str]
-) -> tuple[str, int]:
-    """The table in Markdown with the survivors below it, and how many these are."""
+) -> Score:
+    """Return what is known of the first `n` mutants of each module."""
     rows, left, total = [], [], [0] * 8
     for group in groups:
         for module in group.modules:
@@ -51,7 +66,11 @@ def told(
             rows.append(_row(f"`{module}`", counts))
     rows.append(_row("**all**", total))
     survivors = ["", "## Survivors", "", *(left or ["None."]), ""]
-    return HEAD + "\n".join([*rows, *survivors]), len(left)
+    _, tried, caught, ended, equivalent, _, stale, untried = total
+    return Score(
+        HEAD + "\n".join([*rows, *survivors]), len(left), tried - equivalent, caught + ended,
+        untried + stale,
+    )  # fmt: skip
 
 
 def _row(name: str, counts: list[int]) -> str:

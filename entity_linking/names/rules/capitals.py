@@ -1,7 +1,7 @@
 """`Capitals`: which words of a text are written as names, by their capitals and where they stand.
 
-English writes names with capitals, so a word without one is no name; a capital at the beginning of
-a sentence says nothing by itself. Rules of the language, fitted to no data; other languages
+English writes names with capitals, so a word without one is not a name; a capital at the beginning
+of a sentence says nothing by itself. Rules of the language, fitted to no data; other languages
 (German nouns) and text without case need other gates.
 """
 
@@ -54,7 +54,7 @@ class Capitals:
         """Whether what stands there may be a name.
 
         Its first and its last word have a capital; it has a letter besides figures and is no
-        weekday and no month; one word that begins a sentence is no common word.
+        weekday and no month; one word that begins a sentence is not a common word.
         """
         words = self._words[self._first(start) : bisect_left(self._starts, end)]
         if not words or not (words[0].is_capital and words[-1].is_capital):

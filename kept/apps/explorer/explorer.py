@@ -142,7 +142,7 @@ class Explorer:
             if reader.key == asked.reader:
                 return reader
         keys = ", ".join(reader.key for reader in self.readers)
-        raise ConfigError(f"nobody here is called {asked.reader!r}; there are {keys}")
+        raise ConfigError(f"there is no model called {asked.reader!r}; there are {keys}")
 
     def _found(self, text: str) -> LinkedText:
         if text not in self._linked:

@@ -185,7 +185,7 @@ class Answerer:
             missing = common if score > max(match.scores.values()) else missing
             refusal = (
                 f"not in the graph: it has no {missing} of {graph.label(reading.entity)} "
-                f"(confidence that it holds what was asked: {reading.confidence:.2f})"
+                f"(confidence that the graph contains the answer: {reading.confidence:.2f})"
             )
             return Answer(question, refusal=refusal, **about)  # type: ignore[arg-type]
         rows = self._rows(reading.entity, choice).tolist()

@@ -8,6 +8,7 @@ from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.knowbert import KnowBERTView
 from kept.graphs.views.ktnet import KTNETView
 from kept.graphs.views.linked_words import LinkedWordsView, linked_words
+from kept.graphs.views.luke import LUKEView
 from kept.graphs.views.senses import SensesView
 from kept.graphs.views.sentilare import SentiLAREView
 from kept.graphs.views.subgraph import SubgraphView
@@ -21,6 +22,7 @@ __all__ = [
     "KBERTView",
     "KTNETView",
     "KnowBERTView",
+    "LUKEView",
     "LinkedWordsView",
     "SensesView",
     "SentiLAREView",

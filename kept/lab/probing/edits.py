@@ -93,7 +93,7 @@ def _place(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
     old, new = [ids[0], of_relation, ids[1]], [ids[0], of_relation, ids[2]]
     row, there = graph.find(np.array([old, new], np.int32)).tolist()
     if row < 0 or there >= 0:
-        wrong = "is no triple of the graph" if row < 0 else "is true already in its new form"
+        wrong = "is not a triple of the graph" if row < 0 else "is true already in its new form"
         raise EvaluationError(f"{edit.fact} -> {edit.tail}: the fact {wrong}; edit another")
     return row, [int(i) for i in new if i is not None]
 
@@ -198,7 +198,7 @@ def _chosen(
     for item in items:
         items_of_scope[scope_of(item, edit)].append(item)
     if not items_of_scope["edited"]:
-        raise EvaluationError(f"no item asks for the fact {edit.fact}; give one, or another edit")
+        raise EvaluationError(f"no item is about the fact {edit.fact}; give one, or another edit")
     items_of_scope["paraphrase"] = items_of_scope["edited"][1:]
     items_of_scope["edited"] = items_of_scope["edited"][:1]
     rows: list[tuple[Scope, ClozeItem]] = []

@@ -16,6 +16,9 @@ AT_MENTION: Mapping[str, Any] = {"markers": "none"}
 """The head reads the mention's own first node: without marks a target is the mention."""
 BOTH: Mapping[str, Any] = {"directions": "both"}
 
+TARGETS = "targets"
+"""The head of every method that has none of its own for targets."""
+
 BESIDE_TEXT = ("occupation", "typing", "relation", "cloze", "conflict", "two-hops")
 """Controls of methods that read the graph beside a text, each new text with facts of its own."""
 TASK_NAMES = (*BESIDE_TEXT, "description", "pairs")
@@ -26,9 +29,9 @@ class Arm:
     """One way to run `method`; what is left out is the default of `kept finetune`.
 
     `changes` says in words how it differs from the published method; "" where it does not. `rates`
-    are fields of `TrainConfig` (learning rates). `tasks` are the controls that it can run, its own
-    first. `stage`: pre-training before the task, its `objectives` and, unless it has all of the
-    budget, its `steps`.
+    are fields of `TrainConfig` (learning rates). `head` reads the target. `tasks` are the controls
+    that it can run, its own first. `stage`: pre-training before the task, its `objectives` and,
+    unless it has all of the budget, its `steps`.
     """
 
     method: str
@@ -36,6 +39,7 @@ class Arm:
     options: Mapping[str, Any] = field(default_factory=dict)
     view: Mapping[str, Any] = field(default_factory=dict)
     graph: Mapping[str, Any] = field(default_factory=dict)
+    head: str = TARGETS
     head_options: Mapping[str, Any] = field(default_factory=dict)
     markers: str = "kadapter"
     rates: Mapping[str, Any] = field(default_factory=dict)
@@ -125,6 +129,21 @@ ARMS: dict[str, Arm] = {
     "qagnn-facts": Arm(method="qagnn", **FACTS_AS_SUBGRAPH),
     "greaselm-published": Arm(method="greaselm"),
     "greaselm-facts": Arm(method="greaselm", **FACTS_AS_SUBGRAPH),
+    "luke-published": Arm(method="luke", head="entities"),
+    "luke-facts": Arm(
+        method="luke",
+        changes="an entity's vector is the mean of its name's and its facts' word pieces; no marks",
+        options={"vectors": "facts"},
+        head="entities",
+        **AT_MENTION,
+    ),
+    "luke-transe": Arm(
+        method="luke",
+        changes="an entity's vector is that of a TransE on the graph, as long as a word; no marks",
+        options={"vectors": "transe"},
+        head="entities",
+        **AT_MENTION,
+    ),
     "kepler-published": Arm(
         method="kepler", tasks=("description",), stage={"objectives": {"mlm": {}, "ke": {}}}
     ),
@@ -174,6 +193,8 @@ WITHOUT_CONTROL: Mapping[str, str] = {
 """Methods without an arm, and why."""
 
 
+TASK_OF_RECIPES = "mention"
+"""What a control is to a user: one class of one mention."""
 RECIPE = "-recipe"
 """End of the name of the arm that is a method's recipe."""
 
@@ -188,11 +209,12 @@ def recipe_arms() -> dict[str, Arm]:
             options=line.recipe.options,
             view=line.recipe.view,
             graph=line.recipe.graph,
-            head_options={"read": "mean"},
+            head=(head := line.heads.get(TASK_OF_RECIPES, TARGETS)),
+            head_options={"read": "mean"} if head == TARGETS else {},
             rates=line.recipe.rates,
             **AT_MENTION,
         )
-        for name, line in METHODS.items()
+        for name, line in METHODS.built_in.items()
         if name not in WITHOUT_CONTROL and line.reads == "links"
     }
 

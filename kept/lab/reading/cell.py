@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.errors import ConfigError
-from kept.lab.reading.arms import TASK_NAMES, arm
+from kept.lab.reading.arms import TARGETS, TASK_NAMES, arm
 from kept.lab.reading.conditions import require_condition
 from kept.lab.reading.worlds import SIZE, Size
 from kept.suggestions import no_such
@@ -91,6 +91,8 @@ def described(name: str) -> dict[str, Any]:
     """An arm as JSON values, without what does not affect an outcome."""
     values = dataclasses.asdict(arm(name))
     del values["changes"]
+    if values["head"] == TARGETS:
+        del values["head"]  # as before there was a choice
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 

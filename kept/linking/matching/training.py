@@ -101,8 +101,8 @@ def examples_of(
                 candidate_names.append([str(link.entity), *others[: settings.most_candidates - 1]])
     if not candidate_names:
         raise LinkingError(
-            "no mention has its entity and another one among its candidates, so there is nothing "
-            "to tell apart; give texts with ambiguous names"
+            "no mention has its entity and another one among its candidates, so there is "
+            "nothing to learn; give texts with ambiguous names"
         )
     distinct = {
         name: i

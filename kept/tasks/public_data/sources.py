@@ -31,7 +31,7 @@ class SourceFile(pydantic.BaseModel):
     def _below(cls, path: str) -> str:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or {"..", "."} & {*parts}:
-            raise ValueError(f"{path!r} is no path below a folder")
+            raise ValueError(f"{path!r} is not a path below a folder")
         return path
 
 

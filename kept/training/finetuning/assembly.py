@@ -68,9 +68,6 @@ from kept.training.pretraining.assembly import precomputed_options
 from kept.training.processes.shards import tables_in_parts
 from kg_loaders import KnowledgeGraph
 
-PAIRED = ("relation", "document_relations")
-"""Tasks that ask about a pair of entities."""
-
 
 def assemble(
     config: FinetuneConfig,
@@ -363,7 +360,7 @@ def linked(
 ) -> dict[str, list[TaskExample]]:
     """The sets as `link` makes them: entities of `graph` where texts and mentions have none."""
     linker = DictionaryLinker(graph, case=config.case)
-    has_pairs = config.task in PAIRED
+    has_pairs = TASKS[config.task].has_pair
     return {name: _linked(examples, linker, has_pairs) for name, examples in sets.items()}
 
 

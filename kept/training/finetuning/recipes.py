@@ -13,7 +13,6 @@ from typing import Any
 
 from kept.adapters.inside import PLACES
 from kept.auto.saved import saved_builder
-from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.inputs.lengths import LENGTHS, with_lengths
 from kept.methods import BASELINE, method, title
 from kept.tasks.datasets.formats import TASKS
@@ -70,12 +69,14 @@ def _reading(fields: Mapping[str, Any], task: str) -> dict[str, Any]:
     """The head reads the words of a target, or of the text, themselves: a mark sees no fact."""
     line = TASKS[task]
     head, markers = fields.get("head") or line.head, fields.get("markers")
-    if line.problem_type not in (SINGLE, MULTI, REGRESSION):
+    if not line.kind.has_one_answer:
         return {}
     if head == "pooled":
         return {"head_options": {"read": "mean"}}
     if head == "targets" and markers in (None, "none"):
         return {"markers": "none", "head_options": {"read": "mean"}}
+    if head == "entities" and markers in (None, "none"):
+        return {"markers": "none"}
     return {}
 
 

@@ -46,7 +46,7 @@ def read(
 ) -> Iterator[Record]:
     """The triples and texts of every row; the first line shows the delimiter unless it is given.
 
-    `order` and `header` are those of `layout_of`, `encoding` is that of a file that is no UTF-8.
+    `order` and `header` are those of `layout_of`, `encoding` is that of a file that is not UTF-8.
 
     Raises `SourceError` for another delimiter than `DELIMITERS`, for a first line of fewer than
     three fields, and for half a header.
@@ -87,7 +87,14 @@ def read(
             records, fault = reader.records(fields)
             yield from records
             if fault:
-                report.reject(file, line_no, offset, fault, raw, remedy=order_remedy(len(fields)))
+                report.reject(
+                    file,
+                    line_no,
+                    offset,
+                    fault,
+                    raw,
+                    remedy=order_remedy(len(fields), layout.n_fields),
+                )
 
 
 def _require_three_fields(file: str, start: TableStart, has_header: bool) -> None:

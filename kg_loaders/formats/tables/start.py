@@ -159,7 +159,8 @@ def csv_start(
         lines = lines[1:]
     if delimiter is not None and (len(delimiter) != 1 or delimiter not in DELIMITERS):
         raise SourceError(f"delimiter {delimiter!r} is none of {list(DELIMITERS)}")
-    lines, n_comments = _without_comments(lines, delimiter)
+    kept_lines, n_comments = _without_comments(lines, delimiter)
+    lines = list(kept_lines)
     delimiter = delimiter or _delimiter(lines)
     has_blanks = _has_blanks(lines, delimiter)
     csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))

@@ -212,7 +212,7 @@ def test_what_is_asked_must_be_there() -> None:
     texts = world(5, 0)
     both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
     for scorers, dear in ((both, ["others"]), ({"told": Told()}, ["told"])):
-        with pytest.raises(LinkingError, match="beside dear ones a cheap one"):
+        with pytest.raises(LinkingError, match="at least one cheap scorer"):
             Reranker.fit(scorers, texts, texts, dear=dear)
     with pytest.raises(LinkingError, match="asks no scorer"):
         Asking((), 0.5, 0.1, 0.1, 0.1)
@@ -230,8 +230,8 @@ def test_saved_and_opened(model: Reranker, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"asking.dear": ["prior"]}, "which are not the last of its scorers"),
-        ({"asking.dear": ["prior", "told"]}, "which are not the last of its scorers"),
+        ({"asking.dear": ["prior"]}, "but they are not the last of its scorers"),
+        ({"asking.dear": ["prior", "told"]}, "but they are not the last of its scorers"),
         ({"asking.dear": []}, "asks no scorer"),
         ({"asking.most_sure": 7.0}, "not between 0 and 1"),
         ({"asking.most_sure": "all"}, "cannot be read"),

@@ -17,17 +17,28 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import RobertaConfig, RobertaModel
+from transformers import LukeConfig, LukeForMaskedLM, RobertaConfig, RobertaModel
 
-from kept.convert import colake, ernie, greaselm, kadapter, kbert, kepler, knowbert, qagnn
+from kept.convert import (
+    colake,
+    ernie,
+    greaselm,
+    kadapter,
+    kbert,
+    kepler,
+    knowbert,
+    luke,
+    qagnn,
+)
 from kept.convert.tables import to_original
 from kept.encoders.base import KnowledgeModel
 from kept.encoders.kepler import KEPLERConfig
 from kept.encoders.knowbert import KnowBERTConfig
 from kept.encoders.subgraph.greaselm import GreaseLMConfig
 from kept.encoders.subgraph.qagnn import QAGNNConfig
-from kept.heads.model import CHOICE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import CHOICE
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -393,6 +404,36 @@ def _greaselm(folder: Path, graph: KnowledgeGraph, kg: str) -> Release:
     )  # fmt: skip
 
 
+# ---- LUKE -----------------------------------------------------------------------------------
+def luke_release(folder: Path, titles: Mapping[str, int]) -> dict[str, Tensor]:
+    """A pre-training model as transformers saves it, its word decoder tied as in the releases."""
+    config = LukeConfig(
+        **SIZES, entity_vocab_size=max(titles.values()) + 1, entity_emb_size=6,
+        layer_norm_eps=1e-5, type_vocab_size=1,
+    )  # fmt: skip
+
+    def make() -> LukeForMaskedLM:
+        model = LukeForMaskedLM(config)
+        model.lm_head.decoder.weight.data.copy_(model.luke.embeddings.word_embeddings.weight)
+        torch.nn.init.normal_(model.entity_predictions.bias)
+        return model
+
+    model = seeded(make)
+    model.save_pretrained(folder)
+    (folder / luke.VOCABULARY).write_text(json.dumps(titles), encoding="utf-8")
+    return copied(model.state_dict())
+
+
+def _luke(folder: Path, graph: KnowledgeGraph, kg: str) -> Release:
+    names = [*luke.USUAL, luke.SECOND_TITLE, *graph.entities]
+    state = luke_release(folder, {name: row for row, name in enumerate(names)})
+    path = folder / luke.WEIGHTS[0]
+    return Release(
+        folder, state, KnowledgeForPreTraining, luke.back_to_original,
+        lambda data: (path.unlink(), (folder / luke.WEIGHTS[1]).write_bytes(data)), {}, {"kg": kg},
+    )  # fmt: skip
+
+
 RELEASES: dict[str, Callable[[Path, KnowledgeGraph, str], Release]] = {
     "ernie": _ernie,
     "knowbert": _knowbert,
@@ -402,5 +443,6 @@ RELEASES: dict[str, Callable[[Path, KnowledgeGraph, str], Release]] = {
     "kadapter": _kadapter,
     "qagnn": _qagnn,
     "greaselm": _greaselm,
+    "luke": _luke,
 }
 """By method: writes a release into a folder; the graph is saved at the path that is given."""

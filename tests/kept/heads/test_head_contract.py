@@ -19,24 +19,23 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import join_texts
 from kept.heads.candidates import entity_table
-from kept.heads.model import (
+from kept.heads.model import HEADS, KnowledgeForTask, task_loss
+from kept.heads.span import SpanOptions
+from kept.inputs.views import builder_for
+from kept.methods import METHODS
+from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.datasets.questions.choices import choice_example
+from kept.tasks.kinds import (
     CHOICE,
-    HEADS,
     LINKING,
     MULTI,
     REGRESSION,
     SCORE,
     SINGLE,
     SPAN,
+    START_END,
     TAGGING,
-    KnowledgeForTask,
-    task_loss,
 )
-from kept.heads.span import START_END, SpanOptions
-from kept.inputs.views import builder_for
-from kept.methods import METHODS
-from kept.tasks.datasets.formats import TaskExample
-from kept.tasks.datasets.questions.choices import choice_example
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.linking.questions import CandidateData, Question, questions_of
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
@@ -47,20 +46,24 @@ LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {}, "transform": {}, "targets": {"n_targets": 2}, "tagging": {},
     "uer": {}, "span": {"stride": 8}, "candidates": {}, "graph": {"layers": 1, "width": 12},
+    "entities": {"n_targets": 2},
 }  # fmt: skip
 OF_TEXTS = (SINGLE, MULTI, REGRESSION)
 OF_ROWS = (*OF_TEXTS, CHOICE)
 KINDS: dict[str, tuple[str, ...]] = {
     "pooled": OF_ROWS, "transform": OF_ROWS, "targets": OF_TEXTS, "tagging": (TAGGING,),
     "uer": OF_ROWS, "span": (SPAN,), "candidates": (LINKING,), "graph": OF_ROWS,
+    "entities": OF_TEXTS,
 }  # fmt: skip
 WITH_VECTORS = ("colake", "ebert")
 """Methods whose entities have vectors in the space of words."""
 WITH_GRAPHS = ("qagnn", "greaselm")
 """Methods with a graph network."""
+WITH_MASKS = ("luke",)
+"""Methods with a [MASK] entity for each target."""
 RATES = dict.fromkeys(WITH_GRAPHS, 2e-3)
 """Of methods that diverge at the rate of the others."""
-OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS}
+OF_SOME = {"candidates": WITH_VECTORS, "graph": WITH_GRAPHS, "entities": WITH_MASKS}
 """Heads that other methods cannot have."""
 FURTHER = [(OF_SOME.get(h, ("colake",))[0], h, kind) for h in HEADS for kind in KINDS[h][1:]]
 CASES = [

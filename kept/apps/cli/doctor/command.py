@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kept.apps.cli.terminal import echo
+from kept.help_texts import EXPERIMENT_DATA
 
 if TYPE_CHECKING:
     from kept.apps.cli.doctor.findings import Finding
@@ -18,17 +19,15 @@ MARKS = {"ok": "ok", "note": "--", "missing": "MISSING", "faulty": "FAULTY"}
 def doctor(
     task: Annotated[
         str | None,
-        typer.Argument(help="An experiment of `kept compare`: are its files there?"),
+        typer.Argument(help="An experiment of `kept compare` whose files are looked for."),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(envvar="KEPT_DATA", help="Folder of the experiment's files.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(envvar="KEPT_DATA", help=EXPERIMENT_DATA)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is installed, what is missing and what it would enable, and what the machine has.
+    """Check the installation: what is there, what is missing and for what, and the machine.
 
-    Nothing is installed, downloaded or written. Exit code 1 where something that kept or the task
-    needs is missing or faulty; an extra that is not installed is no fault.
+    Nothing is installed, downloaded or written. Exit code 1 if something that kept or the task
+    needs is missing or damaged. An extra that is not installed is no fault.
 
     Example: kept doctor wiki80
     """

@@ -15,7 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from kg_loaders.errors import PluginError
+from kg_loaders.plugins import GROUPS, Table, plugins_of
 
 State = Literal["ok", "missing", "faulty", "note"]
 
@@ -59,7 +62,7 @@ class Finding:
 
 def all_findings(task: str | None, data: Path | None) -> list[Finding]:
     """Return everything that is looked at, group by group."""
-    found = [*_packages(), *_extras(), *_weights(), *_machine(), *_device()]
+    found = [*_packages(), *_extras(), *_plugins(), *_weights(), *_machine(), *_device()]
     return found + ([] if task is None else list(_task(task, data)))
 
 
@@ -122,6 +125,27 @@ def _extras() -> Iterator[Finding]:
         else:
             versions = ", ".join(f"{package} {version}" for package, _, version in states)
             yield Finding("extras", extra, "ok", f"{versions}: {enables}")
+
+
+def _plugins() -> Iterator[Finding]:
+    """Every plugin of an installed package; each is imported, as a command that uses it would."""
+    from kept.kgc.kge.kinds import SCORERS
+    from kept.methods import METHODS
+    from kept.tasks.datasets.formats import FORMATS as TASK_FORMATS
+    from kept.tasks.kinds import TASKS
+    from kg_loaders.build import FORMATS
+
+    tables: tuple[Table[Any], ...] = (METHODS, FORMATS, SCORERS, TASKS, TASK_FORMATS)
+    for table in tables:
+        for plugin in plugins_of(table.group):
+            name, package = f"{table.group} {plugin.name}", f"{plugin.package} {plugin.version}"
+            try:
+                table[plugin.name]
+            except PluginError as error:
+                remedy = f"pip uninstall {plugin.package}"
+                yield Finding("plugins", name, "faulty", str(error), remedy)
+            else:
+                yield Finding("plugins", name, "ok", f"{package}: {GROUPS[table.group]}")
 
 
 def _weights() -> Iterator[Finding]:

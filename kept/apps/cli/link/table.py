@@ -70,9 +70,10 @@ def ambiguity(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> str | None:
     text, first = links[0]
     other = first.equals[0]
     return (
-        f"{len(links)} ambiguous: another entity is as likely, such as for "
+        f"{len(links)} ambiguous: two entities are equally likely, for instance for "
         f"{text.text[first.start : first.end]!r} {other} ({_label(graph, other)}) beside "
-        f"{first.entity}; context decides with --method mix or a re-ranker of `kept link train`"
+        f"{first.entity}; to decide by context, use --method mix or a re-ranker of `kept "
+        f"link train`"
     )
 
 

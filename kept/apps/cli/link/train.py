@@ -12,6 +12,7 @@ import typer
 from kept.apps.cli.options import LinkCase, RedirectFile
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import GOLD, HELD_OUT, KG, LINK_INDEX, SEED
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
@@ -20,63 +21,83 @@ if TYPE_CHECKING:
 
 
 def train(
-    gold: Annotated[Path, typer.Argument(help="Annotated texts, as `kept link -o` writes them.")],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    gold: Annotated[Path, typer.Argument(help=GOLD)],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
     held_out: Annotated[
         str,
-        typer.Option(
-            metavar="FILE|SHARE", help="Held-out texts for early stopping, or a share of GOLD."
-        ),
+        typer.Option(metavar="FILE|SHARE", help=HELD_OUT),
     ] = "0.1",
-    index: Annotated[
-        Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(help=LINK_INDEX)] = None,
     case: LinkCase = None,
     redirects: RedirectFile = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the split and the training.")
-    ] = 0,
-    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="At most.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
+    epochs: Annotated[
+        int, typer.Option(min=1, max=10**6, help="Largest number of passes over the texts.")
+    ] = 40,
     hidden: Annotated[
-        int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
+        int,
+        typer.Option(
+            min=0,
+            max=4096,
+            help="Number of hidden units. 0 means a log-linear model, which needs fewer texts.",
+        ),
     ] = 0,
     networks: Annotated[
-        int, typer.Option(min=1, max=100, help="Networks that answer together, with --hidden.")
+        int,
+        typer.Option(
+            min=1, max=100, help="With --hidden: number of networks whose scores are averaged."
+        ),
     ] = 1,
     also: Annotated[
         list[Path] | None,
-        typer.Option(help="Annotated texts of another kind (news beside articles); repeatable."),
+        typer.Option(
+            help="Annotated texts of another kind, for instance news if GOLD is encyclopedia "
+            "articles. May be repeated."
+        ),
     ] = None,
     decision: Annotated[
         Path | None,
         typer.Option(
-            help="With --also: file to write, for `kept link --decision` on text of no such kind."
+            help="With --also: file to write for `kept link --decision`, for texts of kinds that "
+            "were not trained on."
         ),
     ] = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
-            help="A scorer beside the usual ones: coherence (walks over the graph), dense (cards "
-            "like the context) or cross (the cross-encoder of the index); repeatable."
+            help="Also use this scorer: coherence (walks over the graph), dense (similarity of "
+            "context and description) or cross (the cross-encoder of the index). May be "
+            "repeated."
         ),
     ] = None,
     bare: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of the entities that training knows by name alone."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of entities whose descriptions and facts are hidden in training, so that "
+            "the model also learns to link entities with nothing but a name.",
+        ),
     ] = 0.0,
     everywhere: Annotated[
         bool,
         typer.Option(
             "--everywhere",
-            help="Let dense and cross read every mention, not only those that the other scorers "
-            "leave open.",
+            help="Let dense and cross score every mention, not only those that the other scorers "
+            "leave undecided. Slower.",
         ),
     ] = False,
     absent: Annotated[
-        str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
+        str,
+        typer.Option(
+            help="What to do with mentions whose gold entity is not among the candidates: nil "
+            "(train NIL on them) or skip."
+        ),
     ] = "nil",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing re-ranker.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is a re-ranker.")
+    ] = False,
 ) -> None:
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts.
 
@@ -151,8 +172,8 @@ def train(
         save_decision(fitted, decision, force=force, inputs=files)
         raw, right = confidences(seen, replace(told, curve=()))
         echo(
-            f"on a kind that was left out {len(seen)} links are {raw.mean():.3f} sure and "
-            f"{right.mean():.3f} right; confidence for text of no such kind in {decision}"
+            f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
+            f"{right.mean():.3f} right; confidence for other kinds of text in {decision}"
         )
 
 

@@ -38,7 +38,7 @@ from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
 GOES_ON = (
-    "kept pretrain --config RUN/pretrain.json -o again  # the same, bitwise",
+    "kept pretrain --config RUN/pretrain.json -o again  # the same result, bit by bit",
     "kept finetune --task TASK --format FORMAT --train train.txt --kg KG --model RUN -o runs/task",
     "kept probe RUN --kg KG",
     "kept serve --kg KG --model RUN",

@@ -36,7 +36,7 @@ def run(
         skip_damaged=False,
     )  # fmt: skip
     if written.exists() and not resume:
-        raise ConfigError(f"{output} holds a run; go on with --resume, or name a new folder")
+        raise ConfigError(f"{output} has a run; continue it with --resume, or give a new folder")
     with run_folder(output, CONFIG_FILE):
         _train(_absolute(config), output, resume)
 
@@ -63,7 +63,7 @@ def _train(config: JointConfig, output: Path, resume: bool) -> None:
     for epoch, loss in enumerate(done.losses, 1):
         echo(f"pass {epoch}: mean loss {loss:.4f}")
     if done.step < n_steps:
-        echo(f"step {done.step} of {n_steps}: stopped as asked; go on with --resume")
+        echo(f"step {done.step} of {n_steps}: stopped by Ctrl-C; continue with --resume")
         return
     written = made.write(output, done.losses)
     seconds = time.monotonic() - begun

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kept.evaluation.statistics import Interval
-from kept.lab.comparison.pages.pictures import draw_conditions
 from kept.lab.demo.private.study import CONDITIONS, FOLDER, PrivateResult
 from kept.lab.report.page import Section, picture, prose, quoted, table, verdict
+from kept.lab.study.pictures import draw_conditions
 from kept.training.finetuning.predictor import Explanation
 
 QUESTION = "What does this person work as?"
@@ -62,7 +62,7 @@ def _scores(result: PrivateResult, png: Path) -> Section:
 def _finding(result: PrivateResult) -> str:
     true, off, shuffled = (result.accuracy(n).estimate for n in ("true", "off", "shuffled"))
     chance, gain = result.company.world.chance, result.gain("off").interval()
-    doubt = "" if gain.low > 0 else "; that facts help is not shown here"
+    doubt = "" if gain.low > 0 else "; it is not shown here that facts help"
     return (
         f"With true facts {true:.1%} of the answers are right, with the text alone {off:.1%}, with "
         f"shuffled facts {shuffled:.1%}; chance is {chance:.1%}, the ceiling {result.ceiling:.1%}. "

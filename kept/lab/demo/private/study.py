@@ -73,7 +73,7 @@ class PrivateConfig(RunConfig):
     @classmethod
     def _at_least_two(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(seeds)) < max(2, len(seeds)):
-            raise ValueError("give two or more seeds, each once: one says nothing of others")
+            raise ValueError("give two or more different seeds; one does not show how results vary")
         return seeds
 
     def cell(self, condition: str, seed: int) -> Cell:
@@ -202,7 +202,7 @@ def _read(path: Path) -> Trained | None:
         return msgspec.json.decode(path.read_bytes(), type=Trained)
     except msgspec.MsgspecError as error:
         raise CheckpointError(
-            f"{path} is no file of kept demo: {error}; remove it and run again"
+            f"{path} is not a file of kept demo: {error}; remove it and run again"
         ) from error
 
 

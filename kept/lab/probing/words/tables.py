@@ -19,11 +19,11 @@ def to_markdown(rows: Rows, command: str) -> str:
         "",
         f"`{command}`",
         "",
-        "Share of questions answered rightly (intervals over pairs a, b). Pairs told: mean over",
+        "Share of correct answers (intervals over pairs a, b). Pairs separated: mean over",
         "relations of the average precision at telling true pairs from three false ones each",
         f"(chance {induced.chance:g}; intervals over relations).",
         "",
-        f"| space | questions | left out | candidates | {' | '.join(RULES)} | pairs told |",
+        f"| space | questions | left out | candidates | {' | '.join(RULES)} | pairs separated |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, (answers, pairs) in rows.items():

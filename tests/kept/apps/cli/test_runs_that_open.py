@@ -75,7 +75,7 @@ def test_a_training_with_one_class_is_warned_of_and_opens(
     done = finetune(world, *flags, task=task, method="none")
     words = " ".join(done.output.split())
     assert done.exit_code == 0, done.output
-    assert "with one class any model is right" in words
+    assert "with one class every model is right" in words
     assert (tmp_path / "run" / "metrics.json").exists()
     target = ["--target", "Paris"] if task == "typing" else []
     answer = kept("predict", tmp_path / "run", "the Paris, old", "--kg", world / "kg", *target)

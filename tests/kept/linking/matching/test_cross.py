@@ -220,7 +220,7 @@ def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) ->
     assert "cross asked: without, the best answer has" in linked
     assert "(asked to 1.000)" in linked
     text = ["Holm sang", "--kg", kg, "--method", "trained", "--model", model]
-    assert "a cross-encoder lies in an index" in run(*text, code=1)
+    assert "a cross-encoder is part of an index" in run(*text, code=1)
     bare = tmp_path / "bare"
     run("index", kg, "-o", bare)
     assert "has no cross-encoder" in run(*text, "--index", bare, code=1)

@@ -141,7 +141,7 @@ def test_files_of_marked_texts(tmp_path: Path) -> None:
     [
         ("a.conll", "Paris B-town\n", r"a\.conll:1: kind 'town'"),
         ("a.conll", "Paris\n", r"a\.conll:1: 'Paris' has no tag"),
-        ("a.json", "{", "is no JSON"),
+        ("a.json", "{", "is not JSON"),
         ("a.json", "[{}]", "document 1"),
         ("a.jsonl", "{}", r"a\.jsonl:1: KeyError"),
         ("a.csv", "", "is called none of"),

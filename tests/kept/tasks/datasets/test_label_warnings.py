@@ -8,7 +8,6 @@ import pytest
 
 from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 from kept.tasks.datasets.class_labels import (
     classes_of,
     constant_warnings,
@@ -16,6 +15,7 @@ from kept.tasks.datasets.class_labels import (
     require_labels,
 )
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import CHOICE, MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 
 
 def examples(*labels: tuple[str, ...]) -> list[TaskExample]:

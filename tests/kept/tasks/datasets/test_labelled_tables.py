@@ -60,7 +60,7 @@ def test_the_columns_say_which_task(tmp_path: Path, name: str, text: str, kind: 
         ("text,label\nA.,x\nB.,\n", 3, "no label"),
         ("text,mention,label\nA.,A,x\nB.,C,y\n", 3, "'C' does not occur in the text"),
         ("text,start,end,label\nAnna.,0,4,x\nB.,1,9,y\n", 3, "a text of 2; end is exclusive"),
-        ("text,start,end,label\nAnna.,a,4,x\n", 2, "are no numbers"),
+        ("text,start,end,label\nAnna.,a,4,x\n", 2, "are not numbers"),
         ("tokens,tags\na b,O\n", 2, "2 words with 1 tags"),
         ("text,label,split\nA.,x,trian\n", 2, "split 'trian' is none of"),
     ],
@@ -157,3 +157,12 @@ def test_a_table_of_another_task_is_refused(tmp_path: Path) -> None:
     require_task(examples, "relation", path)
     with pytest.raises(ConfigError, match=r"2 target\(s\) a text, a classification 0"):
         require_task(examples, "classification", path)
+
+
+def test_lines_without_a_cell_hold_no_example(tmp_path: Path) -> None:
+    """Before the header, between rows and at the end; later lines keep their numbers."""
+    path = written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,y\n\n")
+    table = read_labelled(path)
+    assert [example.linked.text for example in table.examples] == ["A.", "B."]
+    with pytest.raises(ConfigError, match=r"a\.csv:7"):
+        read_labelled(written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,\n"))

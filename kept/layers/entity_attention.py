@@ -1,0 +1,148 @@
+"""Entity-aware self-attention, and what an entity is before the first layer.
+
+Yamada et al. 2020, "LUKE: Deep Contextualized Entity Representations with Entity-aware
+Self-attention" (EMNLP), sections 3.1 and 3.2. Who asks and who is asked, words or entities, decides
+which query map is taken; keys and values are the host's own, and one softmax goes over both.
+
+Axis legend: batch, word, slot (of an entity), node (words, then slots), span, width, embedding,
+head, part (of a head).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+LEAST = 1e-7
+"""The least number of nodes that a mean is divided by."""
+
+
+class EntityQueries(nn.Module):
+    """The query maps of one layer beside the host's own, which is that of words to words."""
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.word_to_entity = nn.Linear(width, width)
+        self.entity_to_word = nn.Linear(width, width)
+        self.entity_to_entity = nn.Linear(width, width)
+
+    @torch.no_grad()
+    def copy_from(self, query: nn.Module) -> None:
+        """Start as the host's own query map: then the layer does what it did before."""
+        for mapping in self.children():
+            mapping.load_state_dict(query.state_dict())
+
+
+class EntityEmbeddings(nn.Module):
+    """What stands in an entity's slot: its vector, the mean position of its words, and its type.
+
+    The table of positions is the entities' own, and its row p is the word at place p of the text,
+    whatever row that word has in the host's table. `dense` is the identity where vectors are as
+    wide as the layers.
+    """
+
+    def __init__(
+        self, *, embedding: int, width: int, n_positions: int, n_types: int, epsilon: float,
+        dropout: float,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.dense: nn.Module = nn.Identity()
+        if embedding != width:
+            self.dense = nn.Linear(embedding, width, bias=False)
+        self.positions = nn.Embedding(n_positions, width)
+        self.types = nn.Embedding(n_types, width)
+        self.layer_norm = nn.LayerNorm(width, eps=epsilon)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        vectors: Float[Tensor, "batch slot embedding"],
+        places: Int[Tensor, "batch word"],
+        spans: Int[Tensor, "batch slot 2"],
+        types: Int[Tensor, "batch slot"],
+    ) -> Float[Tensor, "batch slot width"]:
+        """`places` are those of the text's words, `spans` the words of each entity's mention.
+
+        An entity without a mention (an empty span) has the position 0, a vector of zeros.
+        """
+        position = mean_of_spans(self.positions(places), spans)
+        embedded = self.dense(vectors) + position + self.types(types)
+        states: Tensor = self.dropout(self.layer_norm(embedded))
+        return states
+
+
+def mean_of_spans(
+    states: Float[Tensor, "batch word width"], spans: Int[Tensor, "batch span 2"]
+) -> Float[Tensor, "batch span width"]:
+    """The mean of each span's nodes; an empty span is exactly zero."""
+    nodes = torch.arange(states.shape[1], device=states.device)
+    inside = ((nodes >= spans[..., :1]) & (nodes < spans[..., 1:])).to(states.dtype)
+    means: Tensor = inside @ states / inside.sum(2, keepdim=True).clamp(min=LEAST)
+    return means
+
+
+def entity_aware_layer(
+    layer: Any,
+    queries: EntityQueries,
+    states: Float[Tensor, "batch node width"],
+    n_words: int,
+    mask: Float[Tensor, "batch 1 node node"],
+) -> Float[Tensor, "batch node width"]:
+    """The states after a layer of a BERT-like host; the first `n_words` nodes are words.
+
+    `mask` is added to the scores. All but the query maps is the host's: output map, feed-forward
+    network and both normalisations.
+    """
+    attended = layer.attention.output(
+        attend(layer.attention.self, queries, states, n_words, mask), states
+    )
+    after: Tensor = layer.output(layer.intermediate(attended), attended)
+    return after
+
+
+def attend(
+    host: Any,
+    queries: EntityQueries,
+    states: Float[Tensor, "batch node width"],
+    n_words: int,
+    mask: Float[Tensor, "batch 1 node node"],
+) -> Float[Tensor, "batch node width"]:
+    """What each node takes from those that it sees; `host` is the self-attention of its layer."""
+    shares = host.dropout(attention_shares(host, queries, states, n_words, mask))
+    attended: Tensor = (shares @ _heads(host, host.value(states))).transpose(1, 2).flatten(2)
+    return attended
+
+
+def attention_shares(
+    host: Any,
+    queries: EntityQueries,
+    states: Float[Tensor, "batch node width"],
+    n_words: int,
+    mask: Float[Tensor, "batch 1 node node"],
+) -> Float[Tensor, "batch head node node"]:
+    """How much of its attention each node pays to each: equation 2 and the softmax over it."""
+    words, entities = states[:, :n_words], states[:, n_words:]
+    to_words = torch.cat([host.query(words), queries.entity_to_word(entities)], dim=1)
+    to_entities = torch.cat(
+        [queries.word_to_entity(words), queries.entity_to_entity(entities)], dim=1
+    )
+    keys = _heads(host, host.key(states)).transpose(2, 3)
+    scores = torch.cat(
+        [
+            _heads(host, to_words) @ keys[..., :n_words],
+            _heads(host, to_entities) @ keys[..., n_words:],
+        ],
+        dim=3,
+    )
+    shares: Tensor = (scores / math.sqrt(host.attention_head_size) + mask).softmax(dim=3)
+    return shares
+
+
+def _heads(host: Any, values: Float[Tensor, "batch node width"]) -> Tensor:
+    """`[batch head node part]`."""
+    heads: Tensor = values.unflatten(2, (host.num_attention_heads, -1)).transpose(1, 2)
+    return heads
