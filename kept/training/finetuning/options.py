@@ -33,7 +33,6 @@ from kept.help_texts import (
     SEED,
     SHARD,
     SKIP_DAMAGED,
-    STEPS,
     TEST,
     THREADS,
     TRACK,
@@ -60,6 +59,11 @@ def option(help_text: str, field: str | None = "", **extra: Any) -> Any:
 class FinetuneOptions(RunConfig):
     """What `kept finetune` is given; a field is an option, its description the help."""
 
+    data: Path | None = option(
+        "Labelled texts as CSV, TSV or JSON lines with named columns. The same as --train DATA "
+        "--format table --link, with the task that the columns make.",
+        None,
+    )
     output: Path = Field(
         description="Folder of the run. The model, scores, answers and log are written there.",
         json_schema_extra={"short": "-o", "field": None},
@@ -116,14 +120,21 @@ class FinetuneOptions(RunConfig):
         "fixed. May be repeated.",
         default=(),
     )
-    steps: int | None = option(STEPS, TRAINING, ge=1, le=MAX_COUNT)
+    steps: int | None = option(
+        "Number of optimiser steps. Give either this or --epochs. Default: 200 steps.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
+    )
     epochs: int | None = option(
         "Number of passes over the training examples. Give either this or --steps.",
         TRAINING,
         ge=1,
         le=MAX_COUNT,
     )
-    batch_size: int | None = option("Number of examples per batch.", TRAINING, ge=1, le=MAX_COUNT)
+    batch_size: int | None = option(
+        "Number of examples per batch. Default: 16.", TRAINING, ge=1, le=MAX_COUNT
+    )
     learning_rate: float | None = option(
         LEARNING_RATE, TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
     )
