@@ -20,6 +20,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, target: Tensor) -> Tensor:
         logs = torch.log_softmax(scores, 1)
+        loss: Tensor
         loss, weight = torch.ops.aten.nll_loss_forward(logs, target, None, _MEAN, _NO_IGNORED)
         ctx.save_for_backward(logs, target, weight)
         return loss
@@ -35,5 +36,5 @@ class _CrossEntropy(torch.autograd.Function):
 
 def mean_cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
     """Return the mean cross entropy of `scores [batch class]` for `target [batch]`."""
-    loss: Tensor = _CrossEntropy.apply(scores, target)
+    loss: Tensor = _CrossEntropy.apply(scores, target)  # type: ignore[no-untyped-call]
     return loss
