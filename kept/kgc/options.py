@@ -53,8 +53,8 @@ class ScorerRun(RunConfig):
         >>> KgcTrainOptions(source="kg", output="out", epochs=2).scorer_options()
         {'epochs': 2}
         """
-        given = self.model_fields_set - ScorerRun.model_fields.keys()
-        values = {name: getattr(self, name) for name in sorted(given)}
+        fields = self.model_fields_set - ScorerRun.model_fields.keys()
+        values = {name: getattr(self, name) for name in sorted(fields)}
         return {name: value for name, value in values.items() if value not in (None, False, ())}
 
 
