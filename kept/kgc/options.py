@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class ScorerRun(RunConfig):
     """What every training of a scorer is given; a field is an option, its description the help."""
 
-    source: Path = Field(description="Graph folder, or one with train, valid and test.")
+    source: Path = Field(
+        description="Folder of a graph, or of a data set with train, valid and test."
+    )
     output: Path = Field(description="Folder to make.", json_schema_extra={"short": "-o"})
     scorer: str = Field(
         "complex",

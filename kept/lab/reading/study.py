@@ -131,7 +131,8 @@ def _read(path: Path) -> Outcome:
         return msgspec.json.decode(path.read_bytes(), type=Outcome)
     except (OSError, msgspec.MsgspecError) as error:
         raise CheckpointError(
-            f"{path} is no outcome of a reading control: {error}; remove it, and it is run again"
+            f"{path} is not an outcome of a reading control: {error}; remove it, then run "
+            f"the command again"
         ) from error
 
 

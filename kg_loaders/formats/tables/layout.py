@@ -269,7 +269,7 @@ def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLay
     used = {node, *(index for _, index in texts)}
     relations = tuple((name, index) for index, name in enumerate(names) if index not in used)
     if not relations:
-        raise SourceError(f"{file}: {row_text(header)} names no relation beside the entity")
+        raise SourceError(f"{file}: {row_text(header)} names an entity but no relation")
     return WideLayout(node, tuple(texts), relations, len(header))
 
 
