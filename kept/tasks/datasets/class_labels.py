@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kept.errors import ConfigError
 from kept.tasks.datasets.example import TaskExample
-from kept.tasks.kinds import task_kind
+from kept.tasks.kinds import REGRESSION, SPAN, task_kind
 from kg_loaders.reading.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -77,6 +77,23 @@ def label_warnings(
                 f"({_shown(unknown)}); they count as wrong"
             )
     return lines
+
+
+def constant_warnings(examples: Sequence[TaskExample], problem_type: str) -> list[str]:
+    """Return what to say of training scores that are all one, and of questions without answers.
+
+    `label_warnings` does so for classes.
+    """
+    if problem_type == REGRESSION:
+        scores = {_number(label) for example in examples for label in example.labels}
+        if len(scores) == 1:
+            score = scores.pop()
+            only = f"every training score is {score}: a model learns that number alone, and"
+            return [f"{only} correlations say nothing"]
+    if problem_type == SPAN and examples and not any(example.labels for example in examples):
+        only = f"none of the {len(examples)} training questions has an answer"
+        return [f"{only}: a model learns to give none"]
+    return []
 
 
 def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
