@@ -151,7 +151,7 @@ def write_extension(
     how: Any = {"kind": "extended run", "is_kind": is_extended, "force": force, "inputs": inputs}
     with whole_folder(output, **how) as part:
         _write_settings(run, Path(kg), part)
-        (part / EXTENDED).write_text(_told(extension, run), encoding="utf-8")
+        (part / EXTENDED).write_text(_history_json(extension, run), encoding="utf-8")
         (part / NEW_ROWS).write_text(_listed(extension, run), encoding="utf-8")
         extension.model.tokenizer = saved_tokenizer(run)
         extension.model.save_pretrained(part)
@@ -357,7 +357,7 @@ def _write_settings(run: Path, kg: Path, part: Path) -> None:
             (part / name).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def _told(extension: Extension, run: Path) -> str:
+def _history_json(extension: Extension, run: Path) -> str:
     earlier = []
     if is_extended(run):
         earlier = json.loads((run / EXTENDED).read_text(encoding="utf-8"))["extensions"]
