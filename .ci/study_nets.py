@@ -161,16 +161,16 @@ def _stored_with(stages: Any, study: Any, row: str) -> str:
     class Read(Exception):
         """Carries the origin with which a cell would be read."""
 
-    def read(path: Path, origin: Mapping[str, str]) -> None:
+    def read(path: Path, origin: Mapping[str, str], make: Any) -> None:
         raise Read(json.dumps(dict(origin), sort_keys=True))
 
-    original, stages.read_stored = stages.read_stored, read
+    original, stages.stored_with = stages.stored_with, read
     try:
         stages.run_cell(study, row, study.seeds[0], Path("/data"), Path("/out"))
     except Read as origin:
         return str(origin)
     finally:
-        stages.read_stored = original
+        stages.stored_with = original
     raise AssertionError("the cell was not looked up")
 
 

@@ -238,9 +238,9 @@ def cut_codes(texts: Sequence[str], codes: NDArray[np.uint32]) -> Stretches:
     cut = _cut(np.concatenate([*parts, plain[end:]]) if parts else plain, lengths)
     for i, (_, origins) in forms.items():
         if origins is not None:
-            own = slice(*cut.limits[i : i + 2].tolist())
-            cut.starts[own] = np.array(origins[0], np.int64)[cut.starts[own]]
-            cut.ends[own] = np.array(origins[1], np.int64)[cut.ends[own] - 1]
+            part = slice(*cut.limits[i : i + 2].tolist())
+            cut.starts[part] = np.array(origins[0], np.int64)[cut.starts[part]]
+            cut.ends[part] = np.array(origins[1], np.int64)[cut.ends[part] - 1]
     return cut
 
 

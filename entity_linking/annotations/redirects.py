@@ -42,8 +42,8 @@ class Redirects:
     """
 
     def __init__(self, targets: dict[str, str]) -> None:
-        own = {_title(name): target for name, target in targets.items()}
-        self._chains = {name: _chain(name, own) for name in own}
+        by_title = {_title(name): target for name, target in targets.items()}
+        self._chains = {name: _chain(name, by_title) for name in by_title}
 
     def __len__(self) -> int:
         return len(self._chains)
@@ -122,16 +122,16 @@ def _merged(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def _chain(name: str, targets: dict[str, str]) -> tuple[str, ...]:
     """The targets of a redirect, one after the other."""
     steps: dict[str, str] = {}
-    place = name
-    while place in targets:
-        target = targets[place]
-        place = _title(target)
-        if place in steps or place == name:
+    title = name
+    while title in targets:
+        target = targets[title]
+        title = _title(target)
+        if title in steps or title == name:
             raise LinkingError(
                 f"the redirect {name!r} leads in a circle, over {target!r}; take one of its lines "
                 "out"
             )
-        steps[place] = target
+        steps[title] = target
     return tuple(steps.values())
 
 

@@ -165,11 +165,11 @@ def _thin(
     x, y = np.array(points).T
     spare = _likelihood(np.interp(sure, x, y), right) - raw
 
-    def cost(place: int) -> float:
+    def cost(index: int) -> float:
         """The likelihood lost without the point, among the answers between its neighbours."""
-        (a, _), (b, _) = around = [points[place - 1], points[place + 1]]
+        (a, _), (b, _) = around = [points[index - 1], points[index + 1]]
         span = slice(*np.searchsorted(sure, [a, b], side="left").tolist())
-        now = np.array([around[0], points[place], around[1]]).T
+        now = np.array([around[0], points[index], around[1]]).T
         ends = np.array(around).T
         part, hits = sure[span], right[span]
         kept = _likelihood(np.interp(part, *now), hits)
@@ -306,8 +306,8 @@ def cross_validated(
     raw, correct = confidences(seen, decision)
     calibrated, kept = np.empty(len(seen)), np.zeros(len(seen), np.bool_)
     for k in range(n_folds):
-        rest = [each for each, own in zip(seen, fold, strict=True) if own != k]
-        held = [each for each, own in zip(seen, fold, strict=True) if own == k]
+        rest = [each for each, number in zip(seen, fold, strict=True) if number != k]
+        held = [each for each, number in zip(seen, fold, strict=True) if number == k]
         missed = round(n_missed * len(rest) / len(seen))
         fitted = fit(rest, decision, steps=steps, n_missed=missed, wish=wish)
         calibrated[fold == k], _ = confidences(held, fitted)

@@ -75,7 +75,7 @@ def embed_cards(
 
 def encode_distinct(encoder: SentenceEncoder, texts: list[str]) -> NDArray[np.float32]:
     """Vectors `[text width]`, each distinct text encoded once; checks what the encoder returns."""
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     if not distinct:
         return np.empty((0, encoder.width), np.float32)
     vectors = encoder.encode(list(distinct))

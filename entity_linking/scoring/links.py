@@ -133,7 +133,7 @@ def predicate(known: Known | None) -> Callable[[str], bool]:
     """Whether the graph knows an entity, asked once for each."""
     answers: dict[str, bool] = {}
 
-    def ask(entity: str) -> bool:
+    def is_in_graph(entity: str) -> bool:
         if known is None:
             return True
         if entity not in answers:
@@ -141,7 +141,7 @@ def predicate(known: Known | None) -> Callable[[str], bool]:
             answers[entity] = bool(is_known)
         return answers[entity]
 
-    return ask
+    return is_in_graph
 
 
 def _spans(text: LinkedText, knows: Callable[[str], bool]) -> dict[str, list[Mention]]:

@@ -289,8 +289,8 @@ def answer_loss(
     is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
     n_words = is_word.sum(dim=1)
     number = is_word.cumsum(dim=1) - 1
-    learnt = is_word & (number >= (n_words - n_answer)[:, None])
-    rows, inverse = learnt.nonzero(as_tuple=True)
+    is_learned = is_word & (number >= (n_words - n_answer)[:, None])
+    rows, inverse = is_learned.nonzero(as_tuple=True)
     if not len(inverse) or int((n_words - n_answer).min()) < 1:
         raise BatchError("an answer needs a word, and a word before it to be predicted from")
     scores = hosts.logits(host, states[rows, inverse - 1]).float()

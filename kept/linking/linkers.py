@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from entity_linking.dense.index import DenseIndex
     from entity_linking.detection import EndToEnd
-    from entity_linking.detection.misspelt import Slips
+    from entity_linking.detection.misspelt import TypoIndex
 
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -276,20 +276,20 @@ class _Parts:
             further.append(DenseCandidates(*self._dense))
         by_name: CandidateSource = NameCandidates(self.names)
         if self._settings.misspelt:
-            from entity_linking.detection.misspelt import Mended
+            from entity_linking.detection.misspelt import TypoCandidates
 
-            by_name = Mended(by_name, self.slips)
+            by_name = TypoCandidates(by_name, self.slips)
         source = candidates_of(by_name, further, self._settings.min_prior)
         if self.names.manifest.deprecated:
             return source
         return NotDeprecated(source, self._graph)
 
     @cached_property
-    def slips(self) -> Slips:
+    def slips(self) -> TypoIndex:
         """What words of text are slips of those of names."""
-        from entity_linking.detection.misspelt import Slips  # few need it
+        from entity_linking.detection.misspelt import TypoIndex  # few need it
 
-        return Slips(self.names)
+        return TypoIndex(self.names)
 
     def scorer(self) -> Scorer:
         """What the method says."""

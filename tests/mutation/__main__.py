@@ -4,7 +4,7 @@ Tries `-n` mutants of every module of kg_loaders, entity_linking and kept, alway
 prints what was caught by the tests that `targets.py` names or finds. `--sample` draws so many of
 the modules, by `--seed`; `--seconds` ends it. What is known is kept in `.mutation/`: a run that was
 ended goes on, and only what changed is tried again. A run without named modules writes `score.md`,
-and `blind.json` keeps the score that a sample had when all of it was tried for the first time.
+and `blind.json` keeps the score that the first run of a sample came to: give that run its time.
 `accepted.json` lists equivalent mutants, each with the reason why no test can tell it from the
 original.
 """
@@ -61,9 +61,9 @@ def main() -> int:
     chosen_groups = [group.only(given.modules) for group in groups]
     score = score_of(Path.cwd(), chosen_groups, given.n, State(STATE), accepted)
     first_scores = HERE / "blind.json"
-    if given.sample and not (given.modules or failed or score.n_untried):
+    if given.sample and not given.modules:
         sample = Sample(given.seed, given.sample, given.n)
-        remember(first_scores, sample, score.n_judged, score.n_caught)
+        remember(first_scores, sample, score.n_modules, score.n_judged, score.n_caught)
     text = score.text + as_markdown(first_scores)
     sys.stdout.write(text)
     if not given.modules:

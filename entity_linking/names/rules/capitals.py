@@ -83,20 +83,20 @@ class Capitals:
         ("Best Buy Co"), but no word of the language.
         """
         run: list[_Word] = []
-        for place, word in enumerate([*self._words, None]):
-            if word is not None and run and word.joins and self._goes_on(run[-1], place):
+        for position, word in enumerate([*self._words, None]):
+            if word is not None and run and word.joins and self._goes_on(run[-1], position):
                 run.append(word)
                 continue
             if run:
                 yield from self._trimmed(run)
             run = [word] if word is not None and word.is_capital else []
 
-    def _goes_on(self, last: _Word, place: int) -> bool:
+    def _goes_on(self, last: _Word, position: int) -> bool:
         """Whether the word at a place goes on with a run that ends before it."""
-        word = self._words[place]
+        word = self._words[position]
         if word.is_capital:
             return not self._ends_company(last, word)
-        follows = self._words[place + 1] if place + 1 < len(self._words) else None
+        follows = self._words[position + 1] if position + 1 < len(self._words) else None
         if follows is None or not follows.joins:
             return False
         form, after = self._form(word), self._form(follows)

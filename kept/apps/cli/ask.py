@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -126,12 +127,13 @@ def ask(
     from kept.errors import ConfigError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
-    decoder_options = {"--as": facts_as != "words", "--order": order != "alike",
-             "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
-    if decoder is None and (
-        alone := next((name for name, is_set in decoder_options.items() if is_set), "")
-    ):
+    for_local = {"--as": facts_as != "words", "--order": order != "alike",
+                 "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
+    for_any = {"--max-facts": max_facts != 4, "--new": most_words != 24}
+    if decoder is None and (alone := _first_set(for_local | for_any)):
         raise ConfigError(f"{alone} is for decoders; name one: --decoder smollm2")
+    if decoder is not None and is_server(decoder) and (alone := _first_set(for_local)):
+        raise ConfigError(f"{alone} is for local decoders; leave it out, or name a folder")
     if run is not None:
         if decoder is not None or least_confidence is not None or case is not None:
             raise ConfigError("--run has a decoder, a confidence and a case; leave the options out")
@@ -165,6 +167,11 @@ def ask(
     else:
         echo("\n".join([*lines, f"chosen from the graph: {chosen}"]))
     return reply | {"chosen": chosen}
+
+
+def _first_set(options: Mapping[str, bool]) -> str:
+    """Return the first option that is given; "" for none."""
+    return next((name for name, is_set in options.items() if is_set), "")
 
 
 def _answered_by(run: Path, kg: Path, question: str, as_json: bool) -> Any:

@@ -88,7 +88,7 @@ def get(
             f"--accept that you accept it"
         )
     for file in fetched:
-        fetch(file, data, tell=echo)
+        fetch(file, data, report=echo)
     echo(f"{len(source.files) - len(missing)} files were here, {len(fetched)} were fetched")
     if by_hand:
         paths = ", ".join(str(data / file.path) for file in by_hand)
@@ -118,19 +118,19 @@ def check(
     if data is None:
         raise ConfigError(NO_FOLDER)
     known = read_sources(sources)
-    asked = names or [
+    requested = names or [
         name
         for name, source in known.items()
         if any((data / file.path).is_file() for file in source.files)
     ]
     n_faults = 0
-    for name in asked:
+    for name in requested:
         source = source_of(name, known)
         missing = missing_files(source, data)
         n_faults += len(missing)
         echo(f"{name}: {len(source.files) - len(missing)} of {len(source.files)} files are right")
         for each in missing:
             echo(f"  {data / each.file.path}: {each.fault}")
-    if not asked:
+    if not requested:
         echo(f"{data} holds none of the data sets that kept names")
     raise typer.Exit(1 if n_faults else 0)

@@ -70,7 +70,7 @@ def demo(
 
     Example: kept demo --open
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     from transformers.utils.logging import disable_progress_bar
 
     from kept.apps.cli.comparing.compare_run import show
@@ -103,7 +103,7 @@ def demo(
             experiment=experiment,
             methods=names,
             should_stop=lambda: (
-                budget_minutes is not None and time.monotonic() - begun >= budget_minutes * 60
+                budget_minutes is not None and time.monotonic() - start >= budget_minutes * 60
             ),
         )
     for compared in result.methods:

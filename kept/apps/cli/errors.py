@@ -149,10 +149,10 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _fault(error: Exception) -> str:
     """What happened, where, and what to do, of an exception that nothing here foresaw."""
     frame = traceback.extract_tb(_ours(error) or error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+    position = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
     message = str(error).strip() or "no message"
     return (
-        f"{_at_work_on(error)}{type(error).__name__}: {message} ({place}). "
+        f"{_at_work_on(error)}{type(error).__name__}: {message} ({position}). "
         "This error was not expected: a file may be damaged, or of another format than kept "
         "takes it for. "
         "Run again with --debug (kept --debug COMMAND ...) for the traceback."

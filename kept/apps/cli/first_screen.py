@@ -58,20 +58,22 @@ def panels(app: typer.Typer) -> dict[str, list[tuple[str, str]]]:
     >>> panels(app)["Graphs and texts"][0]
     ('kg', 'Build, extend, query, check and export knowledge graphs.')
     """
-    found: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+    rows_of_panel: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
     for command in app.registered_commands:
         text = command.help or inspect.getdoc(command.callback) or ""
-        found.setdefault(str(command.rich_help_panel), []).append((str(command.name), text))
+        rows_of_panel.setdefault(str(command.rich_help_panel), []).append((str(command.name), text))
     for group in app.registered_groups:
         assert group.typer_instance is not None
         callback = group.typer_instance.registered_callback
         help_text = group.typer_instance.info.help
         if callback is not None:
             help_text = inspect.getdoc(callback.callback)
-        found.setdefault(str(group.rich_help_panel), []).append((str(group.name), str(help_text)))
+        rows_of_panel.setdefault(str(group.rich_help_panel), []).append(
+            (str(group.name), str(help_text))
+        )
     return {
         panel: [(name, " ".join(text.split("\n\n")[0].split())) for name, text in rows]
-        for panel, rows in found.items()
+        for panel, rows in rows_of_panel.items()
     }
 
 

@@ -176,10 +176,10 @@ def require_named(
 
     Tables are read as they stand in their files, so that a slip is answered before torch is loaded.
     """
-    given = dict(each.split("=", 1) for each in settings if "=" in each) | dict(flags)
+    values = dict(each.split("=", 1) for each in settings if "=" in each) | dict(flags)
     faults = []
     for name, table in tables.items():
-        value, names = given.get(name), _written_names(*table.split(":"))
+        value, names = values.get(name), _written_names(*table.split(":"))
         if not isinstance(value, str) or names is None:
             continue
         folded = {_folded(each) for each in names}
@@ -193,9 +193,9 @@ def require_given(
     flags: Mapping[str, Any], groups: Sequence[Sequence[str]], settings: Sequence[str] = ()
 ) -> None:
     """Raise `ConfigError` naming every group of options of which none is given."""
-    given = {each.partition("=")[0].strip() for each in settings}
-    given |= {name for name, value in flags.items() if value is not None}
-    missing = [group for group in groups if given.isdisjoint(group)]
+    names_given = {each.partition("=")[0].strip() for each in settings}
+    names_given |= {name for name, value in flags.items() if value is not None}
+    missing = [group for group in groups if names_given.isdisjoint(group)]
     if missing:
         names = "; ".join(" or ".join(map(_flag, group)) for group in missing)
         raise ConfigError(

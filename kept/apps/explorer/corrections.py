@@ -29,7 +29,7 @@ def record(path: Path, text: str, choices: Mapping[tuple[int, int], str | None])
     it under the lock under which it writes. Raises `ConfigError` where a line is not an annotation,
     and `WriteError`.
     """
-    links = tuple(gold_link(*place, entity) for place, entity in sorted(choices.items()))
+    links = tuple(gold_link(*span, entity) for span, entity in sorted(choices.items()))
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     ours = to_json(LinkedText(text, links, name))
     with whole_file(path, force=True, wait=WAIT_SECONDS) as part:  # read under the writer's lock

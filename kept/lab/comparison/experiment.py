@@ -102,9 +102,8 @@ class Experiment(Design):
     `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
     `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not given,
     with the fields that differ; a name of your own with `method` among its fields is a variant of
-    that method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the
-    score that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has
-    one; of a
+    that method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score
+    that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
     regression `pearson` or `spearman`), on the evaluation split `asked`: dev, or test where the
     task has `test` or `test_share`. `seeds` are run where a command does not say how many;
     `primary` names the contrast that is to decide, and every run records what it was when the run

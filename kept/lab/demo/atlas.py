@@ -108,13 +108,13 @@ def run_atlas(
 
 
 def _graph(folder: Path) -> KnowledgeGraph:
-    made = atlas.graph()
+    shipped = atlas.graph()
     if folder.exists():
         graph = KnowledgeGraph.open(folder)
-        if graph.content_hash != made.content_hash:
+        if graph.content_hash != shipped.content_hash:
             raise StoreError(f"{folder} holds another graph than this atlas; remove the folder")
         return graph
-    made.save(folder)
+    shipped.save(folder)
     return KnowledgeGraph.open(folder)
 
 

@@ -34,14 +34,14 @@ def write_task(folder: Path, split: CompletionSplit) -> None:
 
     Every third training text is read before the task; the facts of the others are trained on.
     """
-    place = folder / "atlas"
-    place.mkdir(exist_ok=True)
+    target = folder / "atlas"
+    target.mkdir(exist_ok=True)
     texts = {example.linked.text: example.linked for example in split.train}
     before = dict(list(texts.items())[::3])
-    write_jsonl(before.values(), place / "texts.jsonl", force=True)
+    write_jsonl(before.values(), target / "texts.jsonl", force=True)
     train = [example for example in split.train if example.linked.text not in before]
     for name, examples in {"train": train, **split.tests}.items():
-        write_atlas(place / f"{name}.jsonl", examples)
+        write_atlas(target / f"{name}.jsonl", examples)
 
 
 def compare_methods(

@@ -27,6 +27,7 @@ from kept.errors import EvaluationError
 from kept.evaluation.statistics import bootstrap_interval
 from kept.lab.probing.items.item import ClozeItem
 from kept.lab.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
+from kept.lab.study.tables import with_interval
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
@@ -343,5 +344,4 @@ def edit_table(rows: Sequence[EditRow]) -> str:
 def _shown(value: float | None, interval: Interval | None = None) -> str:
     if value is None:
         return "-"
-    bounds = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
-    return f"{value:.3f}{bounds}"
+    return f"{value:.3f}" if interval is None else with_interval(interval)

@@ -103,23 +103,21 @@ def read_stored(path: Path, form: type[T], fault: str, remedy: str) -> T | None:
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=form)
-    except msgspec.MsgspecError as error:
+    except (OSError, msgspec.MsgspecError) as error:
         raise CheckpointError(f"{path} {fault} ({error}); {remedy}") from error
 
 
-def stored_once(
-    path: Path, form: type[T], make: Callable[[], T], *, fault: str, remedy: str
-) -> tuple[T, bool]:
-    """Return the value stored at `path`, and whether it was made now: no two processes make it."""
+def stored_once(path: Path, form: type[T], make: Callable[[], T], *, fault: str, remedy: str) -> T:
+    """Return the value stored at `path`, made and stored where it is not: by one process alone."""
     if (value := read_stored(path, form, fault, remedy)) is not None:
-        return value, False
+        return value
     path.parent.mkdir(parents=True, exist_ok=True)
     with claim(path.with_suffix(".running")):
         if (value := read_stored(path, form, fault, remedy)) is not None:
-            return value, False
+            return value
         value = make()
         write_bytes(path, _json(value))
-    return value, True
+    return value
 
 
 def update_stored(path: Path, change: Callable[[], Any]) -> None:

@@ -40,10 +40,17 @@ class Table:
         """Whether there are rows."""
         return bool(self.rows)
 
-    def markdown(self, rule: Sequence[str] | None = None) -> str:
-        """Return a Markdown table; `rule`: the line under the columns, as `---:` to the right."""
-        lines = [self.columns, rule or ["---"] * len(self.columns), *self.rows]
-        return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
+    def markdown(self, rule: str | None = None) -> str:
+        """Return a Markdown table; `rule`: the line under the columns, as `|---|---:|`."""
+        columns = " | ".join(self.columns)
+        head = f"| {columns} |".replace("|  |", "| |")  # a column without a name
+        rule = rule or f"| {' | '.join(['---'] * len(self.columns))} |"
+        lines = [f"| {' | '.join(map(str, cells))} |\n" for cells in self.rows]
+        return f"{head}\n{rule}\n{''.join(lines)}"
+
+    def compact(self) -> str:
+        """Return a Markdown table with a rule without spaces, and without a last line feed."""
+        return self.markdown("|---" * len(self.columns) + "|").rstrip("\n")
 
     def html(self, caption: str | None = None) -> str:
         """Return an HTML table, under another caption where one is given; "" without rows."""
@@ -99,8 +106,12 @@ def number(value: float | None, sign: str = "") -> str:
     return NOTHING if value is None else f"{value:{sign}.3f}"
 
 
-def with_interval(found: Interval | Effect | None, sign: str = "", *, percent: bool = False) -> str:
+def with_interval(
+    found: Interval | Effect | Mapping[str, float] | None, sign: str = "", *, percent: bool = False
+) -> str:
     """Return an estimate with its interval of 95 %, as a fraction or in per cent.
+
+    A mapping is an interval as JSON files have it.
 
     >>> half = Interval(0.5, 0.25, 0.75, confidence=0.95, n=40, method="")
     >>> with_interval(half), with_interval(half, "+"), with_interval(half, percent=True)
@@ -108,9 +119,12 @@ def with_interval(found: Interval | Effect | None, sign: str = "", *, percent: b
     """
     if found is None:
         return NOTHING
-    interval = found.interval() if isinstance(found, Effect) else found
+    if isinstance(found, Mapping):
+        numbers = found["estimate"], found["low"], found["high"]
+    else:
+        interval = found.interval() if isinstance(found, Effect) else found
+        numbers = interval.estimate, interval.low, interval.high
     form, factor = (f"{sign}.1f", 100) if percent else (f"{sign}.3f", 1)
-    numbers = (interval.estimate, interval.low, interval.high)
     estimate, low, high = (f"{factor * value:{form}}" for value in numbers)
     return f"{estimate} [{low}, {high}]"
 

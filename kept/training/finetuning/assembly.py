@@ -40,7 +40,13 @@ from kept.inputs.controls.redrawing import relinking
 from kept.inputs.views import builder_for, view_for
 from kept.methods import Method, method, method_of, title
 from kept.randomness import torch_draws
-from kept.tasks.datasets.class_labels import classes_of, label_warnings, require_labels, warnings_of
+from kept.tasks.datasets.class_labels import (
+    classes_of,
+    constant_warnings,
+    label_warnings,
+    require_labels,
+    warnings_of,
+)
 from kept.tasks.datasets.example import pair_of
 from kept.tasks.datasets.formats import (
     FORMATS,
@@ -112,6 +118,7 @@ def assemble(
         labels = teacher.classes_for(config.task, labels)
     evaluation_sets = {name: sets[name] for name in _evaluated(sets)}
     warnings = warnings_of(labels, task.problem_type)
+    warnings += constant_warnings(sets["train"], task.problem_type)
     warnings += _case_warnings(config, sets["train"], whole)
     if warnings := [*warnings, *label_warnings(labels, task.problem_type, evaluation_sets)]:
         facts["warnings"] = warnings

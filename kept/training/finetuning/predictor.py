@@ -258,8 +258,8 @@ class Predictor:
         """Return the linker that the training had: by names, unless `kept fit` took another."""
         if self.link_method == BY_NAMES:
             return DictionaryLinker(graph, case=self.case)
-        place = str(graph.folder or "a graph in memory")
-        settings = LinkerSettings(kg=place, method=self.link_method, case=self.case)
+        graph_name = str(graph.folder or "a graph in memory")
+        settings = LinkerSettings(kg=graph_name, method=self.link_method, case=self.case)
         return open_linker(settings, graph)
 
     def classes_for(self, task: str, labels: Sequence[str]) -> list[str]:
@@ -402,8 +402,8 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        own = linker or self.linker(graph)
-        texts = with_links([each.linked for each in examples], own)
+        used_linker = linker or self.linker(graph)
+        texts = with_links([each.linked for each in examples], used_linker)
         n_targets = self.model.config.head.get("n_targets", 0)
         kind = self.kind
         examples = [

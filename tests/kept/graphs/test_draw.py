@@ -109,7 +109,7 @@ def test_reasons(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     facts = [node for node in nodes if node.role == "relation"]
     assert "Paris — capital of → France, ranked 1 among" in facts[0].why[0]
     assert "ranked 3 among" in facts[2].why[0]
-    assert "France [Q142] takes part in 2 of the facts" in " ".join(
+    assert "France [Q142] is part of 2 of the facts" in " ".join(
         line for node in nodes if node.label == "France" for line in node.why
     )
 

@@ -94,7 +94,7 @@ def test_what_kept_exports_as_graphml_comes_back(
     ("format", "text", "words"),
     [
         ("llamaindex", "{", "is not JSON"),
-        ("llamaindex", '{"a": 1, "a": 2}', "the key 'a' stands twice"),
+        ("llamaindex", '{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         ("llamaindex", '{"nodes": []}', "has no nodes and relations, or graph_dict"),
         ("llamaindex", '{"graph_dict": {"a": [["r"]]}}', "line 1 .*no relation between two nodes"),
         ("llamaindex", '{"graph_dict": {}} {}', "line 1 .*more than one JSON value"),

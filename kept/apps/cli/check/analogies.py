@@ -67,14 +67,14 @@ def analogies(
     learning()
     for name in (PAGE, VALUES):
         refuse_file(output / name, force=force)
-    asked = read_analogies(questions)
-    words = words_of(asked)
+    items = read_analogies(questions)
+    words = words_of(items)
     opened = {name: open_space(name, words) for name in dict.fromkeys(spaces)}
     opened[RANDOM] = stranger(opened[spaces[0]], seed)
     rows = {
         name: (
-            answer_analogies(space, words, asked, seed=seed),
-            induce_relations(space, words, asked, seed=seed),
+            answer_analogies(space, words, items, seed=seed),
+            induce_relations(space, words, items, seed=seed),
         )
         for name, space in opened.items()
     }

@@ -60,8 +60,8 @@ def run(
         compared = compare(experiment, seeds=n_seeds, **overrides)
         pages = [compared]
         if choices is not None:
-            own = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
-            pages.append(with_rates(own, compared, choices))
+            chosen = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
+            pages.append(with_rates(chosen, compared, choices))
     last = pages[-1]
     result = Result(values=to_json(last), rows=score_table(last).dicts(), folder=output)
     if rank_and_size().rank:

@@ -62,8 +62,8 @@ def report(
         if latex.suffix != ".tex":
             raise ConfigError(f"{latex}: choose a name in .tex")
         refuse_file(latex, force=force or is_kept_latex(latex))
-    place = find_experiment(task, tasks)
-    before = read_request(runs, place.stem)
+    location = find_experiment(task, tasks)
+    before = read_request(runs, location.stem)
     if before.data is not None and data is not None and str(data) == os.environ.get("KEPT_DATA"):
         data = None  # the variable says where data is in general, the comparison where its own is
     if str(before) and (kg, data, limit) == (None, None, None):
@@ -71,10 +71,10 @@ def report(
     kg = kg or (None if before.kg is None else Path(before.kg))
     data = data or (None if before.data is None else Path(before.data))
     limit = limit or before.limit
-    if asks_questions(place):
+    if asks_questions(location):
         from kept.apps.cli.comparing import question_run
 
-        plan = question_run.read_plan(place, kg, limit)
+        plan = question_run.read_plan(location, kg, limit)
         if latex is not None:
             raise ConfigError("--latex: a page of questions has none; its tables are CSV files")
         path = question_run.report(plan, folder=runs, output=output, data=data, force=force)
@@ -95,10 +95,10 @@ def report(
     choices = None if experiment.tuning is None else read_choices(experiment, runs)
     if choices is not None:
         tuned = with_chosen_rates(experiment, choices)
-        own = Study(ComparisonTrial(tuned, data_root(data), runs))
-        results = with_rates(finished(own), common, choices)
+        with_chosen = Study(ComparisonTrial(tuned, data_root(data), runs))
+        results = with_rates(finished(with_chosen), common, choices)
         page = path.with_stem(f"{path.stem}{SUFFIX}")
-        for written in write_report(results, own, page, force=force or is_kept_page(page)):
+        for written in write_report(results, with_chosen, page, force=force or is_kept_page(page)):
             echo(str(written))
     if open_page:
         webbrowser.open(path.resolve().as_uri())

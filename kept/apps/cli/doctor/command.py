@@ -36,23 +36,27 @@ def doctor(
 
     from kept.apps.cli.doctor.findings import all_findings
 
-    found = all_findings(task, data)
-    wrong = [finding for finding in found if finding.state in ("missing", "faulty")]
+    findings = all_findings(task, data)
+    wrong = [finding for finding in findings if finding.state in ("missing", "faulty")]
     if as_json:
-        echo(json.dumps([dataclasses.asdict(each) for each in found], ensure_ascii=False, indent=1))
+        echo(
+            json.dumps(
+                [dataclasses.asdict(each) for each in findings], ensure_ascii=False, indent=1
+            )
+        )
     else:
-        _print(found)
-        echo(f"{len(wrong)} of {len(found)} things need you" if wrong else "all is well")
+        _print(findings)
+        echo(f"{len(wrong)} of {len(findings)} things need you" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)
 
 
-def _print(found: list[Finding]) -> None:
+def _print(findings: list[Finding]) -> None:
     group = ""
-    for each in found:
+    for each in findings:
         if each.group != group:
             group = each.group
-            echo(("" if each is found[0] else "\n") + group)
+            echo(("" if each is findings[0] else "\n") + group)
         colour = "red" if each.state in ("missing", "faulty") else None
         echo(f"  {MARKS[each.state]:8}{each.name:24}  {each.says}", fg=colour)
         if each.remedy:

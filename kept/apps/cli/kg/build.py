@@ -243,8 +243,8 @@ def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Pa
         text = query.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{query} cannot be read: {error}") from error
-    with counting("rows") as tell:
-        return fetch(Endpoint(url, *how), text, folder, report=tell)
+    with counting("rows") as report:
+        return fetch(Endpoint(url, *how), text, folder, report=report)
 
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
@@ -253,9 +253,9 @@ def _forecast(sources: list[Source], *, only: bool) -> None:
 
     if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
         return
-    found, free = forecast(sources), free_memory()
-    echo(f"forecast: {found}", err=not only)
-    if free is not None and found.memory_bytes > free:
+    needs, free = forecast(sources), free_memory()
+    echo(f"forecast: {needs}", err=not only)
+    if free is not None and needs.memory_bytes > free:
         echo(
             f"warning: {free / 1e9:.1f} GB of memory are free; --beyond-memory needs less",
             fg="yellow",

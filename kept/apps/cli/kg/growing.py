@@ -149,8 +149,8 @@ def merge(
 
     graph = KnowledgeGraph.open(kg)
     if decisions is None:
-        found = [pair for pair in duplicates.propose(graph) if pair.score >= least]
-        n = duplicates.write(found, out, force=force)
+        proposals = [pair for pair in duplicates.propose(graph) if pair.score >= least]
+        n = duplicates.write(proposals, out, force=force)
         echo(f"{n} pairs in {out}; write true or false for null, then give it by --decisions")
         return
     pairs = duplicates.read(decisions, graph)

@@ -68,7 +68,7 @@ def text_sources(
     """The files of texts as sources, all in one language."""
     from kg_loaders import Source
 
-    found = []
+    text_files = []
     for files, columns, is_relation in (
         (labels, ("label", "description"), False),
         (aliases, ("alias", "count"), False),
@@ -77,8 +77,8 @@ def text_sources(
         (relation_labels, ("label", "description"), True),
     ):
         options = {"columns": columns, "language": language, "is_relation": is_relation}
-        found += [Source(path, "texts", options) for path in files or ()]
-    return found
+        text_files += [Source(path, "texts", options) for path in files or ()]
+    return text_files
 
 
 def table_sources(

@@ -243,9 +243,9 @@ class Fitting:
         words = [text.text for text in self.texts]
         if not isinstance(linker, EndToEnd):
             return answers(self.texts, linker.link(words), unmarked="nil", known=self.known)
-        found = linker.detect(words)
-        spans = [each.scores for each in found]
-        linked = linker.decide(found)
+        detected = linker.detect(words)
+        spans = [each.scores for each in detected]
+        linked = linker.decide(detected)
         return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
 
 
@@ -264,6 +264,6 @@ def _tell(checked: CrossValidated, decision: Decision) -> None:
     echo("accept from  coverage  precision  recall     F1")
     columns = (curve.thresholds, curve.coverage, curve.precision, curve.recall, curve.f())
     for share in SHARES:
-        place = int(abs(curve.coverage - share).argmin())
-        row = [float(column[place]) for column in columns]
+        index = int(abs(curve.coverage - share).argmin())
+        row = [float(column[index]) for column in columns]
         echo(f"{row[0]:11.3f} {row[1]:9.3f} {row[2]:10.3f} {row[3]:7.3f} {row[4]:6.3f}")

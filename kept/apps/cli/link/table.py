@@ -57,9 +57,9 @@ def _print_explained(
 def _row(text: LinkedText, link: Link, graph: KnowledgeGraph) -> tuple[str, ...]:
     start, end = link.mention.start, link.mention.end
     label = "" if link.entity is None else _label(graph, link.entity)
-    place = (text.id or "1", str(start), str(end), text.text[start:end])
+    cells = (text.id or "1", str(start), str(end), text.text[start:end])
     sure = f"{link.confidence:.3f}" + (" ambiguous" if link.is_ambiguous else "")
-    return (*place, link.entity or "NIL", label, sure)
+    return (*cells, link.entity or "NIL", label, sure)
 
 
 def ambiguity(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> str | None:

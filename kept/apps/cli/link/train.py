@@ -147,10 +147,10 @@ def train(
     stop = [text for kind in kinds.values() for text in kind.held_out]
     began = time.perf_counter()
     name = ", ".join(kinds)
-    dear = [] if everywhere else [each for each in scorers if each in DEAR]
+    expensive = [] if everywhere else [each for each in scorers if each in DEAR]
     model = Reranker.fit(
         scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
-        dear=dear,
+        expensive=expensive,
     )  # fmt: skip
     model.save(output, force=force)
     record = model.record
@@ -167,10 +167,10 @@ def train(
     )
     if decision is not None:
         seen = answers_on_other_kinds(scorers, kinds, settings)
-        told = decision_for_other_kinds(seen)
-        fitted = FittedDecision(told, graph.content_hash, repr(model), name, len(seen))
+        fitted_decision = decision_for_other_kinds(seen)
+        fitted = FittedDecision(fitted_decision, graph.content_hash, repr(model), name, len(seen))
         save_decision(fitted, decision, force=force, inputs=files)
-        raw, right = confidences(seen, replace(told, curve=()))
+        raw, right = confidences(seen, replace(fitted_decision, curve=()))
         echo(
             f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
             f"{right.mean():.3f} right; confidence for other kinds of text in {decision}"
@@ -202,13 +202,13 @@ def _resolved(
     """The texts of each file by the redirects of `path`; prints how many links were resolved."""
     from entity_linking.annotations.redirects import Redirects
 
-    redirects, found = Redirects.read(path), {}
+    redirects, resolved = Redirects.read(path), {}
     for name, parts in split.items():
         train, stop = (redirects.resolve(part, lambda e: e in graph.entities) for part in parts)
         n_links = train.n_links + stop.n_links
         echo(f"{name}: {train.n_resolved + stop.n_resolved} of {n_links} links were redirects")
-        found[name] = (train.texts, stop.texts)
-    return found
+        resolved[name] = (train.texts, stop.texts)
+    return resolved
 
 
 def texts_of(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:

@@ -169,12 +169,12 @@ def serve(
         answer_seconds=max_seconds,
         memory_bytes=None if max_memory is None else int(max_memory * 1024**3),
     )
-    own = secrets.token_urlsafe(32) if token is None else token
-    place, bound = listening.getsockname()[:2]
-    echo(f"http://{f'[{place}]' if ':' in place else place}:{bound}/docs")
+    secret = secrets.token_urlsafe(32) if token is None else token
+    host, bound = listening.getsockname()[:2]
+    echo(f"http://{f'[{host}]' if ':' in host else host}:{bound}/docs")
     if token is None:
-        echo(f"Authorization: Bearer {own}")
-    server = make_server(service, listening, token=own, names=name or (), limits=limits)
+        echo(f"Authorization: Bearer {secret}")
+    server = make_server(service, listening, token=secret, names=name or (), limits=limits)
     # uvicorn raises them again once it has stopped
     signal.signal(signal.SIGINT, lambda *_: mark_interrupted())
     signal.signal(signal.SIGTERM, lambda *_: None)

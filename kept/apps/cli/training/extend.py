@@ -70,10 +70,10 @@ def extend(
 
 
 def _lines(done: Extension) -> list[str]:
-    told = done.as_json()
+    fields = done.as_json()
     grown = (
-        f"{told['n_new_entities']} new entities, {told['n_new_relations']} new relations, "
-        f"{told['n_new_triples']} more facts"
+        f"{fields['n_new_entities']} new entities, {fields['n_new_relations']} new relations, "
+        f"{fields['n_new_triples']} more facts"
     )
     lines = [grown, *(_line(table) for table in done.tables)]
     if not done.tables:

@@ -63,14 +63,14 @@ def run(
     """Train, score the model of the last step on dev and test, return and print the outcome."""
     has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
     if not has_file and _is_dev_wanted(flags, settings):
-        beside = dev_beside(flags["train"])
-        if beside is not None:
+        dev_file = dev_beside(flags["train"])
+        if dev_file is not None:
             echo(
-                f"dev: {beside}, found in the folder of the training file (choose another "
+                f"dev: {dev_file}, found in the folder of the training file (choose another "
                 f"with --dev)"
             )
-            flags = {**flags, "dev": beside}
-    begun = time.monotonic()
+            flags = {**flags, "dev": dev_file}
+    start = time.monotonic()
     if track:
         require_trackers(track)
     config, how = read_run(
@@ -107,7 +107,7 @@ def run(
         if short := budget_warning(assembled.config, len(assembled.train)):
             console.print(f"warning: {short}")
         tell_memory(assembled.model, config.training, console)
-        result = _train(assembled, output, how, console, begun, track)
+        result = _train(assembled, output, how, console, start, track)
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
@@ -126,9 +126,9 @@ def run(
 def dev_beside(train: Path) -> Path | None:
     """The development file that lies beside a training file, named as it is but for `train`."""
     for word in ("dev", "valid", "validation"):
-        beside = train.with_name(train.name.replace("train", word))
-        if beside != train and beside.is_file():
-            return beside
+        candidate = train.with_name(train.name.replace("train", word))
+        if candidate != train and candidate.is_file():
+            return candidate
     return None
 
 
@@ -142,7 +142,7 @@ def _train(
     output: Path,
     how: Resume,
     console: TerminalConsole,
-    begun: float,
+    start: float,
     track: Sequence[str],
 ) -> TrainResult:
     settings = assembled.config.model_dump(mode="json")
@@ -166,7 +166,7 @@ def _train(
             reporter=reporter,
             resume=how,
             should_stop=lambda: bool(stop),
-            budget_since=begun,
+            budget_since=start,
         )
 
 

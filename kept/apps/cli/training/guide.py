@@ -57,7 +57,7 @@ def write_environment(output: Path, config: BaseModel, *, precision: str | None 
     (the graph has hashes of its own, in `config.json`).
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
-    told = {
+    facts = {
         "command": command_line(),
         "kept": version("kept"),
         "python": platform.python_version(),
@@ -67,8 +67,8 @@ def write_environment(output: Path, config: BaseModel, *, precision: str | None 
         "files": {str(path): _sha256(path) for path in files if path.is_file()},
     }
     if precision is not None:
-        told["precision"] = precision
-    write_json(output / ENVIRONMENT, told, indent=1, force=True)
+        facts["precision"] = precision
+    write_json(output / ENVIRONMENT, facts, indent=1, force=True)
 
 
 @cache
@@ -90,12 +90,12 @@ def write_guide(output: Path, kg: object, commands: Sequence[str]) -> None:
     rows = [f"| `{name}` | {FILES[name]} |" for name in names if name in FILES]
     lines = []
     for command in commands:
-        for name, place in places.items():
-            command = command.replace(name, place)
+        for name, location in places.items():
+            command = command.replace(name, location)
         lines.append(command)
-    made = command_line()
+    words = command_line()
     text = (
-        f"# A run of kept\n\nMade by `{made}`.\n\n| file | what it is |\n|---|---|\n"
+        f"# A run of kept\n\nMade by `{words}`.\n\n| file | what it is |\n|---|---|\n"
         + "\n".join(rows)
         + "\n\nGo on with:\n\n```\n"
         + "\n".join(lines)

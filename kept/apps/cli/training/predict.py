@@ -137,9 +137,9 @@ def _predict_text(
     from kept.training.finetuning.predictor import Predictor
 
     if answers_questions(run):
-        given = {"--target": target, "--context": context, "--choice": choice, "--about": about,
+        options = {"--target": target, "--context": context, "--choice": choice, "--about": about,
                  "--explain": explain, "--case": case}  # fmt: skip
-        for name, value in given.items():
+        for name, value in options.items():
             if value:
                 raise ConfigError(f"{name} is for texts with classes; {run} answers questions")
         answer = FittedAnswerer.open(run, kg).answer(text)

@@ -24,9 +24,9 @@ class FileOptions:
 
     def require_file_only(self, about_text: Mapping[str, object]) -> None:
         """Raise `ConfigError` for options of `about_text`, and for others that do not fit."""
-        given = [name for name, value in about_text.items() if value]
-        if given:
-            raise ConfigError(f"{given[0]} is for a single text; in a file, use a column")
+        flags = [name for name, value in about_text.items() if value]
+        if flags:
+            raise ConfigError(f"{flags[0]} is for a single text; in a file, use a column")
         if self.damage not in ("stop", "skip"):
             raise ConfigError(f"--damage is {self.damage!r}; choose stop or skip")
         if (self.resume or self.force) and self.output is None:
@@ -38,9 +38,9 @@ class FileOptions:
         """Raise `ConfigError` if `text` is not a file and options or its name say that it is."""
         flags = {"-o": self.output, "--column": self.columns, "--resume": self.resume,
                  "--force": self.force, "--damage": self.damage != "stop"}  # fmt: skip
-        given = [name for name, value in flags.items() if value]
-        if given:
-            raise ConfigError(f"{given[0]} is for a file of texts; {not_a_file(text)}")
+        names = [name for name, value in flags.items() if value]
+        if names:
+            raise ConfigError(f"{names[0]} is for a file of texts; {not_a_file(text)}")
         if " " not in text and Path(text).suffix.lower() in FILES:
             raise ConfigError(f"{not_a_file(text)}; a text with blanks is taken as text")
 

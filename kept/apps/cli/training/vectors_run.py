@@ -42,18 +42,19 @@ def run(
 
 
 def _train(config: JointConfig, output: Path, resume: bool) -> None:
-    begun, console = time.monotonic(), TerminalConsole(stderr=True)
-    made = Assembled(config)
-    if made.note is not None:
-        console.print(made.note)
-    console.print(str(made.corpus))
+    start, console = time.monotonic(), TerminalConsole(stderr=True)
+    assembled = Assembled(config)
+    if assembled.note is not None:
+        console.print(assembled.note)
+    console.print(str(assembled.corpus))
     if not is_of(output / CHECKPOINTS, CHECKPOINT):
         write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
-    n_steps = made.settings.epochs * made.space.n_steps
+    n_steps = assembled.settings.epochs * assembled.space.n_steps
     with asked_to_stop() as stop, Progress(console=console) as bar:
         task = bar.add_task("training", total=n_steps)
         done = train(
-            made.space, output, epochs=made.settings.epochs, fingerprint=made.fingerprint,
+            assembled.space, output, epochs=assembled.settings.epochs,
+            fingerprint=assembled.fingerprint,
             resume=resume, checkpoint_seconds=config.checkpoint_seconds,
             should_stop=lambda: bool(stop),
             on_step=lambda step, loss: bar.update(
@@ -65,9 +66,9 @@ def _train(config: JointConfig, output: Path, resume: bool) -> None:
     if done.step < n_steps:
         echo(f"step {done.step} of {n_steps}: stopped by Ctrl-C; continue with --resume")
         return
-    written = made.write(output, done.losses)
-    seconds = time.monotonic() - begun
-    echo(f"{config.model}: {made.corpus!r}, in {seconds:.0f} s")
+    written = assembled.write(output, done.losses)
+    seconds = time.monotonic() - start
+    echo(f"{config.model}: {assembled.corpus!r}, in {seconds:.0f} s")
     echo(f"written: {', '.join(map(str, written))}")
 
 

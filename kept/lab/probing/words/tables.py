@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kept.evaluation.statistics import Interval
 from kept.lab.probing.words.analogies import RULES, AnalogyScores, InductionScores
+from kept.lab.study.tables import with_interval
 
 RANDOM = "random vectors"
 Rows = Mapping[str, tuple[AnalogyScores, InductionScores]]
@@ -27,10 +27,10 @@ def to_markdown(rows: Rows, command: str) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, (answers, pairs) in rows.items():
-        cells = [_cell(answers.shares[rule]) for rule in RULES]
+        cells = [with_interval(answers.shares[rule]) for rule in RULES]
         lines.append(
             f"| {name} | {answers.n:,} | {answers.n_left_out:,} | {answers.candidates:,} | "
-            f"{' | '.join(cells)} | {_cell(pairs.mean)} |"
+            f"{' | '.join(cells)} | {with_interval(pairs.mean)} |"
         )
     head = " | ".join(f"{name}: 3CosAdd | {name}: pairs" for name in rows)
     lines += ["", f"| section | {head} |", "|---" * (1 + 2 * len(rows)) + "|"]
@@ -64,10 +64,6 @@ def shortfalls(rows: Rows) -> list[str]:
                 "(kept vectors train), or ask about words that it has met often"
             )
     return lines
-
-
-def _cell(found: Interval) -> str:
-    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def _share(value: float | None) -> str:

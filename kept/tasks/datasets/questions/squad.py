@@ -120,6 +120,6 @@ def _require_there(id: str | int, answer: _Answer, context: str) -> None:
 
 def _mention(answer: _Answer, shift: int) -> Mention:
     """Where an answer stands, white space around it left out."""
-    bare = answer.text.strip()
-    start = shift + answer.answer_start + answer.text.index(bare)
-    return Mention(start, start + len(bare))
+    text = answer.text.strip()
+    start = shift + answer.answer_start + answer.text.index(text)
+    return Mention(start, start + len(text))

@@ -86,6 +86,6 @@ def test_faults(run: Path) -> None:
     done = CliRunner().invoke(app, [*given, "--about", "x"])
     assert (done.exit_code, "give both" in done.output) == (1, True)
     done = CliRunner().invoke(app, [*given, "--target", "text"])
-    assert (done.exit_code, "asks about 0 stretch(es)" in done.output) == (1, True)
+    assert (done.exit_code, "needs 0 mention(s)" in done.output) == (1, True)
     done = CliRunner().invoke(app, ["predict", str(run), "a text", "--kg", str(run / "kg")])
     assert (done.exit_code, "has no finetune.json" in done.output.replace("\n", "")) == (1, True)

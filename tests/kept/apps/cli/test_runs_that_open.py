@@ -37,7 +37,7 @@ def test_finetuning(
     done = finetune(world, "--steps", 1, "-o", tmp_path / "run", method="none")
     words = " ".join(done.output.split())
     assert done.exit_code == 1, done.output
-    assert "cannot be opened again" in words
+    assert "but cannot be opened" in words
     assert "finished" not in words
     assert not (tmp_path / "run" / "metrics.json").exists()
 

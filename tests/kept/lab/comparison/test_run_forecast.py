@@ -141,3 +141,22 @@ def test_short_comparisons_are_not_foretold_and_records_are_handed_on() -> None:
         forecast.step(record(step, 10))
     forecast.notice("resumed")
     assert (lines, got) == ([], [1, 2, 3, "resumed"])
+
+
+def test_a_comparison_forecasts_by_what_its_runs_compute(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by their number: a run of a large graph takes as long as several."""
+    monkeypatch.setattr(runs_module, "sentence_milliseconds", lambda *_: 1.0)
+    work: list[Any] = []
+
+    def note(self: RunForecast, of_runs: Any) -> None:
+        work.extend(of_runs.values())
+
+    monkeypatch.setattr(RunForecast, "of", note)
+    compare(
+        experiment, root=experiment_root, folder=tmp_path / "runs", methods=["ernie"], controls=[],
+        seeds=1, should_stop=lambda: True,
+    )  # fmt: skip
+    assert len(work) == 2
+    assert all(isinstance(each, RunWork) and each.units > 1 for each in work)

@@ -107,7 +107,7 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     for path in write_page(found, tmp_path / "page.html"):
         assert path.stat().st_size > 50
     steps = len(trained.steps)
-    again = run_all_of(dataclasses.replace(runs), seeds=2)
+    again = run_all_of(Study(dataclasses.replace(runs.trial)), seeds=2)
     assert {key: record.run for key, record in again.done.items()} == {
         key: record.run for key, record in ran.done.items()
     }
@@ -322,7 +322,7 @@ def test_faults_are_named(host: Path, tmp_path: Path) -> None:
         plan_of(host, methods={"words-lora": {"n_step": 3}})
     few = plan_of(host, max_facts=1, questions={"world": "company", "n_train": 4, "n_test": 4})
     with pytest.raises(NoKnowledgeError, match="raise max_facts"):
-        _ = dataclasses.replace(runs, questions=few).asked
+        _ = dataclasses.replace(runs.trial, questions=few).asked
     with pytest.raises(CheckpointError, match="remove its folder"):
         runs.trial.counted([], tmp_path)
 
@@ -334,7 +334,8 @@ def test_a_record_that_names_its_settings(host: Path, tmp_path: Path) -> None:
     line = json.loads((runs.folder / RECORDS).read_text().splitlines()[0])
     assert line["settings"]["task"] == "questions"
     assert line["settings"]["chat"] == "chatml"
-    other = dataclasses.replace(runs, questions=plan.model_copy(update={"n_new": 1}))
+    shorter = plan.model_copy(update={"n_new": 1})
+    other = Study(dataclasses.replace(runs.trial, questions=shorter))
     key = RunKey("words", "true", 0)
     assert runs.of(key).name != other.of(key).name
     assert other.record(key) is None

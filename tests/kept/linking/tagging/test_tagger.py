@@ -191,7 +191,7 @@ def test_trained_calibrated_and_linked_by_commands(
     (tmp_path / "gold.jsonl").write_text("\n".join(map(json.dumps, gold)))
     told = ("--kg", tmp_path / "kg", "--tagger", tmp_path / "tagger")
     fitted = run("calibrate", tmp_path / "gold.jsonl", *told, "--find", "-o", tmp_path / "d.json")
-    assert "said from" in fitted
+    assert "NIL from" in fitted
     linked = run("the town of Paris is old", *told, "--decision", tmp_path / "d.json", "--json")
     (mention,) = json.loads(linked)["mentions"]
     assert mention["entity"] == "Q90"

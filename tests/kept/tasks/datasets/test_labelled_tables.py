@@ -93,7 +93,7 @@ def test_a_missing_column_says_which_there_are_and_how_to_name_it(tmp_path: Path
 
 def test_questions_and_files_of_other_names_are_refused(tmp_path: Path) -> None:
     questions = written(tmp_path, "question,answer\nWho?,Anna\n", "questions.csv")
-    with pytest.raises(ConfigError, match="`kept fit` takes them"):
+    with pytest.raises(ConfigError, match="use `kept fit`"):
         list(read_table(questions, DamageReport()))
     with pytest.raises(ConfigError, match=r"\.csv, \.tsv or \.jsonl"):
         read_labelled(written(tmp_path, "text,label\nA.,x\n", "a.xlsx"))

@@ -183,7 +183,7 @@ def test_plain_texts_are_linked_by_the_names_of_the_graph(
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ("ab met cd .", r"asks about 1 stretch\(es\) of a text, 'ab met cd \.' comes with 0"),
+        ("ab met cd .", r"needs 1 mention\(s\) in a text, 'ab met cd \.' comes with 0"),
         (question("the " * 200 + "ab", (800, 802)), "cut off with the text after 128 word pieces"),
     ],
 )
