@@ -264,7 +264,9 @@ def _grow(
         rows[:special] = old[:special]
         rows[new_rows + special] = old[special:]
         vectors = rows[special:]
-        if table.of == "entity":
+        if table.of == "entity" and vectors.ndim == 1:
+            likeness, used = {}, _start_numbers(vectors, is_old)
+        elif table.of == "entity":
             likeness, used = _start_entities(vectors, table, world, start)
         else:
             likeness, used = {}, _start_relations(vectors, table, is_old, world)
@@ -294,6 +296,14 @@ def _start_entities(
         used[has_vector.numpy()] = name
         waiting &= ~has_vector
     return likeness, used
+
+
+def _start_numbers(
+    numbers: Float[Tensor, " entity"], is_old: Bool[Tensor, " entity"]
+) -> NDArray[np.object_]:
+    """Fill the numbers of new entities (a bias) with the mean of the old ones."""
+    numbers[~is_old] = numbers[is_old].mean() if bool(is_old.any()) else 0.0
+    return np.full(int((~is_old).sum()), MEAN, dtype=object)
 
 
 def _start_relations(
