@@ -6,7 +6,7 @@
 Nets: addresses of the runs of shipped experiments (on their data below KEPT_DATA where it is
 there), settings of every committed YAML, fields of every configuration, `--help` of every
 command, public names with their signatures, links in the atlas's sentences, and the messages of
-wrong inputs.
+wrong inputs. Then where studies store their outcomes, and the pages made from committed results.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 import typer
 import yaml
 from pydantic import BaseModel
+from study_nets import committed_pages, study_addresses
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
@@ -148,9 +149,10 @@ def addresses() -> dict[str, str]:
     from kept.errors import KeptError
     from kept.inputs.controls.conditions import KNOWLEDGE
     from kept.lab.comparison.experiment import Experiment, shipped_experiments
-    from kept.lab.comparison.runs import ExperimentRuns
-    from kept.lab.comparison.stored import planned_runs
+    from kept.lab.comparison.trial import ComparisonTrial
     from kept.lab.questions.plan import asks_questions
+    from kept.lab.study.design import planned_runs
+    from kept.lab.study.run import Study
     from kg_loaders.errors import KgError
 
     nets = {}
@@ -160,7 +162,7 @@ def addresses() -> dict[str, str]:
             continue
         with tempfile.TemporaryDirectory() as folder:
             experiment = Experiment.read(path)
-            runs = ExperimentRuns(experiment, root, Path(folder))
+            runs = Study(ComparisonTrial(experiment, root, Path(folder)))
             controls = [kind for kind in KNOWLEDGE if kind not in ("true", "off")]
             lines = []
             try:
@@ -268,6 +270,8 @@ NETS: dict[str, Callable[[], dict[str, str]]] = {
     "signatures": signatures,
     "links": links,
     "errors": errors,
+    "studies": lambda: {name: _hash(lines) for name, lines in study_addresses().items()},
+    "pages": lambda: {name: _hash(lines) for name, lines in committed_pages().items()},
 }
 
 

@@ -52,13 +52,13 @@ def touch(one: Mention, other: Mention) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _merged(own: Sequence[Link], proposed: Sequence[Link]) -> tuple[Link, ...]:
-    if any(link.entity is not None for link in own):
-        return tuple(link if link.entity else _completed(link, proposed) for link in own)
+def _merged(links: Sequence[Link], proposed: Sequence[Link]) -> tuple[Link, ...]:
+    if any(link.entity is not None for link in links):
+        return tuple(link if link.entity else _completed(link, proposed) for link in links)
     linked = [link for link in proposed if link.entity]
     rest = [
         link
-        for link in (*own, *(each for each in proposed if not each.entity))
+        for link in (*links, *(each for each in proposed if not each.entity))
         if not any(touch(link.mention, each.mention) for each in linked)
     ]
     by_place = {link.mention: link for link in (*rest, *linked)}

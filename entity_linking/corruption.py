@@ -79,7 +79,7 @@ def corrupt(
         (i, j) for i, text in enumerate(texts) for j, link in enumerate(text.links) if link.entity
     ]
     draws = [_draws(text, seed, n) for text, n in zip(texts, _occurrences(texts), strict=True)]
-    places.sort(key=lambda place: (draws[place[0]][place[1], 0], place))
+    places.sort(key=lambda link: (draws[link[0]][link[1], 0], link))
     n_dropped = _share(drop, len(places))
     n_swapped = min(_share(swap, len(places)), len(places) - n_dropped)
     to_swap = sorted(places[len(places) - n_swapped :])
@@ -95,7 +95,7 @@ def corrupt(
         changed[i, j] = _swapped(texts[i].links[j], other)
         by[origin] += 1
     if spread is not None:
-        sure = _Sure(spread, n_swapped / max(len(places) - n_dropped, 1))
+        sure = _SimulatedConfidence(spread, n_swapped / max(len(places) - n_dropped, 1))
         for i, j in places[n_dropped:]:
             link = changed.get((i, j), texts[i].links[j])
             if link is not None:
@@ -116,7 +116,7 @@ def corrupt(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sure:
+class _SimulatedConfidence:
     """The confidences of a calibrated linker that errs in a share of its links."""
 
     spread: float
@@ -174,8 +174,8 @@ def _proposed(
 
 
 def _best_wrong(link: Link, candidates: tuple[Candidate, ...] | None = None) -> str | None:
-    own = link.candidates if candidates is None else candidates
-    return next((c.entity for c in own if c.entity != link.entity), None)
+    choices = link.candidates if candidates is None else candidates
+    return next((c.entity for c in choices if c.entity != link.entity), None)
 
 
 def _wrong(
@@ -229,24 +229,24 @@ class _Outside:
 
     def draw(self, entity: str, at: float) -> tuple[str, Origin] | None:
         """Another entity than this, evenly by `at` in [0, 1); None when there is none."""
-        own = self.graph.entities.find(entity)
-        for origin, pool in self._pools(own):
-            others = pool[pool != (-1 if own is None else own)]
+        node = self.graph.entities.find(entity)
+        for origin, pool in self._pools(node):
+            others = pool[pool != (-1 if node is None else node)]
             if len(others):
                 row = int(others[int(at * len(others))])
                 return self.graph.entities.name(row), origin
         return None
 
-    def _pools(self, own: int | None) -> Iterator[tuple[Origin, NDArray[np.int64]]]:
-        if own is not None and self.is_likely:
+    def _pools(self, node: int | None) -> Iterator[tuple[Origin, NDArray[np.int64]]]:
+        if node is not None and self.is_likely:
             if self._by_type is None:
                 self._by_type = _entities_by_type(self.graph)
-            for name in self.graph.types(own):
+            for name in self.graph.types(node):
                 yield "type", self._by_type[name]
             if self._levels is None:
                 degrees = np.diff(self.graph.out_offsets) + np.diff(self.graph.in_offsets)
                 self._levels = np.frexp(degrees.astype(np.float64))[1].astype(np.int64)
-            yield "degree", np.flatnonzero(self._levels == self._levels[own])
+            yield "degree", np.flatnonzero(self._levels == self._levels[node])
         yield "any", np.arange(self.graph.n_entities)
 
 

@@ -33,9 +33,9 @@ def explain(
     while isinstance(linker, CachedLinker):
         linker = linker.linker
     if isinstance(linker, EndToEnd):
-        return _of_pipeline(linker.pipeline, texts, _asked(linker, linker.pipeline, texts))
+        return _of_pipeline(linker.pipeline, texts, _routing(linker, linker.pipeline, texts))
     if isinstance(linker, Pipeline):
-        return _of_pipeline(linker, texts, _asked(linker, linker, texts))
+        return _of_pipeline(linker, texts, _routing(linker, linker, texts))
     return [
         [tuple(Explanation(c, c.prior, c.reason) for c in link.candidates) for link in text.links]
         for text in texts
@@ -43,7 +43,7 @@ def explain(
 
 
 def _of_pipeline(
-    pipeline: Pipeline, texts: Sequence[LinkedText], asked: list[list[str]]
+    pipeline: Pipeline, texts: Sequence[LinkedText], questions: list[list[str]]
 ) -> list[list[tuple[Explanation, ...]]]:
     parts: list[list[Shares]] = [[{} for _ in text.links] for text in texts]
     if isinstance(pipeline.scorer, Mix):
@@ -55,26 +55,26 @@ def _of_pipeline(
             _explanations(pipeline, link, shares, why) if link.candidates else ()
             for link, shares, why in zip(text.links, of_text, reasons, strict=True)
         ]
-        for text, of_text, reasons in zip(texts, parts, asked, strict=True)
+        for text, of_text, reasons in zip(texts, parts, questions, strict=True)
     ]
 
 
 def _explanations(
-    pipeline: Pipeline, link: Link, shares: Shares, asked: str
+    pipeline: Pipeline, link: Link, shares: Shares, question: str
 ) -> tuple[Explanation, ...]:
     sure_of = pipeline.decision.confidences(_scores(link)).tolist()
     return tuple(
         Explanation(
             candidate,
             sure,
-            "; ".join(filter(None, (candidate.reason, asked))),
+            "; ".join(filter(None, (candidate.reason, question))),
             {name: float(values[i]) for name, values in shares.items()},
         )
         for i, (candidate, sure) in enumerate(zip(link.candidates, sure_of, strict=True))
     )
 
 
-def _asked(
+def _routing(
     linker: Pipeline | EndToEnd, pipeline: Pipeline, texts: Sequence[LinkedText]
 ) -> list[list[str]]:
     """For each link whether dear scorers were asked about it, and why; empty where none is dear.
@@ -86,28 +86,29 @@ def _asked(
         return [[""] * len(text.links) for text in texts]
     plain = [text.text for text in texts]
     if isinstance(linker, EndToEnd):
-        found = [each.linked for each in linker.detect(plain)]
+        detected = [each.linked for each in linker.detect(plain)]
     else:
         mentions = pipeline.mentions.link(plain)
-        found = [
-            own if _holds(own, text) else text for own, text in zip(mentions, texts, strict=True)
+        detected = [
+            linked if _holds(linked, text) else text
+            for linked, text in zip(mentions, texts, strict=True)
         ]
-    told = model.asked(pipeline.propose(found))
+    answers = model.first_stage(pipeline.propose(detected))
     names = " and ".join(model.asking.dear)
     reasons = []
-    for text, own, of_text in zip(texts, found, told, strict=True):
-        said = {
-            link.mention: f"{names} {'' if each.is_asked else 'not '}asked: without, the best "
-            f"answer has {each.sure:.3f} (asked to {model.asking.most_sure:.3f})"
-            for link, each in zip(own.links, of_text, strict=True)
+    for text, linked, of_text in zip(texts, detected, answers, strict=True):
+        explanations = {
+            link.mention: f"{names} {'' if each.is_asked else 'not '}used: without it the best "
+            f"answer has {each.sure:.3f} (used up to {model.asking.most_sure:.3f})"
+            for link, each in zip(linked.links, of_text, strict=True)
         }
-        reasons.append([said.get(link.mention, "") for link in text.links])
+        reasons.append([explanations.get(link.mention, "") for link in text.links])
     return reasons
 
 
-def _holds(found: LinkedText, text: LinkedText) -> bool:
+def _holds(linked: LinkedText, text: LinkedText) -> bool:
     """Whether all mentions of a text are among those that were found there."""
-    return {link.mention for link in text.links} <= {link.mention for link in found.links}
+    return {link.mention for link in text.links} <= {link.mention for link in linked.links}
 
 
 def _scores(link: Link) -> Scores:

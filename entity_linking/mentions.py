@@ -110,7 +110,7 @@ class Link:
         """Return the other candidates whose score is that of the chosen entity, in order.
 
         None for NIL, for a choice that is certain (confidence 1, such as a person's), and where the
-        chosen entity is no candidate.
+        chosen entity is not a candidate.
 
         >>> homonyms = (Candidate("Q90", 0.5, 0.0), Candidate("Q830149", 0.5, 0.0))
         >>> Link(Mention(0, 5), homonyms, "Q90", 0.5).equals
@@ -118,11 +118,11 @@ class Link:
         """
         if self.entity is None or self.confidence == 1.0 or len(self.candidates) < 2:
             return ()
-        own = next((c.score for c in self.candidates if c.entity == self.entity), None)
-        if own is None:
+        score = next((c.score for c in self.candidates if c.entity == self.entity), None)
+        if score is None:
             return ()
         others = [c for c in self.candidates if c.entity != self.entity]
-        return tuple(c.entity for c in others if isclose(c.score, own, abs_tol=SAME_SCORE))
+        return tuple(c.entity for c in others if isclose(c.score, score, abs_tol=SAME_SCORE))
 
     @property
     def is_ambiguous(self) -> bool:
@@ -173,7 +173,7 @@ class LinkedText:
             for (start, end), entity, link in zip(places, chosen, self.links, strict=True)
         )
         head = ("mention", "entity", "confidence", "candidates")
-        spans = [(*place, entity) for place, entity in zip(places, chosen, strict=True)]
+        spans = [(*span, entity) for span, entity in zip(places, chosen, strict=True)]
         return marked(self.text, spans) + table("links", head, rows, len(self.links))
 
     def _check_pair(self, start: int) -> None:

@@ -123,10 +123,10 @@ class Pipeline:
             ]
         return [
             LinkedText(
-                text.text, tuple(map(self._decide, text.links, scores, own)), text.id,
+                text.text, tuple(map(self._decide, text.links, scores, sureness)), text.id,
                 text.pair_start,
             )
-            for text, scores, own in zip(texts, self._scorer.scores(texts), sure, strict=True)
+            for text, scores, sureness in zip(texts, self._scorer.scores(texts), sure, strict=True)
         ]  # fmt: skip
 
     def _decide(self, link: Link, scores: Scores, span: float) -> Link:

@@ -80,6 +80,7 @@ def normalise(text: str, *, fold: bool) -> tuple[str, Origins | None]:
         len(form) == len(text)
         and chr(SOFT_HYPHEN) not in text
         and unicodedata.is_normalized("NFC", text)
+        and "i\u0307" not in text
         and not has_twin(text)
     ):
         return form, None
@@ -118,7 +119,7 @@ def _normalise_cluster(cluster: str, fold: bool) -> str:
     part = unicodedata.normalize("NFC", made_plain(cluster))
     if has_twin(part):
         part = made_plain(without_twins(part))
-    return folded(part) if fold else part
+    return folded(part) if fold else part.replace("i\u0307", "i")
 
 
 @functools.lru_cache(CHARACTERS_REMEMBERED)
@@ -237,9 +238,9 @@ def cut_codes(texts: Sequence[str], codes: NDArray[np.uint32]) -> Stretches:
     cut = _cut(np.concatenate([*parts, plain[end:]]) if parts else plain, lengths)
     for i, (_, origins) in forms.items():
         if origins is not None:
-            own = slice(*cut.limits[i : i + 2].tolist())
-            cut.starts[own] = np.array(origins[0], np.int64)[cut.starts[own]]
-            cut.ends[own] = np.array(origins[1], np.int64)[cut.ends[own] - 1]
+            part = slice(*cut.limits[i : i + 2].tolist())
+            cut.starts[part] = np.array(origins[0], np.int64)[cut.starts[part]]
+            cut.ends[part] = np.array(origins[1], np.int64)[cut.ends[part] - 1]
     return cut
 
 
@@ -303,7 +304,7 @@ def _join_negations(
     stands: NDArray[np.int64],
     offsets: NDArray[np.int64],
 ) -> None:
-    """Take back the boundaries in an "n't" at the end of a word; `stands` is no white space."""
+    """Take back the boundaries in an "n't" at the end of a word; `stands` is not white space."""
     rank = np.searchsorted(stands, np.flatnonzero(codes == ord("'")))
     rank = rank[(rank > 0) & (rank + 1 < len(stands))]
     before, at, after = stands[rank - 1], stands[rank], stands[rank + 1]

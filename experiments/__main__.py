@@ -20,8 +20,9 @@ from kept.apps.cli.training.run import asked_to_stop
 from kept.inputs.controls.conditions import KNOWLEDGE
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import data_root, find_experiment, stopping
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import Study
 
 
 def main() -> None:
@@ -45,10 +46,9 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     with asked_to_stop() as stop, TrainingProgress(Console()) as bar:
         root = data_root(Path(data) if data else None)
-        runs = ExperimentRuns(
-            experiment, root, arguments.output, bar, stopping(stop, arguments.budget)
-        )
-        record = runs.record(key) or runs.run(key)
+        should_stop = stopping(stop, arguments.budget)
+        study = Study(ComparisonTrial(experiment, root, arguments.output, bar, should_stop))
+        record = study.record(key) or study.run(key)
     if record is None:
         print(f"{key}: not finished; the same command goes on")
         return

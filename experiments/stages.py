@@ -21,11 +21,12 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from transformers.utils.logging import disable_progress_bar
 
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept import hosts
-from kept.evaluation.crossed import Effect, difference, effect
-from kept.evaluation.paired import Counts, by_cluster, f1_value
+from kept.evaluation.crossed import difference, effect
+from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.lab.reading.cell import Budget, open_host
+from kept.lab.study.origins import fingerprint_of, stored_with
+from kept.lab.study.tables import Table, with_interval
 from kept.training.config import RunConfig, merged
 from kept.training.finetuning.answers import answers_of
 from kept.training.finetuning.assembly import assemble as assemble_task
@@ -39,7 +40,7 @@ DATA, MADE, SEED = "DATA/", "MADE/", "SEED"
 """How paths in a study's file begin: below KEPT_DATA, or among what the study wrote. In the latter
 SEED stands for the seed of the run."""
 STAGE, MODEL = "pretrain.json", "model.safetensors"
-Told = dict[str, Any]
+CellResult = dict[str, Any]
 """A cell: whether each item is `right` (a digit each), its `group`, steps, what was read."""
 Prepare = Callable[["StagedStudy", Path, Path], None]
 
@@ -126,7 +127,7 @@ def write_host(name: str, n_layers: int | None, folder: Path) -> None:
 # ---- running ---------------------------------------------------------------
 def pretrained(config: PretrainConfig, out: Path) -> Path:
     """The folder of a trained stage; rows that share a stage share the folder."""
-    folder = out / "stages" / fingerprint(config.model_dump(mode="json"))[:12]
+    folder = out / "stages" / fingerprint_of(config.model_dump(mode="json"))[:12]
     if (folder / MODEL).exists():
         return folder
     model, data = assemble_stage(config)
@@ -138,24 +139,24 @@ def pretrained(config: PretrainConfig, out: Path) -> Path:
     return folder
 
 
-def run_cell(study: StagedStudy, row: str, seed: int, root: Path, out: Path) -> Told:
+def run_cell(study: StagedStudy, row: str, seed: int, root: Path, out: Path) -> CellResult:
     """A row's answers under a seed, from its file in `out` if it is there."""
     stage = study.stage(row, seed, root, out)
     described = study.fine_tuning(row, seed, root, out, None if stage is None else Path("stage"))
     parts = [None if stage is None else stage.model_dump(mode="json")]
     world = study.files, study.host, study.n_layers
-    origin = {"settings": fingerprint(world, *parts, described.model_dump(mode="json"))}
+    origin = {"settings": fingerprint_of(world, *parts, described.model_dump(mode="json"))}
     path = out / "cells" / f"{row}-{seed}.json"
-    told: Told | None = read_stored(path, origin)
-    if told is None:
+
+    def answers() -> CellResult:
         model = None if stage is None else pretrained(stage, out)
-        told = answered(study.fine_tuning(row, seed, root, out, model), out / "task" / path.stem)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_stored(path, origin, told)
-    return told
+        return answered(study.fine_tuning(row, seed, root, out, model), out / "task" / path.stem)
+
+    cell: CellResult = stored_with(path, origin, answers)
+    return cell
 
 
-def answered(config: FinetuneConfig, folder: Path) -> Told:
+def answered(config: FinetuneConfig, folder: Path) -> CellResult:
     """Train on the task and answer its evaluation split; the trained model is not kept."""
     assembled = assemble_task(config, is_pretrained_control=config.model is not None)
     ended = train(assembled.model, assembled.data, config.training, folder, resume=Resume.IF_ANY)
@@ -173,13 +174,12 @@ def answered(config: FinetuneConfig, folder: Path) -> Told:
 
 
 # ---- the page --------------------------------------------------------------
-def counts_of(told: Told) -> Counts:
+def counts_of(told: CellResult) -> Counts:
     """Right, answered and asked of each group, for `f1_value`, which is accuracy here."""
-    right = np.array([digit == "1" for digit in told["right"]], np.float64)
-    return by_cluster(np.stack([right, np.ones_like(right), np.ones_like(right)], 1), told["group"])
+    return accuracy_counts([digit == "1" for digit in told["right"]], told["group"])
 
 
-def page(study: StagedStudy, cells: Mapping[str, Mapping[int, Told]], command: str) -> str:
+def page(study: StagedStudy, cells: Mapping[str, Mapping[int, CellResult]], command: str) -> str:
     """A row's accuracy over its seeds, then the differences over the seeds that both have."""
     first = next(iter(next(iter(cells.values())).values()))
     gold = Counter(first["gold"]).most_common(1)[0]
@@ -189,47 +189,48 @@ def page(study: StagedStudy, cells: Mapping[str, Mapping[int, Told]], command: s
         f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Read*: the share of items in which the "
         "method reads anything of the graph (–: it reads none there)."
     )
-    lines = [
-        f"# {study.title}", "", f"`{command}`", "", study.about.strip(), "", read, "",
-        "| row | accuracy | of each seed | read | what it is |", "|---|---|---|---|---|",
-    ]  # fmt: skip
-    for row, seeds in cells.items():
-        scores = effect(np.stack([counts_of(told) for told in seeds.values()]), f1_value)
-        each = ", ".join(f"{_share(told):.3f}" for told in seeds.values())
-        shares = [told["read"] for told in seeds.values() if told["read"] is not None]
-        share = f"{np.mean(shares):.2f}" if shares else "–"
-        lines.append(f"| {row} | {as_text(scores)} | {each} | {share} | {study.rows[row].says} |")
+    rows = [
+        [row, *_row_cells(list(seeds.values())), study.rows[row].says]
+        for row, seeds in cells.items()
+    ]
+    table = Table(("row", "accuracy", "of each seed", "read", "what it is"), rows)
+    parts = [f"# {study.title}", f"`{command}`", study.about.strip(), read, table.compact()]
     pairs = [pair for pair in study.differences if set(pair) <= set(cells)]
     if pairs:
-        lines += ["", "| difference | estimate | p | not visible below |", "|---|---|---|---|"]
-        lines += [f"| {one} − {other} | {_less(cells[one], cells[other])}" for one, other in pairs]
-    return "\n".join(lines) + "\n"
+        rows = [
+            [f"{one} − {other}", *_difference_cells(cells[one], cells[other])]
+            for one, other in pairs
+        ]
+        parts.append(Table(("difference", "estimate", "p", "not visible below"), rows).compact())
+    return "\n\n".join(parts) + "\n"
 
 
-def _share(told: Told) -> float:
+def _row_cells(seeds: Sequence[CellResult]) -> list[str]:
+    scores = effect(np.stack([counts_of(told) for told in seeds]), f1_value)
+    each = ", ".join(f"{_share(told):.3f}" for told in seeds)
+    shares = [told["read"] for told in seeds if told["read"] is not None]
+    return [with_interval(scores), each, f"{np.mean(shares):.2f}" if shares else "–"]
+
+
+def _share(told: CellResult) -> float:
     return float(np.mean([digit == "1" for digit in told["right"]]))
 
 
-def as_text(found: Effect, sign: str = "") -> str:
-    """An estimate with its interval."""
-    i = found.interval()
-    return f"{i.estimate:{sign}.3f} [{i.low:{sign}.3f}, {i.high:{sign}.3f}]"
-
-
-def _less(ours: Mapping[int, Told], theirs: Mapping[int, Told]) -> str:
+def _difference_cells(
+    ours: Mapping[int, CellResult], theirs: Mapping[int, CellResult]
+) -> list[str]:
     seeds = [seed for seed in ours if seed in theirs]
     if len(seeds) < 2:
-        return "– | – | – |"
-    found = difference(
-        [counts_of(ours[s]) for s in seeds], [counts_of(theirs[s]) for s in seeds], f1_value
-    )
-    return f"{as_text(found, '+')} | {found.p:.3f} | {found.visible():.3f} |"
+        return ["–"] * 3
+    sides = [[counts_of(side[seed]) for seed in seeds] for side in (ours, theirs)]
+    found = difference(*sides, f1_value)
+    return [with_interval(found, "+"), f"{found.p:.3f}", f"{found.visible():.3f}"]
 
 
 # ---- the command -----------------------------------------------------------
 def stored_cells(
     study: StagedStudy, rows: Sequence[str], root: Path, out: Path
-) -> dict[str, dict[int, Told]]:
+) -> dict[str, dict[int, CellResult]]:
     """The cells that are there, by row and seed; rows without any are left out."""
     cells = {
         row: {

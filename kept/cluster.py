@@ -95,8 +95,8 @@ def _connected(cluster: str, n_workers: int) -> Iterator[Any]:
         import ray.data
     except ImportError as error:
         raise MissingExtraError("a cluster needs Ray: pip install 'kept[ray]'") from error
-    begun = not ray.is_initialized()
-    if begun:
+    is_ours = not ray.is_initialized()
+    if is_ours:
         where = {"num_cpus": n_workers} if cluster == LOCAL else {"address": cluster}
         try:
             ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level="error")
@@ -113,7 +113,7 @@ def _connected(cluster: str, n_workers: int) -> Iterator[Any]:
         yield ray.data
     finally:
         context.execution_options.preserve_order, context.enable_progress_bars = before
-        if begun:
+        if is_ours:
             ray.shutdown()
 
 

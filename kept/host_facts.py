@@ -89,10 +89,10 @@ def require_trainable_precision(model: nn.Module) -> None:
 # ---- frozen parameters and injected modules ------------------------------------------------------
 def require_bare(host: nn.Module, name: str | Path = "the host") -> None:
     """Raise `HostError` for a host with modules of peft, whose weights have other names."""
-    injected = [place for place, module in host.named_modules() if _is_of_peft(module)]
+    injected = [module_name for module_name, module in host.named_modules() if _is_of_peft(module)]
     if injected or _is_of_peft(host):
-        place = injected[0] if injected else type(host).__name__
-        raise HostError(f"{name} has modules that peft injected ({place}); {MERGE}")
+        module_name = injected[0] if injected else type(host).__name__
+        raise HostError(f"{name} has modules that peft injected ({module_name}); {MERGE}")
 
 
 def report_frozen(host: nn.Module, name: str | Path = "the host") -> None:
@@ -111,8 +111,8 @@ def _is_of_peft(module: nn.Module) -> bool:
 
 def is_adapter(folder: str | Path) -> bool:
     """Whether a folder holds an adapter that peft saved, and no model of its own."""
-    place = Path(folder)
-    return (place / ADAPTER).is_file() and not (place / "config.json").is_file()
+    path = Path(folder)
+    return (path / ADAPTER).is_file() and not (path / "config.json").is_file()
 
 
 def base_of_adapter(folder: Path) -> str:
@@ -128,8 +128,8 @@ def base_of_adapter(folder: Path) -> str:
         raise HostError(f"{folder / ADAPTER} names no base model ({error}); {MERGE}") from error
     if not isinstance(name, str) or not name or "\0" in name:
         raise HostError(f"{folder / ADAPTER} names {name!r} as its base model; {MERGE}")
-    beside = folder / name
-    return str(beside) if not Path(name).is_dir() and beside.is_dir() else name
+    candidate = folder / name
+    return str(candidate) if not Path(name).is_dir() and candidate.is_dir() else name
 
 
 def with_adapter(base: Any, folder: Path, base_name: str) -> Any:
@@ -163,12 +163,12 @@ def _merged(base: Any, folder: Path) -> Any:
     config.task_type = None  # the head is not the adapter's concern
     wrapped = get_peft_model(base, config)
     expected = set(get_peft_model_state_dict(wrapped, save_embedding_layers=False))
-    own = "" if base.base_model is not base else f"{base.base_model_prefix}."
+    base_prefix = "" if base.base_model is not base else f"{base.base_model_prefix}."
     prefix = "base_model.model."
     state = {}
     for key, value in load_file(folder / ADAPTER_WEIGHTS).items():
         inner = key.removeprefix(prefix)
-        state[prefix + inner.removeprefix(own)] = value
+        state[prefix + inner.removeprefix(base_prefix)] = value
     children = tuple(f"{prefix}{name}." for name, _ in base.named_children())
     left_over = sorted(key for key in set(state) - expected if key.startswith(children))
     missing = sorted(expected - set(state))

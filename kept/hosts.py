@@ -98,7 +98,7 @@ def first_layers(host: PreTrainedModel, n: int | None) -> PreTrainedModel:
     """
     if n is not None:
         if not 1 <= n <= len(layers(host)):
-            raise HostError(f"a host's first {n} layers are asked for; it has {len(layers(host))}")
+            raise HostError(f"a host's first {n} layers were requested; it has {len(layers(host))}")
         host.encoder.layer = host.encoder.layer[:n]
         host.config.num_hidden_layers = n
     return host
@@ -265,7 +265,10 @@ def _remedy(name: str) -> str:
             "of one model; save or fetch it again, and convert pickled weights with save_pretrained"
         )
     if is_offline():
-        return "no network is asked (--offline, HF_HUB_OFFLINE): give a folder, or fetch it before"
+        return (
+            "the network is not used (--offline, HF_HUB_OFFLINE); give a folder, or "
+            "download the model first"
+        )
     return "give a folder, or a name that the hub knows; without a network, one fetched before"
 
 

@@ -52,7 +52,9 @@ from kept.graphs.views import (
 )
 from kept.host_facts import require_rows
 from kept.suggestions import no_such
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, plugins
+from kg_loaders.errors import PluginError
+from kg_loaders.plugins import Plugin, Table
 
 Reads = Literal["links", "pairs", "texts", "mentions"]
 Injects = Literal["nothing", "beside", "between"]
@@ -174,7 +176,7 @@ class Method:
 
 BASELINE = "none"
 """The method that every other one is compared with."""
-METHODS: dict[str, Method] = {
+_BUILT_IN: dict[str, Method] = {
     "none": Method(
         paper="the host alone, the baseline of every comparison",
         since="0.1",
@@ -191,7 +193,7 @@ METHODS: dict[str, Method] = {
         paper="ERNIE (Zhang et al., ACL 2019)",
         since="0.1",
         enters=(
-            "vectors of entities (a TransE on your triples), frozen, in a stream beside the "
+            "vectors of entities (a TransE on your triples), frozen, in a stream next to the "
             "words, fused with them in the upper layers"
         ),
         published_on="BERT-base, uncased; Wikipedia, with vectors of 5 million Wikidata entities",
@@ -279,7 +281,7 @@ METHODS: dict[str, Method] = {
     "colake": Method(
         paper="CoLAKE (Sun et al., COLING 2020)",
         since="0.1",
-        enters="nodes of entities and relations beside the words, seen by their neighbours",
+        enters="nodes of entities and relations next to the words, seen by their neighbours",
         published_on="RoBERTa-base; Wikipedia with Wikidata5M",
         encoder=CoLAKE,
         view=CoLAKEView,
@@ -295,7 +297,7 @@ METHODS: dict[str, Method] = {
     "kadapter": Method(
         paper="K-Adapter (Wang et al., Findings of ACL 2021)",
         since="0.1",
-        enters="adapters beside a frozen host, one a kind of knowledge",
+        enters="adapters on a frozen host, one per kind of knowledge",
         published_on="RoBERTa-large; T-REx, and parsed sentences of the Book Corpus",
         encoder=KAdapter,
         view=LinkedWordsView,
@@ -331,10 +333,10 @@ METHODS: dict[str, Method] = {
         paper="LIBERT (Lauscher et al., COLING 2020)",
         since="0.2",
         enters=(
-            "the loss alone: in every second step the host is asked which of two terms a lexicon "
-            "joins"
+            "the loss alone: in every second step the host predicts which pairs of terms a "
+            "lexicon joins"
         ),
-        published_on="a BERT-base of its own, on Wikipedia; WordNet and Roget's Thesaurus",
+        published_on="its own BERT-base, on Wikipedia; WordNet and Roget's Thesaurus",
         published_with=("nsp",),
         encoder=LIBERT,
         view=WordsView,
@@ -351,7 +353,7 @@ METHODS: dict[str, Method] = {
             "vectors of the senses that a word may have (WordNet's supersenses, or types of its "
             "candidates), added to it"
         ),
-        published_on="BERT's sizes, trained anew on Wikipedia and the Book Corpus; WordNet",
+        published_on="BERT's sizes, trained from scratch on Wikipedia and the Book Corpus; WordNet",
         encoder=SenseBERT,
         view=SensesView,
         builder=WORDS_ONLY,
@@ -379,9 +381,7 @@ METHODS: dict[str, Method] = {
     "wklm": Method(
         paper="WKLM (Xiong et al., ICLR 2020)",
         since="0.2",
-        enters=(
-            "the loss alone: mentions replaced by others of their type must be told from true ones"
-        ),
+        enters=("the loss alone: mentions replaced by others of their type are to be recognised"),
         published_on="BERT-base; Wikipedia with Wikidata's types",
         encoder=WKLM,
         view=LinkedWordsView,
@@ -400,7 +400,7 @@ METHODS: dict[str, Method] = {
         since="0.2",
         enters=(
             "vectors of the concepts that a word may mean (WordNet's synsets, or candidates in "
-            "any graph), attended to beside a sentinel over the host's last layer"
+            "any graph), attended to together with a sentinel over the host's last layer"
         ),
         published_on="BERT-large; WordNet and NELL",
         encoder=KTNET,
@@ -435,8 +435,8 @@ METHODS: dict[str, Method] = {
         paper="GreaseLM (Zhang et al., ICLR 2022)",
         since="0.3",
         enters=(
-            "a subgraph as QA-GNN's, whose graph layers run beside the host's upper layers and "
-            "exchange one token's and one node's state with each of them"
+            "a subgraph as QA-GNN's; its graph layers are paired with the host's upper layers "
+            "and exchange one token's and one node's state with each of them"
         ),
         published_on="RoBERTa-large; ConceptNet, and SapBERT with a medical graph",
         encoder=GreaseLM,
@@ -468,6 +468,19 @@ METHODS: dict[str, Method] = {
         ),
     ),
 }
+
+
+def _require_model_type(plugin: Plugin, line: Method) -> None:
+    model_type = line.encoder.config_class.model_type
+    if model_type != f"kept-{plugin.name}":
+        raise PluginError(
+            f"the plugin {plugin} in {plugin.group}: model_type of its encoder is {model_type!r}; "
+            f"set it to 'kept-{plugin.name}', by which a saved model finds its method"
+        )
+
+
+METHODS = Table(plugins.METHODS, _BUILT_IN, kind=Method, what="method", check=_require_model_type)
+"""Every method by its name: those of kept, then those of plugins (`kg_loaders.plugins`)."""
 
 
 def method_key(name: str) -> str:

@@ -32,7 +32,7 @@ MODEL = FolderFormat(
     kind="kept model",
     version=2,
     what="a model of kept",
-    remedy="fetch, save or train it again; a run that was cut is made whole by --resume",
+    remedy="fetch, save or train it again; an interrupted run can be completed with --resume",
     make="train one: kept pretrain, kept finetune",
     mark="model.safetensors",
     error=CheckpointError,
@@ -54,8 +54,8 @@ ROWS_AT_ONCE = 1 << 13
 
 def seal_model(folder: str | Path) -> None:
     """Write `checksums.json` over the model in `folder`, with what lies beside it now."""
-    place = Path(folder)
-    seal(place, MODEL, {}, _found(place, (*WEIGHTS, *BESIDE)))
+    path = Path(folder)
+    seal(path, MODEL, {}, _found(path, (*WEIGHTS, *BESIDE)))
 
 
 def verify_model(folder: str | Path) -> None:
@@ -64,26 +64,26 @@ def verify_model(folder: str | Path) -> None:
     Every listed file is read against its checksum, unless that is remembered. Without a
     `checksums.json` the structure is checked, and the log says that it was only that.
     """
-    place = Path(folder)
-    require_sane(place)
-    if not (place / MODEL.manifest).is_file():
-        _check_structure(place)
-        _say_unsealed(str(place.absolute()))
+    path = Path(folder)
+    require_sane(path)
+    if not (path / MODEL.manifest).is_file():
+        _check_structure(path)
+        _say_unsealed(str(path.absolute()))
         return
-    sealed = open_sealed(place, MODEL)
-    unlisted = [name for name in _found(place, WEIGHTS) if name not in sealed.files]
+    sealed = open_sealed(path, MODEL)
+    unlisted = [name for name in _found(path, WEIGHTS) if name not in sealed.files]
     if unlisted:
         raise CheckpointError(
-            f"{place / unlisted[0]} is not listed in {MODEL.manifest}, so it is no part of the "
+            f"{path / unlisted[0]} is not listed in {MODEL.manifest}, so it is no part of the "
             "model that was saved here; remove it"
         )
     if not sealed.is_known:
-        _check_structure(place)
+        _check_structure(path)
         sealed.remember()
 
 
-def require_finite(tensors: nn.Module | Mapping[str, Tensor], place: str | Path) -> None:
-    """Raise `CheckpointError` naming the weights of `place` that are NaN or infinite."""
+def require_finite(tensors: nn.Module | Mapping[str, Tensor], location: str | Path) -> None:
+    """Raise `CheckpointError` naming the weights of `location` that are NaN or infinite."""
     module = tensors if isinstance(tensors, nn.Module) else None
     masks = {name for name, _ in module.named_buffers()} if module is not None else set()
     named = module.state_dict() if module is not None else tensors
@@ -96,7 +96,7 @@ def require_finite(tensors: nn.Module | Mapping[str, Tensor], place: str | Path)
     if faulty:
         more = f" and {len(faulty) - N_NAMED} more" if len(faulty) > N_NAMED else ""
         raise CheckpointError(
-            f"{place} holds NaN or infinite weights in {', '.join(faulty[:N_NAMED])}{more}; "
+            f"{location} holds NaN or infinite weights in {', '.join(faulty[:N_NAMED])}{more}; "
             f"{MODEL.remedy}"
         )
 
@@ -111,8 +111,8 @@ def _is_number(value: Tensor, *, is_mask: bool) -> bool:
 
 
 @contextmanager
-def readable(place: str | Path) -> Iterator[None]:
-    """Turn errors of libraries on malformed files into a `CheckpointError` with `place`."""
+def readable(location: str | Path) -> Iterator[None]:
+    """Turn errors of libraries on malformed files into a `CheckpointError` with `location`."""
     try:
         yield
     except (KeptError, KgError):
@@ -120,7 +120,7 @@ def readable(place: str | Path) -> Iterator[None]:
     except (ValueError, OSError, LookupError, TypeError, AttributeError, RuntimeError,
             SafetensorError, StrictDataclassError) as error:  # fmt: skip
         message = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
-        raise CheckpointError(f"{place} cannot be read ({message}); {MODEL.remedy}") from error
+        raise CheckpointError(f"{location} cannot be read ({message}); {MODEL.remedy}") from error
 
 
 # ---- structure -----------------------------------------------------------------------------------
@@ -159,25 +159,26 @@ COMPUTED = ("position_ids", "token_type_ids")
 """Buffers that older releases saved; they hold no weights."""
 
 
-def require_whole(host: Any, info: Mapping[str, Any], place: str | Path) -> None:
-    """Raise `CheckpointError` unless `place` held every weight of `host`, and no further layers.
+def require_whole(host: Any, info: Mapping[str, Any], location: str | Path) -> None:
+    """Raise `CheckpointError` unless `location` held every weight of `host`, and no further layers.
 
     `info` is transformers' loading report. Heads that were saved with the host may be left over;
     left-over weights of the host itself mean a configuration of fewer layers.
     """
     missing = sorted(name for name in info["missing_keys"] if not name.startswith(NEW))
     prefix = f"{host.base_model_prefix}."
-    own = tuple(f"{name}." for name, _ in host.named_children() if f"{name}." not in NEW)
+    children = tuple(f"{name}." for name, _ in host.named_children() if f"{name}." not in NEW)
     unexpected = sorted(
         name
         for name in info["unexpected_keys"]
-        if name.removeprefix(prefix).startswith(own) and not name.endswith(COMPUTED)
+        if name.removeprefix(prefix).startswith(children) and not name.endswith(COMPUTED)
     )
     for names, fault in ((missing, "lacks"), (unexpected, "has no place for")):
         if names:
             more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
             raise CheckpointError(
-                f"{place} {fault} weights of a {type(host).__name__} as its config.json describes "
+                f"{location} {fault} weights of a {type(host).__name__} as its config.json "
+                f"describes "
                 f"it: {', '.join(names[:N_NAMED])}{more}; fetch or save the host again"
             )
 

@@ -59,7 +59,7 @@ _DROPOUT = re.compile(r"dropout|_pdrop$|layerdrop")
 def require_sane(folder: Path) -> None:
     """Raise `CheckpointError` naming the first thing in `folder` that no model of anyone needs."""
     if not folder.is_dir():
-        raise CheckpointError(f"{folder} is no folder of a model; give the folder")
+        raise CheckpointError(f"{folder} is not a folder of a model; give the folder")
     for pattern in FILES:
         for path in sorted(folder.glob(pattern)):
             require_regular(path)
@@ -101,7 +101,7 @@ class _Weights:
 
     @classmethod
     def of(cls, folder: Path) -> _Weights | None:
-        """Those of `model*.safetensors`, or None; CheckpointError for one that is no float."""
+        """Those of `model*.safetensors`, or None; CheckpointError for one that is not a float."""
         paths = sorted(folder.glob("model*.safetensors"))
         tensors = [shape for path in paths for shape in _shapes(path)]
         return cls(len(tensors), sum(tensors)) if tensors else None
@@ -145,7 +145,7 @@ def _fault(name: str, value: Any, file: str) -> str:
             else f"is {shown_value(value)}, expected a number from 1"
         )
     if _is_number(value) and (value != value or abs(value) > LARGEST):
-        return f"is {shown_value(value)}, which is no number that a model can have"
+        return f"is {shown_value(value)}, which is not a number that a model can have"
     if value is None:
         return ""
     if name in SIZES:
@@ -200,7 +200,8 @@ def _require_shards_here(path: Path) -> None:
     for name in dict.fromkeys(map(_shown_name, named.values())):
         if name is None or Path(name).name != name or not name.endswith(".safetensors"):
             raise CheckpointError(
-                f"{path} names {name!r} as a file of weights, which is no safetensors file in its "
+                f"{path} names {name!r} as a file of weights, which is not a safetensors "
+                f"file in its "
                 "folder; put the file there and name it alone"
             )
         if not (path.parent / name).exists():
@@ -211,7 +212,7 @@ def _shapes(path: Path) -> Iterator[int]:
     """How many numbers each tensor of a safetensors file has, by its header.
 
     A header that cannot be read is left to what reads the file itself. Raises `CheckpointError` for
-    a weight that is no floating-point number.
+    a weight that is not a floating-point number.
     """
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -225,8 +226,8 @@ def _shapes(path: Path) -> Iterator[int]:
     for name, kind, size in rows:
         if kind not in FLOATS and _WEIGHT.search(name):
             raise CheckpointError(
-                f"{path} holds {name} as {kind}, expected one of {', '.join(FLOATS)}: it would be "
-                "cast without a word; save the weights as floating-point numbers"
+                f"{path} holds {name} as {kind}, expected one of {', '.join(FLOATS)}: save "
+                f"the weights as floating-point numbers"
             )
         yield size
 

@@ -21,9 +21,9 @@ def no_such(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     there is no control 'shufled'; did you mean shuffled? There are off, shuffled
     """
     names = list(known)
-    meant = did_you_mean(name, names)
-    there = f"{' There' if meant else '; there'} are {', '.join(names)}"
-    return ConfigError(f"there is no {kind} {name!r}{meant}{there}")
+    suggestion = did_you_mean(name, names)
+    there = f"{' There' if suggestion else '; there'} are {', '.join(names)}"
+    return ConfigError(f"there is no {kind} {name!r}{suggestion}{there}")
 
 
 def is_there(path: str | Path) -> bool:
@@ -45,11 +45,11 @@ def not_there(path: str | Path) -> str:
         folder = folder / part
     where = "here" if folder == Path() else f"in {folder}"
     if not folder.is_dir():
-        return f"{path} does not exist: {folder} is no folder"
+        return f"{path} does not exist: {folder} is not a folder"
     names = [str(folder / name) for name in near(part, _names_in(folder))]
     hint = f"; did you mean {' or '.join(names)}?" if names else ""
-    place = "" if path == folder / part else f": there is no {part} {where}"
-    return f"{path} does not exist{place}{hint}"
+    reason = "" if path == folder / part else f": there is no {part} {where}"
+    return f"{path} does not exist{reason}{hint}"
 
 
 def require_there(path: Path, remedy: str = "") -> None:

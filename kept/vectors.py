@@ -52,8 +52,8 @@ class LabelVectors:
         known = torch.zeros(graph.n_entities, dtype=torch.bool, device=self.words.device)
         for start in range(0, graph.n_entities, LABELS_AT_ONCE):
             stop = min(start + LABELS_AT_ONCE, graph.n_entities)
-            found = self.of(graph, np.arange(start, stop))
-            vectors[start:stop], known[start:stop] = found.vectors, found.known
+            block = self.of(graph, np.arange(start, stop))
+            vectors[start:stop], known[start:stop] = block.vectors, block.known
         return EntityVectors(vectors, known)
 
     def of(self, graph: KnowledgeGraph, entities: NDArray[np.int64]) -> EntityVectors:
@@ -74,17 +74,17 @@ class FactVectors:
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, graph: KnowledgeGraph) -> EntityVectors:
-        own = LabelVectors(self.words, self.tokenizer)(graph)
+        label_vectors = LabelVectors(self.words, self.tokenizer)(graph)
         relations, _ = mean_pieces(
             [graph.relation_label(i) for i in range(graph.n_relations)], self.words, self.tokenizer
         )
         triples = torch.from_numpy(np.array(graph.triples, np.int64))
         heads, kinds, tails = triples.unbind(1)
-        total, known = own.vectors.clone(), own.known.clone()
-        count = own.known.to(total)
+        total, known = label_vectors.vectors.clone(), label_vectors.known.clone()
+        count = label_vectors.known.to(total)
         for ends, others in ((heads, tails), (tails, heads)):
-            total.index_add_(0, ends, own.vectors[others] + relations[kinds])
-            count.index_add_(0, ends, own.known[others].to(total) + 1)
+            total.index_add_(0, ends, label_vectors.vectors[others] + relations[kinds])
+            count.index_add_(0, ends, label_vectors.known[others].to(total) + 1)
             known[ends] = True
         return EntityVectors(total / count.clamp_min(1)[:, None], known)
 
@@ -164,7 +164,8 @@ class Wikipedia2VecFile:
         if len(values) != width or not np.isfinite(values).all():
             raise CheckpointError(
                 f"{self.path}, line {line}: {len(values)} numbers, all finite: "
-                f"{bool(np.isfinite(values).all())}; {width} finite ones are due: save it again"
+                f"{bool(np.isfinite(values).all())}; {width} finite ones are expected; save "
+                f"it again"
             )
         return values
 
@@ -185,7 +186,7 @@ class _Lines:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._stream.close()
         if isinstance(error, UnicodeDecodeError):
-            raise CheckpointError(f"{self.path} is no text in UTF-8: {error}") from error
+            raise CheckpointError(f"{self.path} is not text in UTF-8: {error}") from error
 
 
 def _page_keys(graph: KnowledgeGraph, entity: int) -> tuple[str, str]:

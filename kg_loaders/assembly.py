@@ -78,13 +78,13 @@ class Columns:
                 node = ids.setdefault(record.node, len(ids))
                 self._texts[record.is_relation].add(node, record)
             elif isinstance(record, TripleBlock):
-                self._ends.append(self._entities.place(record.entities, record.ends))
+                self._ends.append(self._entities.add_block(record.entities, record.ends))
                 self._relation_ids.append(
-                    self._relations.place(record.relations, record.relation_ids)
+                    self._relations.add_block(record.relations, record.relation_ids)
                 )
             else:
                 names = self._relations if record.is_relation else self._entities
-                nodes = names.place(record.nodes, record.node_ids)
+                nodes = names.add_block(record.nodes, record.node_ids)
                 self._texts[record.is_relation].add_block(nodes, record)
         if self._n_triples > MAX_TRIPLES or len(self._entities) > MAX_NODES:
             raise SourceError(f"a graph holds at most {MAX_TRIPLES} triples and as many entities")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from kg_loaders import plugins
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.damage import OPTION, DamagePolicy, DamageReport
 from kg_loaders.disk.columns import replaced
@@ -25,6 +26,7 @@ from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.growth.stored import blocks_of
 from kg_loaders.literal_entities import literal_notes
+from kg_loaders.plugins import Table
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
@@ -61,7 +63,7 @@ class Format(NamedTuple):
 
 
 _TABLE = ("order", "header", "encoding")
-FORMATS: dict[str, Format] = {
+_BUILT_IN: dict[str, Format] = {
     "tsv": Format(
         "kg_loaders.formats.tsv",
         (".tsv", ".txt", ".tab"),
@@ -125,7 +127,8 @@ FORMATS: dict[str, Format] = {
     ),
     "wnlmf": Format("kg_loaders.formats.wnlmf", takes_languages=True),
 }
-
+FORMATS = Table(plugins.LOADERS, _BUILT_IN, kind=Format, what="format")
+"""Every format of graphs by its name: those of kept, then those of plugins."""
 
 FORMAT_ALIASES: dict[str, tuple[str, dict[str, str]]] = {
     **{
@@ -227,7 +230,8 @@ def guess_format(path: Path) -> str:
 def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     """The format of a file by its name and its first bytes, and options of the reader.
 
-    The first bytes win where they are clear. Of names, compression aside, the longest suffix wins.
+    The first bytes win where they are clear, but for a suffix that only a plugin has. Of names,
+    compression aside, the longest suffix wins.
     Raises `SourceError` for what no reader here reads, with the next step.
     """
     if not path.exists() and archive_member(path) is None:
@@ -239,7 +243,8 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
             return "umls", {}
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
-    kind = recognise(path) if by_name not in _NAMED_SURELY else None
+    is_sure = by_name in _NAMED_SURELY or (by_name is not None and by_name not in FORMATS.built_in)
+    kind = None if is_sure else recognise(path)
     if kind is None or not (kind.is_sure or by_name is None):
         if by_name is None:
             raise SourceError(_unknown(path))
@@ -261,10 +266,15 @@ def _unknown(path: Path) -> str:
 
 
 def _format_of_name(path: Path) -> str | None:
+    """The format whose suffix the name has, the longest; of plugins where kept has none."""
+    return _by_suffix(path, FORMATS.built_in) or _by_suffix(path, FORMATS)
+
+
+def _by_suffix(path: Path, formats: Mapping[str, Format]) -> str | None:
     name = data_name(path).lower()
     fitting = [
         (len(suffix), format_name)
-        for format_name, format in FORMATS.items()
+        for format_name, format in formats.items()
         for suffix in format.suffixes
         if name.endswith(suffix)
     ]
@@ -295,8 +305,8 @@ def with_table_options(
 
     An option that a source has of its own stays. Raises `SourceError` for one that none can take.
     """
-    given = {"order": order, "header": header, "encoding": encoding}
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {"order": order, "header": header, "encoding": encoding}
+    options = {name: value for name, value in values.items() if value is not None}
     named = [s if isinstance(s, Source) else Source(Path(s)) for s in sources]
     if not options:
         return named
@@ -308,9 +318,9 @@ def with_table_options(
     return [
         replace(
             source,
-            options={**{n: v for n, v in options.items() if n in own}, **source.options},
+            options={**{n: v for n, v in options.items() if n in takes_options}, **source.options},
         )
-        for source, own in zip(named, takes, strict=True)
+        for source, takes_options in zip(named, takes, strict=True)
     ]
 
 
@@ -368,8 +378,8 @@ def load(
         workers = stack.enter_context(Workers(n_workers))
         columns.add(() if onto is None else blocks_of(onto))
         n_before, units = columns.n_records, []
-        for place, source in enumerate(named):
-            report.progress = _telling(progress, inputs, place)
+        for number, source in enumerate(named):
+            report.progress = _telling(progress, inputs, number)
             units.append(_read_source(source, columns, report, languages, workers))
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         fields = columns.fields(
@@ -406,13 +416,13 @@ def _columns(
 
 
 def _telling(
-    progress: Callable[[int, int], None] | None, files: Sequence[Path], place: int
+    progress: Callable[[int, int], None] | None, files: Sequence[Path], number: int
 ) -> Progress | None:
     """What the reader of `files[place]` tells its place to."""
     if progress is None:
         return None
     sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
-    done, n_bytes = sum(sizes[:place]), sum(sizes)
+    done, n_bytes = sum(sizes[:number]), sum(sizes)
     return lambda n: progress(done + n, n_bytes)
 
 

@@ -166,7 +166,7 @@ def _alias_clashes(graph: KnowledgeGraph) -> Finding:
 
 def _loops(graph: KnowledgeGraph) -> Finding:
     rows = np.flatnonzero(graph.triples[:, 0] == graph.triples[:, 2])
-    examples = _shown(graph, graph.triples[rows[:N_EXAMPLES]])
+    examples = _examples(graph, graph.triples[rows[:N_EXAMPLES]])
     return Finding("W405", "triples whose head is their tail", len(rows), graph.n_triples, examples)
 
 
@@ -223,7 +223,7 @@ def _of_split(graph: KnowledgeGraph, name: str, split: KnowledgeGraph) -> list[F
             message,
             int(mask.sum()),
             len(triples),
-            _shown(split, split.triples[np.flatnonzero(mask)[:N_EXAMPLES]]),
+            _examples(split, split.triples[np.flatnonzero(mask)[:N_EXAMPLES]]),
         )
         for code, message, mask in rows
     ]
@@ -235,7 +235,7 @@ def _joined(graph: KnowledgeGraph, pairs: Ids) -> NDArray[np.bool_]:
     return np.isin(pairs[:, 0].astype(np.int64) * graph.n_entities + pairs[:, 1], keys)
 
 
-def _shown(graph: KnowledgeGraph, triples: Ids) -> tuple[str, ...]:
+def _examples(graph: KnowledgeGraph, triples: Ids) -> tuple[str, ...]:
     return tuple(
         f"{graph.entities.name(h)} {graph.relations.name(r)} {graph.entities.name(t)}"
         for h, r, t in triples.tolist()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kg_loaders.reading.unpacking import Progress
 
 EXCERPT_BYTES = 80
-OPTION = "mend the line, or load with --damage skip or --damage quarantine"
+MEND = "mend the line, or "
+OPTION = f"{MEND}load with --damage skip or --damage quarantine"
 """The `remedy` of commands with the option --damage."""
 
 
@@ -42,8 +43,8 @@ class Rejection:
     excerpt: str
 
     def __str__(self) -> str:
-        place = f"{self.file}, line {self.line} (byte {self.byte_offset})"
-        return f"{place}: {self.reason}: {self.excerpt}"
+        position = f"{self.file}, line {self.line} (byte {self.byte_offset})"
+        return f"{position}: {self.reason}: {self.excerpt}"
 
 
 @dataclass
@@ -55,7 +56,7 @@ class DamageReport:
     the policy does not apply to it. `progress` is told how far the file at hand has been read.
     `notes` say how files were read where that is not as asked; `read_singly` are the lines that
     were read one by one where others are read many at once. `encoding_remedy` is what to do about
-    a line that is no UTF-8, where the reader takes an encoding. `remedy` is what an error says
+    a line that is not UTF-8, where the reader takes an encoding. `remedy` is what an error says
     under the policy `stop`: commands with an option for it name that.
     """
 
@@ -80,7 +81,7 @@ class DamageReport:
     budget: ReaderBudget = field(default_factory=ReaderBudget.from_environment)
     progress: Progress | None = None
     encoding_remedy: str = field(default="", compare=False)
-    remedy: str = "mend the line, or take it out of the file"
+    remedy: str = f"{MEND}take it out of the file"
 
     def __post_init__(self) -> None:
         if (self.policy is DamagePolicy.QUARANTINE) != (self.quarantine is not None):
@@ -109,7 +110,8 @@ class DamageReport:
         if self.policy is DamagePolicy.STOP:
             if not remedy and reason == "not UTF-8":
                 remedy = self.encoding_remedy
-            advice = f"{remedy}, or {self.remedy}" if remedy else self.remedy
+            general = self.remedy.removeprefix(MEND) if remedy.startswith("mend ") else self.remedy
+            advice = f"{remedy}, or {general}" if remedy else self.remedy
             raise DamageError(f"{rejection}; {advice}")
         self.n_rejected += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1

@@ -83,7 +83,7 @@ class Entity:
 
     @property
     def types(self) -> list[str]:
-        """Labels of the types; a type that is no entity of the graph goes by what the file says."""
+        """Labels of the types; a type that is not an entity is called what the file says."""
         return self.graph.type_labels(self.index)
 
     @property
@@ -170,12 +170,12 @@ def entity_named(graph: Graph, name: str) -> Entity:
             f"case differ{did_you_mean(name, _some_labels(graph))}"
         )
     by_label.sort(key=lambda i: -len(graph.outgoing(i)) - len(graph.incoming(i)))
-    shown = [Entity(graph, i) for i in by_label[:N_IN_MESSAGE]]
-    listed = ", ".join(f"{each.id} ({each.description or _first_fact(each)})" for each in shown)
-    more = f" and {len(by_label) - len(shown)} more" if len(by_label) > len(shown) else ""
+    examples = [Entity(graph, i) for i in by_label[:N_IN_MESSAGE]]
+    listed = ", ".join(f"{each.id} ({each.description or _first_fact(each)})" for each in examples)
+    more = f" and {len(by_label) - len(examples)} more" if len(by_label) > len(examples) else ""
     raise AmbiguousNameError(
         f"{len(by_label)} entities are called {name!r}: {listed}{more}; "
-        f"use an identifier, such as {shown[0].id!r}"
+        f"use an identifier, such as {examples[0].id!r}"
     )
 
 

@@ -11,9 +11,10 @@ KgError
 ├── QueryError        (ValueError)  a query that cannot be asked
 ├── GraphMismatchError(ValueError)  something made with one graph's ids meets another graph
 ├── MissingPackageError(ImportError) an optional package; names the extra that installs it
+├── PluginError       (ImportError) a plugin of another package that is broken, or named as another
 ├── UnknownNodeError  (KeyError)    an identifier that the graph does not hold
 │   └── AmbiguousNameError          a name that several entities have
-├── NodeIdError       (IndexError)  what is no id: a name for an integer, or a number outside
+├── NodeIdError       (IndexError)  what is not an id: a name for an integer, or a number outside
 └── InternalError     (RuntimeError) a fault of kept's own or of its installation, of no file
 """
 
@@ -64,6 +65,10 @@ class MissingPackageError(KgError, ImportError):
     """An optional package is not installed."""
 
 
+class PluginError(KgError, ImportError):
+    """A plugin of another package cannot be used; names the package and what to do."""
+
+
 class UnknownNodeError(KgError, KeyError):
     """An identifier that is not in the vocabulary."""
 
@@ -76,7 +81,7 @@ class AmbiguousNameError(UnknownNodeError):
 
 
 class NodeIdError(KgError, IndexError):
-    """What is no id of this graph: a name where an integer is due, or a number outside."""
+    """What is not an id of this graph: a name where an integer is due, or a number outside."""
 
 
 class InternalError(KgError, RuntimeError):

@@ -133,8 +133,8 @@ def _graphml(graph: KnowledgeGraph, path: Path) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
     for key, owner in (("label", "node"), ("relation", "edge"), ("name", "edge")):
-        shown = "label" if key == "name" else key
-        yield f'<key id="{key}" for="{owner}" attr.name="{shown}" attr.type="string"/>\n'
+        attribute = "label" if key == "name" else key
+        yield f'<key id="{key}" for="{owner}" attr.name="{attribute}" attr.type="string"/>\n'
     yield '<graph edgedefault="directed">\n'
     names = [text(name) for name in graph.entities]
     for i, name in enumerate(names):

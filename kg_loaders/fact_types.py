@@ -81,8 +81,8 @@ def has_other_types(graph: KnowledgeGraph, facts: FactTypes) -> bool:
     places = pc.index_in(values, graph.entities.array.cast(values.type))
     classes = places_of(places).astype(np.int64)
     nodes = np.searchsorted(texts.offsets, rows, side="right") - 1
-    own = facts.pairs.astype(np.int64) @ np.array([graph.n_entities, 1])
-    return bool((~np.isin(nodes * graph.n_entities + classes, own) | (classes < 0)).any())
+    type_keys = facts.pairs.astype(np.int64) @ np.array([graph.n_entities, 1])
+    return bool((~np.isin(nodes * graph.n_entities + classes, type_keys) | (classes < 0)).any())
 
 
 def typed_by_facts(graph: KnowledgeGraph) -> KnowledgeGraph:

@@ -48,8 +48,8 @@ class ValueTails:
 def values_as_entities(graph: KnowledgeGraph) -> list[ValueTails]:
     """Return the relations whose tails are mostly values, in the order of their ids.
 
-    A value is an entity with the name of a number or a date, without a label, that is no head; and
-    whose heads have no such names, as all have in a graph whose identifiers are numbers.
+    A value is an entity with the name of a number or a date, without a label, that is not a head;
+    and whose heads have no such names, as all have in a graph whose identifiers are numbers.
 
     >>> from kg_loaders import Triple, graph_from_records
     >>> graph = graph_from_records([Triple("Ada", "born", "1815"), Triple("Ada", "knows", "Bo")])
@@ -67,7 +67,7 @@ def values_as_entities(graph: KnowledgeGraph) -> list[ValueTails]:
     hits = is_value[tails] & ~looks[heads]
     n_triples = np.bincount(relations, minlength=graph.n_relations)
     n_values = np.bincount(relations[hits], minlength=graph.n_relations)
-    found = np.flatnonzero((n_values > 0) & (n_values >= LEAST_SHARE * n_triples))
+    value_columns = np.flatnonzero((n_values > 0) & (n_values >= LEAST_SHARE * n_triples))
     return [
         ValueTails(
             graph.relations.name(relation),
@@ -75,7 +75,7 @@ def values_as_entities(graph: KnowledgeGraph) -> list[ValueTails]:
             int(n_triples[relation]),
             _examples(graph, tails[hits & (relations == relation)]),
         )
-        for relation in found.tolist()
+        for relation in value_columns.tolist()
     ]
 
 
@@ -90,10 +90,10 @@ def literal_notes(graph: KnowledgeGraph) -> list[str]:
     if not columns:
         return []
     more = f"; {len(columns) - N_SHOWN} more relations" if len(columns) > N_SHOWN else ""
-    shown = "; ".join(map(str, columns[:N_SHOWN]))
+    listed = "; ".join(map(str, columns[:N_SHOWN]))
     note = (
-        f"values became entities: {shown}{more}. Where they are to be read as text, leave these "
-        "rows out and lay them beside the graph as literals.tsv (kept kgc train --literals)"
+        f"values became entities: {listed}{more}. To read them as text, leave out these "
+        f"rows and put them into the graph's folder as literals.tsv (kept kgc train --literals)"
     )
     return [note]
 

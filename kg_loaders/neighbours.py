@@ -136,7 +136,7 @@ def neighbours(
         raise IndexError(f"entity ids outside 0..{graph.n_entities - 1}")
     ranker = POLICIES[policy] if isinstance(policy, str) else policy
     if ranker is random_order:
-        return _drawn(graph, entity_ids, n, generator, directions)
+        return _sample(graph, entity_ids, n, generator, directions)
     rows, owners = _candidates(graph, entity_ids, directions)
     order = ranker(graph, graph.triples[rows], generator)
     small = owners.astype(np.uint16) if len(entity_ids) <= 65536 else owners  # radix sort
@@ -167,7 +167,7 @@ _MOST_COMPARED = 64
 """Places of one entity that are compared with each other; a loop over entities draws more."""
 
 
-def _drawn(
+def _sample(
     graph: KnowledgeGraph,
     entity_ids: Ids,
     n: int,
@@ -254,9 +254,9 @@ def _some_places(n_all: Rows, n: int, generator: np.random.Generator) -> NDArray
     """
     kind: Any = np.int16 if n_all.max() < 2**15 else np.int32  # the narrower, the faster compared
     last = (n_all - n).astype(kind) + np.arange(n, dtype=kind)[:, None]
-    drawn = generator.random(last.shape)
-    drawn *= last + np.float64(1)
-    places: NDArray[Any] = drawn.astype(kind)
+    random = generator.random(last.shape)
+    random *= last + np.float64(1)
+    places: NDArray[Any] = random.astype(kind)
     for i in range(1, n):
         is_taken = (places[:i] == places[i]).any(axis=0)
         np.maximum(places[i], last[i] * is_taken, out=places[i])  # none is above the last

@@ -73,16 +73,16 @@ def open_graph(
     further = [
         source for kind, files in texts.items() for source in text_sources(kind, files, language)
     ]
-    place = Path(path)
-    is_folder = (place / "manifest.json").is_file() or (place.is_dir() and format is None)
-    if is_folder and not further and not options and not _is_wordnet(place):
-        return KnowledgeGraph.open(place)
-    graph, _ = load([Source(place, format, options), *further], types_of_facts=types_of_facts)
+    location = Path(path)
+    is_folder = (location / "manifest.json").is_file() or (location.is_dir() and format is None)
+    if is_folder and not further and not options and not _is_wordnet(location):
+        return KnowledgeGraph.open(location)
+    graph, _ = load([Source(location, format, options), *further], types_of_facts=types_of_facts)
     return graph
 
 
-def _is_wordnet(place: Path) -> bool:
-    return (place / "data.noun").is_file()
+def _is_wordnet(folder: Path) -> bool:
+    return (folder / "data.noun").is_file()
 
 
 def text_sources(kind: str, files: Files, language: str = "en") -> list[Source]:
@@ -118,9 +118,9 @@ def from_networkx(graph: nx.Graph[Any], *, types_of_facts: bool = True) -> Knowl
 
 def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
     for node, attributes in graph.nodes(data=True):
-        own = {plain_name(str(name)): value for name, value in attributes.items()}
+        values = {plain_name(str(name)): value for name, value in attributes.items()}
         for kind in (TextKind.LABEL, TextKind.TYPE, TextKind.DESCRIPTION):
-            known = first_of(TEXTS[kind], {n: v for n, v in own.items() if v is not None})
+            known = first_of(TEXTS[kind], {n: v for n, v in values.items() if v is not None})
             if known is not None and str(known[1]) not in ("", str(node)):
                 yield Text(str(node), kind, str(known[1]))
     edges: Iterable[tuple[Any, Any, dict[str, Any]]] = graph.edges(data=True)
@@ -138,8 +138,8 @@ def _networkx_records(graph: nx.Graph[Any]) -> Iterator[Record]:
 
 
 def _edge_relation(head: Any, tail: Any, attributes: Mapping[str, Any]) -> str:
-    own = {plain_name(str(name)): value for name, value in attributes.items()}
-    named = (own[name] for name in EDGE_NAMES if own.get(name) is not None)
+    values = {plain_name(str(name)): value for name, value in attributes.items()}
+    named = (values[name] for name in EDGE_NAMES if values.get(name) is not None)
     relation = next((each for each in named if isinstance(each, str) and each), None)
     if relation is None:
         raise SourceError(
@@ -173,7 +173,7 @@ def from_pandas(
     from kg_loaders.store import KnowledgeGraph
 
     columns = _named_columns([str(each) for each in frame.columns], (head, relation, tail))
-    parts = [frame[frame.columns[place]] for place in columns]
+    parts = [frame[frame.columns[position]] for position in columns]
     for part in parts:
         if part.isna().any():
             row = int(part.isna().to_numpy().argmax())

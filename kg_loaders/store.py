@@ -159,14 +159,14 @@ class KnowledgeGraph:
     @classmethod
     def from_networkx(cls, graph: nx.Graph[Any], **options: Any) -> KnowledgeGraph:
         """Return the graph of a networkx graph; see `kg_loaders.opening.from_networkx`."""
-        made: KnowledgeGraph = _opening().from_networkx(graph, **options)
-        return made
+        result: KnowledgeGraph = _opening().from_networkx(graph, **options)
+        return result
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame, **options: Any) -> KnowledgeGraph:
         """Return the graph of a data frame; see `kg_loaders.opening.from_pandas`."""
-        made: KnowledgeGraph = _opening().from_pandas(frame, **options)
-        return made
+        result: KnowledgeGraph = _opening().from_pandas(frame, **options)
+        return result
 
     def named(self, name: str) -> list[int]:
         """Return the ids of the entities whose identifier, label or alias is `name`, sorted.
@@ -176,8 +176,8 @@ class KnowledgeGraph:
         >>> [world.entities.name(i) for i in world.named("Paris")]
         ['Q830149', 'Q90']
         """
-        own = self.entities.find(name)
-        return sorted({*self.entity_texts.named(name), *([] if own is None else [own])})
+        entity = self.entities.find(name)
+        return sorted({*self.entity_texts.named(name), *([] if entity is None else [entity])})
 
     def facts(self, name: str) -> list[tuple[str, str, str]]:
         """Return the triples, in words, whose head or tail is an entity called `name`.
@@ -257,10 +257,10 @@ class KnowledgeGraph:
         first, stop = np.asarray(texts.offsets)[ids], np.asarray(texts.offsets)[ids + 1]
         has_label = first < stop
         has_label[has_label] = np.asarray(texts.kinds)[first[has_label]] == TextKind.LABEL
-        found = np.empty(len(ids), object)
-        found[has_label] = texts.values.take(pa.array(first[has_label])).to_pylist()
-        found[~has_label] = self.entities.array.take(pa.array(ids[~has_label])).to_pylist()
-        return list(found)
+        labels = np.empty(len(ids), object)
+        labels[has_label] = texts.values.take(pa.array(first[has_label])).to_pylist()
+        labels[~has_label] = self.entities.array.take(pa.array(ids[~has_label])).to_pylist()
+        return list(labels)
 
     def relation_label(self, relation: int) -> str:
         """Best label of a relation, or its identifier."""
@@ -287,8 +287,8 @@ class KnowledgeGraph:
         >>> graph.type_labels(0)
         []
         """
-        found = [(name, self.entities.find(name)) for name in self.types(entity)]
-        return [name if row is None else self.label(row) for name, row in found]
+        types = [(name, self.entities.find(name)) for name in self.types(entity)]
+        return [name if row is None else self.label(row) for name, row in types]
 
     # ---- triples -----------------------------------------------------------
     def outgoing(self, entity: int) -> NDArray[np.int32]:
@@ -448,7 +448,7 @@ def _reopen(path: str, content_hash: str) -> KnowledgeGraph:
     graph = KnowledgeGraph.open(path)
     if graph.content_hash != content_hash:
         raise GraphMismatchError(
-            f"{path} held graph {content_hash} when it was handed on and holds "
+            f"{path} held graph {content_hash} when it was passed on and has "
             f"{graph.content_hash} now; do not replace a graph that is in use"
         )
     return graph

@@ -43,15 +43,15 @@ class Texts:
     def of(self, node: int, kind: TextKind, language: str | None = None) -> list[tuple[str, int]]:
         """`(value, count)` of one node, best first; of one language when it is named.
 
-        `NodeIdError` for what is no id of a node.
+        `NodeIdError` for what is not an id of a node.
         """
         node = node_id(node, len(self.offsets) - 1)
         start, stop = int(self.offsets[node]), int(self.offsets[node + 1])
         kinds = self.kinds[start:stop].tolist()  # an array's number beside an enum's is slow
         return [
             (str(self.values[row].as_py()), int(self.counts[row]))
-            for row, own in enumerate(kinds, start)
-            if own == kind
+            for row, row_kind in enumerate(kinds, start)
+            if row_kind == kind
             and (language is None or self.language_names[self.languages[row]] == language)
         ]
 

@@ -72,9 +72,9 @@ class Vocabulary:
         """The id of `name`; `UnknownNodeError` when it is not here."""
         index = self.find(name)
         if index is None:
-            meant = did_you_mean(name, self if len(self) <= MOST_COMPARED else ())
+            suggestion = did_you_mean(name, self if len(self) <= MOST_COMPARED else ())
             raise UnknownNodeError(
-                f"{name!r} is not among the {len(self)} names of this graph{meant}"
+                f"{name!r} is not among the {len(self)} names of this graph{suggestion}"
             )
         return index
 
@@ -96,12 +96,12 @@ class Vocabulary:
         last = len(self) - 1
         for _ in range(len(self).bit_length()):
             middle = (low + high) // 2
-            found = self._names.take(numbers_array(np.minimum(middle, last)))
-            is_less = numpy_of(pc.less(found, names))
+            candidates = self._names.take(numbers_array(np.minimum(middle, last)))
+            is_less = numpy_of(pc.less(candidates, names))
             low = np.where(is_less & (low < high), middle + 1, low)
             high = np.where(is_less, high, middle)
-        found = self._names.take(numbers_array(np.minimum(low, last)))
-        is_there = (low <= last) & numpy_of(pc.equal(found, names))
+        candidates = self._names.take(numbers_array(np.minimum(low, last)))
+        is_there = (low <= last) & numpy_of(pc.equal(candidates, names))
         return np.where(is_there, low, -1).astype(np.int32)
 
 
@@ -110,14 +110,15 @@ def node_id(value: Any, n_nodes: int) -> int:
 
     >>> node_id("Q1", 3)
     Traceback (most recent call last):
-    kg_loaders.errors.NodeIdError: 'Q1' is no id but a str; graph.entities.id('Q1') gives the id
+    kg_loaders.errors.NodeIdError: 'Q1' is not an id but a str; graph.entities.id('Q1') gives the id
     """
     try:
         index = operator.index(value)
     except TypeError as error:
         named = repr(value) if isinstance(value, str) else "name"
         raise NodeIdError(
-            f"{value!r} is no id but a {type(value).__name__}; graph.entities.id({named}) gives "
+            f"{value!r} is not an id but a {type(value).__name__}; "
+            f"graph.entities.id({named}) gives "
             "the id"
         ) from error
     if not 0 <= index < n_nodes:
@@ -131,7 +132,8 @@ def rows_of_ids(triples: Any) -> NDArray[np.int64]:
         return np.asarray(triples, np.int64).reshape(-1, 3)
     except (TypeError, ValueError) as error:
         raise NodeIdError(
-            f"{triples!r} is no array of ids [n 3], head, relation and tail; an entity is found by "
+            f"{triples!r} is not an array of ids [n 3], head, relation and tail; an entity "
+            f"is found by "
             "its identifier with graph.entities.find(NAME)"
         ) from error
 
@@ -142,7 +144,7 @@ def strings(values: Iterable[str]) -> pa.LargeStringArray:
         return strings_array(values)
     except UnicodeEncodeError as error:
         raise DamageError(
-            f"{error.object[:80]!r} holds half a surrogate pair, which is no text; "
+            f"{error.object[:80]!r} holds half a surrogate pair, which is not text; "
             "read the source as UTF-8"
         ) from error
 

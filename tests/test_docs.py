@@ -110,7 +110,7 @@ def test_objectives_that_a_method_leaves_out_are_told(name: str) -> None:
 
 def test_every_method_has_its_controls() -> None:
     page = (ROOT / "docs/explanations/controls.md").read_text(encoding="utf-8")
-    section = page.partition("## What it comes to, method by method\n")[2].partition("\n## ")[0]
+    section = page.partition("## Controls method by method\n")[2].partition("\n## ")[0]
     assert sorted(row[0].strip("`") for row in rows(section)) == sorted(PAPERS.values())
 
 

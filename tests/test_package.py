@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "outputs", "randomness", "values"),
+    ("bounds", "csv_text", "errors", "help_texts", "outputs", "randomness", "values"),
     ("model_settings",),
     (
         "batches",
@@ -36,7 +36,7 @@ FLOORS = (
         "vectors",
     ),
     ("evaluation", "graphs", "layers"),
-    ("cluster", "hosts", "kgc.kge"),
+    ("cluster", "hosts", "kgc.kge", "tasks.kinds"),
     ("adapters",),
     ("encoders",),
     ("heads", "linking", "methods", "objectives", "training"),
@@ -48,8 +48,10 @@ FLOORS = (
     ("auto",),
     ("training.extending", "training.finetuning"),
     ("kgc",),
+    ("lab.report",),
+    ("lab.study",),
     ("lab.probing",),
-    ("lab", "lab.fitting", "lab.reading", "lab.report"),
+    ("lab", "lab.fitting", "lab.reading"),
     ("lab.comparison",),
     ("lab.completion",),
     ("lab.demo",),
@@ -172,7 +174,7 @@ def test_help_loads_no_torch() -> None:
 
 def test_a_run_that_draws_nothing_loads_no_library_that_draws() -> None:
     code = (
-        "import sys; import kept.lab.comparison.pages.report; "
+        "import sys; import kept.lab.comparison.report; "
         "import kept.training.finetuning.link_error_curve; "
         "sys.exit('matplotlib' in sys.modules)"
     )

@@ -1,9 +1,10 @@
 """`PYTHON -P .ci/smoke CHECKOUT FOLDER [--all]`: kept as PYTHON has it, in an empty folder.
 
 Runs the commands and Python blocks of the README and the tutorials (with --all the commands of
-every page) that run without a network, at a tiny budget, reads a file per reader and imports every
-module with nothing but the declared dependencies. Each command runs in a process forked from this
-one, which has imported kept. Ends with 1 if something fails.
+every page) that run without a network, at a tiny budget. Compares what they print with what the
+page shows below them, if anything (pages.py has the rule). Reads a file per reader and imports
+every module with nothing but the declared dependencies. Each command runs in a process forked from
+this one, which has imported kept. Ends with 1 if something fails.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def forked(work: Callable[[], None], log: Path) -> tuple[int, float]:
                 os.dup2(sink.fileno(), 1)
                 os.dup2(sink.fileno(), 2)
                 sys.stdout, sys.stderr = (
-                    io.TextIOWrapper(io.FileIO(1, "w")),
+                    io.TextIOWrapper(io.FileIO(1, "w"), line_buffering=True),
                     io.TextIOWrapper(io.FileIO(2, "w"), write_through=True),
                 )
                 signal.alarm(SECONDS)
@@ -81,7 +82,8 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
 
     seen: set[str] = set()
     done: set[str | None] = set()  # what takes long, and was run
-    home, counts, left = Path.cwd(), {"commands": [0, 0], "programs": [0, 0]}, []
+    home, left = Path.cwd(), []
+    counts = {"commands": [0, 0], "outputs": [0, 0], "programs": [0, 0]}
     for page in pages.pages(checkout, all_pages=all_pages):
         is_whole = page.name == "README.md" or page.is_tutorial
         is_apart = is_whole or page.is_private
@@ -97,15 +99,20 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
             counts["programs"][1] += code != 0
         for command in pages.commands(page, set() if page.is_tutorial else seen):
             reason = command.reason or (command.missing and f"{command.missing} is not here")
-            if reason is None and not is_whole and command.kind in done:
+            may_skip = not is_whole and not command.shown
+            if reason is None and may_skip and command.kind in done:
                 reason = f"kept {command.kind} was run above"
             if reason is not None:
-                left.append(f"{page.name}: {command.line}: {reason}")
+                more = "; its output is not compared" if command.shown else ""
+                left.append(f"{page.name}: {command.line}: {reason}{more}")
                 continue
             code = run_one(command)
             done |= {command.kind} - {None}
             counts["commands"][0] += 1
             counts["commands"][1] += code != 0
+            if command.shown:
+                counts["outputs"][0] += 1
+                counts["outputs"][1] += not has_shown(command)
         if page.programs and not is_whole:
             left.append(f"{page.name}: {len(page.programs)} Python blocks: pieces with gaps")
         elif page.programs and not page.is_tutorial:
@@ -115,7 +122,8 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
             counts["programs"][1] += code != 0
     os.chdir(home)
     for what, (n, n_failed) in counts.items():
-        print(f"{what}: {n} run, {n_failed} failed")
+        verb = "compared" if what == "outputs" else "run"
+        print(f"{what}: {n} {verb}, {n_failed} failed")
     print(f"not run: {len(left)}")
     for line in left:
         print(f"  -    {line}")
@@ -136,6 +144,17 @@ def run_one(command: pages.Command) -> int:
         code = 0
     show(code, seconds, f"{command.page.name}: {command.line}")
     return code
+
+
+def has_shown(command: pages.Command) -> bool:
+    """Whether the last command printed what its page shows; the difference is printed."""
+    try:
+        require_same(command.shown, Path("log.txt").read_text(errors="replace"))
+    except AssertionError as error:
+        print(f"  FAIL          {command.page.name}: the output of {command.line}")
+        print("       " + str(error).replace("\n", "\n       "))
+        return False
+    return True
 
 
 def show(code: int, seconds: float, what: str) -> None:

@@ -3,6 +3,11 @@
 A command is a line that begins with `kept`, of a block without a language or of one of the shell,
 or a piece of code in a row of the README's tables. `Command.words` makes it small enough to run;
 `Command.reason` says why one is not run.
+
+A block of `text` right below a block with one command shows what that command prints, and is
+compared with it. Such a command is run as it is, without a smaller budget. `…` in the block means
+any text: it is there for what differs from run to run (seconds, losses, folders of this machine)
+and for what a reader does not need.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^```(\w*)\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (kept .*)$", re.MULTILINE)
 NAMED = re.compile(
     r"^[^`\n]*`([\w-]+\.[a-z]+)`[^`\n]*:\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
@@ -113,6 +119,8 @@ class Command(NamedTuple):
 
     page: Page
     line: str
+    shown: str = ""
+    """What it prints, as the page shows it; "" where the page does not."""
 
     @property
     def kind(self) -> str | None:
@@ -138,8 +146,21 @@ class Command(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The words after `kept`, with tiny budgets and pages in the place of servers."""
+        """The words after `kept`, with pages in the place of servers.
+
+        Budgets are tiny, but where the output is compared.
+        """
         words = shlex.split(self.line, comments=True)[1:]
+        if not self.shown:
+            words = self._with_tiny_budgets(words)
+        if words[0] == "explore" and "-o" not in words:
+            words += ["-o", "page.html"]
+        if words[:2] == ["kg", "build"] and words[-1].startswith("kg") and not self.page.is_private:
+            words[-1] = "built/"
+        return [word for word in words if word != "--open"]
+
+    @staticmethod
+    def _with_tiny_budgets(words: list[str]) -> list[str]:
         for place, word in enumerate(words[:-1]):
             words[place + 1] = BUDGET.get(word, words[place + 1])
         if "--epochs" in words and words[0] in ("pretrain", "finetune"):
@@ -148,11 +169,7 @@ class Command(NamedTuple):
             begins = words[: len(name.split())] == name.split()
             if begins and more.split()[0] not in words:
                 words += more.split()
-        if words[0] == "explore" and "-o" not in words:
-            words += ["-o", "page.html"]
-        if words[:2] == ["kg", "build"] and words[-1].startswith("kg") and not self.page.is_private:
-            words[-1] = "built/"
-        return [word for word in words if word != "--open"]
+        return words
 
 
 def pages(root: Path, *, all_pages: bool) -> list[Page]:
@@ -168,17 +185,40 @@ def pages(root: Path, *, all_pages: bool) -> list[Page]:
 
 
 def commands(page: Page, seen: set[str]) -> Iterator[Command]:
-    """The commands of a page that are not in `seen`, in their order, which are added to it."""
+    """The commands of a page in their order: those not in `seen`, and those with an output.
+
+    Their lines are added to `seen`.
+    """
     text = re.sub(r"\\\n\s*", " ", page.text)
-    blocks = [content for language, content in FENCED.findall(text) if language in SHELL]
-    lines = [line for block in blocks for line in block.splitlines()]
-    lines += INDENTED.findall(FENCED.sub("", text))
+    lines = [pair for block in _blocks(page.name, text) for pair in block]
+    lines += [(line, "") for line in INDENTED.findall(FENCED.sub("", text))]
     if page.name == "README.md":
         rows = [row for row in text.splitlines() if row.startswith("|")]
-        lines += [piece for row in rows for piece in IN_ROW.findall(row)]
-    for line in lines:
-        line = line.strip().removeprefix("$ ").split("  #")[0].strip()
-        is_whole = len(line.split()) > 2 or line == "kept demo"
-        if line.startswith("kept ") and line not in seen and is_whole:
+        lines += [(piece, "") for row in rows for piece in IN_ROW.findall(row)]
+    for line, shown in lines:
+        line = _command(line)
+        if line and (shown or line not in seen):
             seen.add(line)
-            yield Command(page, line)
+            yield Command(page, line, shown)
+
+
+def _blocks(name: str, text: str) -> Iterator[list[tuple[str, str]]]:
+    """The lines of each block of the shell, each with the output that is shown."""
+    for language, content, shown in SHOWN.findall(text):
+        if language not in SHELL:
+            continue
+        lines = content.splitlines()
+        n_commands = sum(bool(_command(line)) for line in lines)
+        if shown and n_commands > 1:
+            raise ValueError(
+                f"{name}: the output below {lines[0]!r} is of {n_commands} commands; give each "
+                "its own block"
+            )
+        yield [(line, shown) for line in lines]
+
+
+def _command(line: str) -> str:
+    """A line as a command of kept; "" if it is none."""
+    line = line.strip().removeprefix("$ ").split("  #")[0].strip()
+    is_whole = len(line.split()) > 2 or line == "kept demo"
+    return line if line.startswith("kept ") and is_whole else ""

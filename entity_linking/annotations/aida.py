@@ -29,9 +29,9 @@ class WordSpan:
 
 @dataclass(frozen=True, slots=True)
 class AidaText:
-    """The words of a document or paragraph and the spans in it; `place` counts both from 0."""
+    """The words of a document or paragraph and the spans in it; `position` counts both from 0."""
 
-    place: tuple[int, int]
+    position: tuple[int, int]
     words: tuple[str, ...]
     spans: tuple[WordSpan, ...]
 
@@ -46,7 +46,7 @@ class AidaText:
             gold_link(starts[s.first], starts[s.last] + len(self.words[s.last]), s.entity)
             for s in self.spans
         )
-        return LinkedText(" ".join(self.words), links, "-".join(map(str, self.place)))
+        return LinkedText(" ".join(self.words), links, "-".join(map(str, self.position)))
 
 
 def read_aida(
@@ -85,17 +85,17 @@ def read_aida(
 
 def span_lines(texts: Sequence[AidaText]) -> list[str]:
     """First word, last word, entity and surface of every span, TAB between, over all words."""
-    found, before = [], 0
+    lines, before = [], 0
     for text in texts:
         for span in text.spans:
             surface = " ".join(text.words[span.first : span.last + 1])
-            found.append(f"{before + span.first}\t{before + span.last}\t{span.entity}\t{surface}")
+            lines.append(f"{before + span.first}\t{before + span.last}\t{span.entity}\t{surface}")
         before += len(text.words)
-    return found
+    return lines
 
 
 Span = tuple[object, ...]
-"""A place and, last, an entity; equal ones are one span."""
+"""A position and, last, an entity; equal ones are one span."""
 Scores = tuple[float, float, float]
 """Precision, recall, F1."""
 
@@ -119,8 +119,8 @@ def micro(gold: Sequence[Span], predicted: Sequence[Span]) -> Scores:
     >>> micro([(0, 1, "a"), (3, 4, "b")], [(0, 1, "a")])
     (1.0, 0.5, 0.6666666666666666)
     """
-    every, found = set(gold), set(predicted)
-    return scores_of(len(every & found), len(found), len(every))
+    every, links = set(gold), set(predicted)
+    return scores_of(len(every & links), len(links), len(every))
 
 
 def macro(gold: Sequence[Span], predicted: Sequence[Span]) -> Scores:

@@ -55,9 +55,9 @@ class TypedText:
     def without(self, *types: str) -> TypedText:
         """Without the links of these types, such as ELEVANT's "DATETIME" and "QUANTITY"."""
         pairs = zip(self.linked.links, self.types, strict=True)
-        stay = [(link, own) for link, own in pairs if not any(t in types for t in own)]
+        stay = [(link, kinds) for link, kinds in pairs if not any(t in types for t in kinds)]
         links = tuple(link for link, _ in stay)
-        return TypedText(replace(self.linked, links=links), tuple(own for _, own in stay))
+        return TypedText(replace(self.linked, links=links), tuple(kinds for _, kinds in stay))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ class Excerpt:
 
     def placed(self, linked: LinkedText, around: LinkedText) -> LinkedText:
         """The excerpt's links placed in the article, with links of the article outside of it."""
-        own = [_moved(link, self.start) for link in linked.links]
+        moved = [_moved(link, self.start) for link in linked.links]
         others = [
             link
             for link in around.links
             if link.mention.end <= self.start or self.end <= link.mention.start
         ]
-        return LinkedText(self.text, _sorted([*own, *others]), self.id)
+        return LinkedText(self.text, _sorted([*moved, *others]), self.id)
 
 
 class _Candidate(msgspec.Struct, omit_defaults=True):
@@ -166,7 +166,7 @@ def read_jsonl(path: str | Path, report: DamageReport) -> Iterator[LinkedText]:
                 "this is not JSON lines; of plain text `kept link` makes them: kept link "
                 f"{path} --kg KG -o linked.jsonl"
             )
-    return read_rows(path, report, _Text, _own)
+    return read_rows(path, report, _Text, _linked_text)
 
 
 def write_jsonl(
@@ -211,7 +211,7 @@ def read_elevant(path: str | Path, report: DamageReport) -> Iterator[LinkedText]
     """ELEVANT benchmark articles, one object per line (github.com/ad-freiburg/elevant).
 
     The text is cropped to the evaluation span, the only part that is labelled; labels that reach
-    out of it are left out. A label whose id is no Wikidata item (`<NIL>`, `<NO_MAPPING>`,
+    out of it are left out. A label whose id is not a Wikidata item (`<NIL>`, `<NO_MAPPING>`,
     `DATETIME`, `QUANTITY`) is NIL. Nested labels stay.
     """
     return (typed.linked for typed in read_elevant_typed(path, report))
@@ -259,7 +259,7 @@ def _moved(link: Link, by: int) -> Link:
     return replace(link, mention=Mention(mention.start + by, mention.end + by))
 
 
-def _own(row: _Text) -> LinkedText:
+def _linked_text(row: _Text) -> LinkedText:
     links = []
     for m in row.mentions:
         link = gold_link(m.start, m.end, m.entity, m.confidence)
@@ -278,7 +278,7 @@ def linked_of(
     """The text with `mentions` as our own format writes them; ValueError for one that is none."""
     row = {"text": text, "mentions": mentions, "id": id, "pair_start": pair_start}
     try:
-        return _own(msgspec.convert(row, _Text))
+        return _linked_text(msgspec.convert(row, _Text))
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
 

@@ -42,8 +42,8 @@ class Redirects:
     """
 
     def __init__(self, targets: dict[str, str]) -> None:
-        own = {_title(name): target for name, target in targets.items()}
-        self._chains = {name: _chain(name, own) for name in own}
+        by_title = {_title(name): target for name, target in targets.items()}
+        self._chains = {name: _chain(name, by_title) for name in by_title}
 
     def __len__(self) -> int:
         return len(self._chains)
@@ -60,8 +60,8 @@ class Redirects:
             parts = line.decode().split("\t")
             if len(parts) != 2 or not all(part.strip() for part in parts):
                 raise LinkingError(
-                    f"{path}, line {number}: {line.decode()[:60]!r} is not from<TAB>to; write the "
-                    "redirect, a tab, and where it leads to"
+                    f"{path}, line {number}: {line.decode()[:60]!r} is not from<TAB>to; "
+                    f"write the name, a tab, and the name that it redirects to"
                 )
             name, target = (part.strip() for part in parts)
             if targets.setdefault(_title(name), target) != target:
@@ -77,7 +77,7 @@ class Redirects:
     def target(self, name: str, knows: Knows | None = None) -> str:
         """Return where `name` leads: the first target that `knows` has, else the last one.
 
-        A name that is no redirect, or that `knows` has, is its own target.
+        A name that is not a redirect, or that `knows` has, is its own target.
         """
         chain = self._chains.get(_title(name), ())
         if not chain or (knows is not None and knows(name)):
@@ -122,16 +122,16 @@ def _merged(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def _chain(name: str, targets: dict[str, str]) -> tuple[str, ...]:
     """The targets of a redirect, one after the other."""
     steps: dict[str, str] = {}
-    place = name
-    while place in targets:
-        target = targets[place]
-        place = _title(target)
-        if place in steps or place == name:
+    title = name
+    while title in targets:
+        target = targets[title]
+        title = _title(target)
+        if title in steps or title == name:
             raise LinkingError(
                 f"the redirect {name!r} leads in a circle, over {target!r}; take one of its lines "
                 "out"
             )
-        steps[place] = target
+        steps[title] = target
     return tuple(steps.values())
 
 

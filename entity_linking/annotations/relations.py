@@ -86,7 +86,7 @@ def read_trex(
     The tail stands where `[MASK]` was, written as `obj_surface`. The head is the first occurrence
     of `sub_surface` that stands on word boundaries and clear of the tail; failing that, the first
     one clear of the tail. An evidence without one is counted in `report.skipped` with its reason.
-    Units are evidences; a line that is no fact counts as one.
+    Units are evidences; a line that is not a fact counts as one.
     """
     report.units = "evidences"
     seen: set[tuple[str, str, str, str]] | None = set() if distinct else None
@@ -133,7 +133,7 @@ def _require_once(path: str | Path, relations: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in relations:
         if name in seen:
-            raise SourceError(f"{path}: the key {name!r} stands twice; put its rows under one")
+            raise SourceError(f"{path}: the key {name!r} occurs twice; put its rows under one")
         seen.add(name)
 
 

@@ -90,13 +90,13 @@ def convert_row(
     decoder: msgspec.json.Decoder[Row],
     convert: Callable[[Row], Example],
     report: DamageReport,
-    place: tuple[str, int, int],
+    position: tuple[str, int, int],
 ) -> Iterator[Example]:
     """What a row holds, counted; nothing for a faulty one, which the report takes or raises."""
     try:
         example = convert(decode_row(raw, decoder))
     except (*JSON_FAULTS, LinkingError) as error:
-        report.reject(*place, str(error), raw)
+        report.reject(*position, str(error), raw)
         return
     report.n_texts += 1
     yield example

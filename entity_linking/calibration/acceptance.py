@@ -102,7 +102,7 @@ def threshold(curve: RiskCoverage, wish: Wish) -> float:
 
     `ScoreError`: no threshold reaches the target.
     """
-    best = _place(curve, wish)
+    best = _threshold_index(curve, wish)
     if best == 0:
         return 0.0
     below, level = curve.thresholds[best - 1 : best + 1].tolist()
@@ -110,18 +110,18 @@ def threshold(curve: RiskCoverage, wish: Wish) -> float:
     return middle if middle > below else level
 
 
-def _place(curve: RiskCoverage, wish: Wish) -> int:
+def _threshold_index(curve: RiskCoverage, wish: Wish) -> int:
     if wish.target is None:
         return int(np.argmax(curve.f(BETA[wish.favour])))
-    asked, other = curve.precision, curve.recall
+    favoured, other = curve.precision, curve.recall
     if wish.favour == "recall":
-        asked, other = other, asked
-    if not (asked >= wish.target).any():
+        favoured, other = other, favoured
+    if not (favoured >= wish.target).any():
         raise ScoreError(
             f"no threshold reaches {wish.favour} {wish.target}: the highest on this text is "
-            f"{asked.max():.3f}; give a lower target"
+            f"{favoured.max():.3f}; give a lower target"
         )
-    return int(np.argmax(np.where(asked >= wish.target, other, -1.0)))
+    return int(np.argmax(np.where(favoured >= wish.target, other, -1.0)))
 
 
 def best_nil_from(

@@ -25,7 +25,7 @@ class Answer:
     """One mention with what a linker knew and what is right.
 
     `scores` are those of its candidates, `right` the place of the right one, None when there is
-    none (NIL, or the entity is not among the candidates); `has_entity`: gold is no NIL; `text` is
+    none (NIL, or the entity is not among the candidates); `has_entity`: gold is not NIL; `text` is
     the position of the text. `span` is the probability that it is a mention, `is_marked` whether
     gold has it.
     """
@@ -61,22 +61,22 @@ def answers(
     knows = predicate(known)
     rows = []
     for i, (expected, linked) in enumerate(paired(gold, predicted)):
-        meant: dict[object, str | None] = {}
+        gold_of: dict[object, str | None] = {}
         for link in expected.links:
             entity = link.entity if link.entity is not None and knows(link.entity) else None
-            if meant.setdefault(link.mention, entity) is None:
-                meant[link.mention] = entity
+            if gold_of.setdefault(link.mention, entity) is None:
+                gold_of[link.mention] = entity
         sure = [1.0] * len(linked.links) if spans is None else spans[i]
         for link, span in zip(linked.links, sure, strict=True):
-            is_marked = link.mention in meant
+            is_marked = link.mention in gold_of
             is_bare = not link.candidates and spans is None
             if is_bare or (unmarked == "skip" and not is_marked):
                 continue
-            entity = meant.get(link.mention)
+            entity = gold_of.get(link.mention)
             scores = np.array([c.score for c in link.candidates], np.float64)
             places = (k for k, c in enumerate(link.candidates) if c.entity == entity)
-            place = next(places, None)
-            rows.append(Answer(scores, place, entity is not None, i, span, is_marked))
+            position = next(places, None)
+            rows.append(Answer(scores, position, entity is not None, i, span, is_marked))
     return rows
 
 

@@ -96,8 +96,8 @@ def fit_temperature(seen: Sequence[Answer], decision: Decision, *, nil: bool) ->
     rightful = [each for each in seen if each.right is not None]
     if not rightful:
         raise ScoreError(
-            f"none of {len(seen)} mentions has its entity among its candidates: nothing says how "
-            "far scores can be trusted; fit on more text"
+            f"none of {len(seen)} mentions has its entity among its candidates, so "
+            f"confidences cannot be fitted; give more annotated text"
         )
     used = list(seen) if nil and len(rightful) < len(seen) else rightful
     with_nil = len(used) > len(rightful)
@@ -165,11 +165,11 @@ def _thin(
     x, y = np.array(points).T
     spare = _likelihood(np.interp(sure, x, y), right) - raw
 
-    def cost(place: int) -> float:
+    def cost(index: int) -> float:
         """The likelihood lost without the point, among the answers between its neighbours."""
-        (a, _), (b, _) = around = [points[place - 1], points[place + 1]]
+        (a, _), (b, _) = around = [points[index - 1], points[index + 1]]
         span = slice(*np.searchsorted(sure, [a, b], side="left").tolist())
-        now = np.array([around[0], points[place], around[1]]).T
+        now = np.array([around[0], points[index], around[1]]).T
         ends = np.array(around).T
         part, hits = sure[span], right[span]
         kept = _likelihood(np.interp(part, *now), hits)
@@ -306,8 +306,8 @@ def cross_validated(
     raw, correct = confidences(seen, decision)
     calibrated, kept = np.empty(len(seen)), np.zeros(len(seen), np.bool_)
     for k in range(n_folds):
-        rest = [each for each, own in zip(seen, fold, strict=True) if own != k]
-        held = [each for each, own in zip(seen, fold, strict=True) if own == k]
+        rest = [each for each, number in zip(seen, fold, strict=True) if number != k]
+        held = [each for each, number in zip(seen, fold, strict=True) if number == k]
         missed = round(n_missed * len(rest) / len(seen))
         fitted = fit(rest, decision, steps=steps, n_missed=missed, wish=wish)
         calibrated[fold == k], _ = confidences(held, fitted)
@@ -360,7 +360,7 @@ def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:
         values = msgspec.json.decode(content, type=dict[str, Any])
         fitted = msgspec.convert(values, FittedDecision)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise LinkIndexError(f"{path} is no decision: {error}; fit and save it again") from error
+        raise LinkIndexError(f"{path} is not a decision: {error}; fit and save it again") from error
     if fitted.format != FORMAT:
         raise LinkIndexError(
             f"{path} has format {fitted.format}, this version reads {FORMAT}; fit it again"
@@ -371,8 +371,8 @@ def load_decision(path: str | Path, graph: KnowledgeGraph) -> FittedDecision:
         )
     if fitted.graph_hash != graph.content_hash:
         raise LinkIndexError(
-            f"{path} was fitted on graph {fitted.graph_hash}, not on {graph}; fit it again, as "
-            "scores of another graph are distributed otherwise"
+            f"{path} was fitted on graph {fitted.graph_hash}, not on {graph}; fit it again, "
+            f"as scores differ between graphs"
         )
     return fitted
 

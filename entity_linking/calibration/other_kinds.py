@@ -56,10 +56,10 @@ def answers_on_other_kinds(
     }
     seen = {}
     for name, left in tables.items():
-        others = [own for other, own in tables.items() if other != name]
+        others = [other_table for other, other_table in tables.items() if other != name]
         weights, _ = fit_tables(
-            together([own.train for own in others]),
-            together([own.held_out for own in others]),
+            together([other_table.train for other_table in others]),
+            together([other_table.held_out for other_table in others]),
             settings,
         )
         linked = [answer for part in left for answer in _linked(weights, part, settings.absent)]
@@ -68,7 +68,11 @@ def answers_on_other_kinds(
         seen[name] = linked
     n_each = min(map(len, seen.values()))
     draws = generator(settings.seed, "answers on other kinds")
-    return [own[i] for own in seen.values() for i in np.sort(draws.permutation(len(own))[:n_each])]
+    return [
+        other_table[i]
+        for other_table in seen.values()
+        for i in np.sort(draws.permutation(len(other_table))[:n_each])
+    ]
 
 
 def decision_for_other_kinds(seen: Sequence[Answer]) -> Decision:
@@ -81,8 +85,8 @@ def _linked(weights: Mapping[str, Scores], table: RerankTable, absent: str) -> l
     logits = table.rows.split(relative_logits(weights, table))
     gold = iter(targets(table.rows, absent=absent).tolist())
     return [
-        Answer(scores, place if place >= 0 else None, link.entity is not None, i)
-        for i, (text, own) in enumerate(zip(table.rows.texts, logits, strict=True))
-        for link, scores, place in zip(text.links, own, gold, strict=False)
-        if place >= -1 and len(scores) and scores.max() > 0
+        Answer(scores, gold_index if gold_index >= 0 else None, link.entity is not None, i)
+        for i, (text, text_logits) in enumerate(zip(table.rows.texts, logits, strict=True))
+        for link, scores, gold_index in zip(text.links, text_logits, gold, strict=False)
+        if gold_index >= -1 and len(scores) and scores.max() > 0
     ]

@@ -75,7 +75,7 @@ def embed_cards(
 
 def encode_distinct(encoder: SentenceEncoder, texts: list[str]) -> NDArray[np.float32]:
     """Vectors `[text width]`, each distinct text encoded once; checks what the encoder returns."""
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     if not distinct:
         return np.empty((0, encoder.width), np.float32)
     vectors = encoder.encode(list(distinct))
@@ -113,7 +113,7 @@ class Shards:
                 )
             return
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise LinkIndexError(f"{folder} holds other things; give an empty folder")
+            raise LinkIndexError(f"{folder} has other files; give an empty folder")
         folder.mkdir(parents=True, exist_ok=True)
         write_text(path, text, wait=SECONDS_FOR_ANOTHER, force=True)
 

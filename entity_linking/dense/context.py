@@ -226,11 +226,11 @@ class ContextScorer:
         ]
         vectors = self._vectors([context for context, names in contexts_and_names if names])
         distinct = list(dict.fromkeys(name for _, names in contexts_and_names for name in names))
-        place = {name: i for i, name in enumerate(distinct)}
+        number_of = {name: i for i, name in enumerate(distinct)}
         cards, known = self._index.vectors(distinct)
         scores = iter(
             [
-                self._of(vectors.get(context), cards, known, [place[name] for name in names])
+                self._of(vectors.get(context), cards, known, [number_of[name] for name in names])
                 for context, names in contexts_and_names
             ]
         )

@@ -119,7 +119,7 @@ class DenseIndex:
         """Raise `LinkIndexError` unless its vectors compare with those here."""
         if encoder.name != self._manifest.encoder:
             raise LinkIndexError(
-                f"{self} cannot be asked with vectors of {encoder.name}; load the encoder that "
+                f"{self} cannot be searched with vectors of {encoder.name}; load the encoder that "
                 "made it, or build it again with this one"
             )
 

@@ -1,7 +1,7 @@
 """Mentions with probabilities: from names and a tagger together, to links that do not overlap."""
 
 from entity_linking.detection.end_to_end import EndToEnd
-from entity_linking.detection.found import Detector, Found, Span, SpanTagger, Tagged
+from entity_linking.detection.found import DetectedText, Detector, Span, SpanTagger, Tagged
 from entity_linking.detection.union import NamesAndTagger
 
-__all__ = ["Detector", "EndToEnd", "Found", "NamesAndTagger", "Span", "SpanTagger", "Tagged"]
+__all__ = ["DetectedText", "Detector", "EndToEnd", "NamesAndTagger", "Span", "SpanTagger", "Tagged"]

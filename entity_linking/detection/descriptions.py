@@ -27,7 +27,7 @@ def descriptions(
     """
     known: list[Named] = []
     kinds: dict[str, tuple[Named, int]] = {}
-    found: list[Anaphor] = []
+    anaphors: list[Anaphor] = []
     at = 0
     for match in _DESCRIPTION.finditer(text):
         while at < len(names) and names[at][1] <= match.start():
@@ -38,16 +38,16 @@ def descriptions(
             at += 1
         if any(start < match.end() and match.start() < end for start, end in names[at:]):
             continue  # part of a name
-        meant, since = kinds.get(match["kind"].lower(), (None, 0))
-        if meant is not None and match.start() >= since and _ends_here(text, match.end()):
-            found.append(Anaphor(match.start(), match.end(), tuple(meant.places)))
-    return found
+        antecedent, since = kinds.get(match["kind"].lower(), (None, 0))
+        if antecedent is not None and match.start() >= since and _ends_here(text, match.end()):
+            anaphors.append(Anaphor(match.start(), match.end(), tuple(antecedent.places)))
+    return anaphors
 
 
 def is_anaphor(surface: str) -> bool:
     """Whether the surface is a pronoun or a description, and no name."""
-    said = _DESCRIPTION.fullmatch(surface)
-    return is_pronoun(surface) or (said is not None and said["kind"].islower())
+    match = _DESCRIPTION.fullmatch(surface)
+    return is_pronoun(surface) or (match is not None and match["kind"].islower())
 
 
 def _ends_here(text: str, end: int) -> bool:

@@ -15,7 +15,7 @@ from itertools import chain
 
 from entity_linking.decision import Decision
 from entity_linking.detection.descriptions import descriptions, is_anaphor
-from entity_linking.detection.found import Detector, Found
+from entity_linking.detection.found import DetectedText, Detector
 from entity_linking.detection.pronouns import PERSONS, SHARE, pronouns
 from entity_linking.mentions import Link, LinkedText, Mention, require_texts
 from entity_linking.parts import Scorer
@@ -61,8 +61,8 @@ class EndToEnd:
         require_texts(texts)
         linked: list[LinkedText] = []
         for start in range(0, len(texts), TEXTS_PER_STEP):
-            found = self._detector.detect(texts[start : start + TEXTS_PER_STEP])
-            linked += map(self._kept, found, self.decide(found))
+            detected = self._detector.detect(texts[start : start + TEXTS_PER_STEP])
+            linked += map(self._kept, detected, self.decide(detected))
         return linked
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
@@ -70,26 +70,26 @@ class EndToEnd:
         linked = self._pipeline.disambiguate(texts)
         if not self._pronouns:
             return linked
-        found = self._detector.detect([text.text for text in texts])
-        return list(map(_with_pronouns, found, linked))
+        detected = self._detector.detect([text.text for text in texts])
+        return list(map(_with_pronouns, detected, linked))
 
     def propose(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """As `Pipeline.propose`."""
         return self._pipeline.propose(texts)
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
         """The possible mentions of each text."""
         return self._detector.detect(texts)
 
-    def decide(self, found: Sequence[Found]) -> list[LinkedText]:
+    def decide(self, detected: Sequence[DetectedText]) -> list[LinkedText]:
         """Every possible mention with its choice; they still overlap."""
-        proposed = self._pipeline.propose([each.linked for each in found])
-        return self._pipeline.decide(proposed, [each.scores for each in found])
+        proposed = self._pipeline.propose([each.linked for each in detected])
+        return self._pipeline.decide(proposed, [each.scores for each in detected])
 
-    def _kept(self, found: Found, linked: LinkedText) -> LinkedText:
+    def _kept(self, detected: DetectedText, linked: LinkedText) -> LinkedText:
         stay = apart(list(filter(self.decision.says, linked.links)))
         if self._pronouns:
-            stay = sorted([*stay, *_of_names(found, linked, stay)], key=lambda k: k.mention)
+            stay = sorted([*stay, *_of_names(detected, linked, stay)], key=lambda k: k.mention)
         return replace(linked, links=tuple(stay))
 
 
@@ -102,8 +102,8 @@ def first_apart(ranked: Iterable[Link]) -> list[Link]:
     """The first links that do not overlap one before them, in order of the text."""
     kept: list[Link] = []
     for link in ranked:
-        place = link.mention
-        if not any(k.mention.start < place.end and place.start < k.mention.end for k in kept):
+        span = link.mention
+        if not any(k.mention.start < span.end and span.start < k.mention.end for k in kept):
             kept.append(link)
     return sorted(kept, key=lambda link: link.mention)
 
@@ -113,29 +113,29 @@ def _rank(link: Link) -> tuple[float, int, int]:
     return -link.confidence, -length, link.mention.start
 
 
-def _with_pronouns(found: Found, linked: LinkedText) -> LinkedText:
+def _with_pronouns(detected: DetectedText, linked: LinkedText) -> LinkedText:
     """Given mentions that are pronouns take over the link of their name, given or found."""
     names = [
         k for k in linked.links if not is_anaphor(linked.text[k.mention.start : k.mention.end])
     ]
-    meant = {link.mention: link for link in _of_names(found, linked, names)}
-    return replace(linked, links=tuple(meant.get(link.mention, link) for link in linked.links))
+    link_of = {link.mention: link for link in _of_names(detected, linked, names)}
+    return replace(linked, links=tuple(link_of.get(link.mention, link) for link in linked.links))
 
 
-def _of_names(found: Found, linked: LinkedText, named: Sequence[Link]) -> list[Link]:
+def _of_names(detected: DetectedText, linked: LinkedText, named: Sequence[Link]) -> list[Link]:
     """The pronouns of the text with the surest link of `named` of the name that they stand for.
 
     What is named but was not found ("woman") is nobody's name, so that "she" is somebody else.
     """
-    kinds = {k.mention: kind for k, kind in zip(found.linked.links, found.kinds, strict=True)}
+    kinds = {k.mention: kind for k, kind in zip(detected.linked.links, detected.kinds, strict=True)}
     spans = [(link.mention.start, link.mention.end) for link in named]
     links = []
     said_kinds = [kinds.get(link.mention) for link in named]
     are_persons = [None if kind == "" else kind in PERSONS for kind in said_kinds]
-    said = [how(linked.text, spans, are_persons) for how in (pronouns, descriptions)]
-    for start, end, places in sorted(chain.from_iterable(said)):
+    anaphors = [how(linked.text, spans, are_persons) for how in (pronouns, descriptions)]
+    for start, end, places in sorted(chain.from_iterable(anaphors)):
         surest = max(
-            (named[place] for place in places), key=lambda k: (k.entity is not None, k.confidence)
+            (named[each] for each in places), key=lambda k: (k.entity is not None, k.confidence)
         )
         confidence = SHARE * surest.confidence
         links.append(Link(Mention(start, end), surest.candidates, surest.entity, confidence))

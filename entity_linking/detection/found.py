@@ -45,7 +45,7 @@ class SpanTagger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedText:
     """A text with its possible mentions, which may overlap.
 
     `scores` and `kinds` stand beside the links of `linked`, in their order: the probability that a
@@ -67,6 +67,6 @@ class Found:
 class Detector(Protocol):
     """Finds mentions and says how likely each is one."""
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
-        """One `Found` a text, in order."""
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
+        """One `DetectedText` a text, in order."""
         ...

@@ -51,14 +51,14 @@ def kinds_said(text: str, start: int, end: int, *, is_person: bool | None) -> It
     words = name_words(text[start:end])
     if is_person is not True and len(words) > 1:
         yield from (words[-1], words[0])
-    if said := _IS_A.match(text, end):
-        yield said["kind"].split()[-1].lower()
+    if match := _IS_A.match(text, end):
+        yield match["kind"].split()[-1].lower()
 
 
 def said_until(text: str, end: int) -> int:
     """Where what is said of the name that ends at `end` ends."""
-    said = _IS_A.match(text, end)
-    return end if said is None else said.end()
+    match = _IS_A.match(text, end)
+    return end if match is None else match.end()
 
 
 def is_several(text: str, start: int, end: int, *, is_person: bool | None) -> bool:

@@ -1,4 +1,4 @@
-"""Names with a slip in one of their words: `WithMisspelt` finds them, `Mended` says what they mean.
+"""Names with a misspelt word: `WithMisspelt` finds them, `TypoCandidates` gives their entities.
 
 A slip makes a word that no name has. Such a word is read as the word of the names that is one edit
 away (a letter too much, too few, another, two swapped): names are looked for in the text that is so
@@ -44,7 +44,7 @@ class Slip(NamedTuple):
     word: str
 
 
-class Slips:
+class TypoIndex:
     """Which words of a text are slips of words of the names of `index`.
 
     Words are indexed by their letters when the first text asks.
@@ -52,49 +52,49 @@ class Slips:
 
     def __init__(self, index: NameIndex) -> None:
         self._index = index
-        self._meant: dict[str, str] = {}
+        self._word_of: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"Slips({self._index!r})"
+        return f"TypoIndex({self._index!r})"
 
     def of(self, texts: Sequence[str]) -> list[list[Slip]]:
         """The slips of each text, in order."""
         tokens = tokens_of(texts)
         self._learn(word for word in tokens.values if len(word) >= SHORTEST)
-        slips = []
+        typos = []
         for text, (first, last) in zip(texts, pairwise(tokens.limits.tolist()), strict=True):
-            own = []
-            for place in range(first, last):
-                if meant := self._meant.get(tokens.values[place]):
-                    start, end = int(tokens.starts[place]), int(tokens.ends[place])
-                    own.append(Slip(start, end, _as_written(meant, text[start:end])))
-            slips.append(own)
-        return slips
+            text_typos = []
+            for position in range(first, last):
+                if correct := self._word_of.get(tokens.values[position]):
+                    start, end = int(tokens.starts[position]), int(tokens.ends[position])
+                    text_typos.append(Slip(start, end, _as_written(correct, text[start:end])))
+            typos.append(text_typos)
+        return typos
 
     def likeness(self, texts: Sequence[LinkedText]) -> list[list[float]]:
-        """Return for each link of each text the share of its letters that are no slip."""
-        slips = self.of([text.text for text in texts])
+        """Return for each link of each text the share of its letters that are not a slip."""
+        typos = self.of([text.text for text in texts])
         return [
-            [_likeness(link.mention, _within(link.mention, own)) for link in text.links]
-            for text, own in zip(texts, slips, strict=True)
+            [_likeness(link.mention, _within(link.mention, text_typos)) for link in text.links]
+            for text, text_typos in zip(texts, typos, strict=True)
         ]
 
     def _learn(self, words: Iterable[str]) -> None:
         """Look up what is not remembered: the word that each is a slip of, "" for none."""
         distinct = dict.fromkeys(words)
-        new = [word for word in distinct if word not in self._meant]
-        if len(self._meant) + len(new) > MOST_REMEMBERED:
-            self._meant.clear()
+        new = [word for word in distinct if word not in self._word_of]
+        if len(self._word_of) + len(new) > MOST_REMEMBERED:
+            self._word_of.clear()
             new = list(distinct)
-        self._meant.update(dict.fromkeys(new, ""))
+        self._word_of.update(dict.fromkeys(new, ""))
         unknown = [word for word in new if word.isalpha() and word not in self._words]
         if unknown:
             matches = self._spelling.search(unknown, k=1, min_similarity=0.5)
-            for word, found in zip(unknown, matches, strict=True):
-                for match in found:
+            for word, matched in zip(unknown, matches, strict=True):
+                for match in matched:
                     edits = (1 - match.similarity) * max(len(word), len(match.surface))
                     if round(edits) == 1:
-                        self._meant[word] = match.surface
+                        self._word_of[word] = match.surface
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -115,34 +115,34 @@ class Slips:
         return FuzzyIndex.build(Name(word, word) for word in words)
 
 
-def _as_written(meant: str, surface: str) -> str:
+def _as_written(word: str, surface: str) -> str:
     """The word in the capitals of what stands there."""
     if surface.isupper():
-        return meant.upper()
-    return meant.capitalize() if surface[0].isupper() else meant
+        return word.upper()
+    return word.capitalize() if surface[0].isupper() else word
 
 
 class _Moved:
     """A text in which slips are mended, and where its places stood before."""
 
-    def __init__(self, text: str, slips: Sequence[Slip]) -> None:
+    def __init__(self, text: str, typos: Sequence[Slip]) -> None:
         parts, end = [], 0
-        self._ends, self._ends_mended, self._shifts = [0], [0], [0]
-        for slip in slips:
+        self._ends, self._ends_corrected, self._shifts = [0], [0], [0]
+        for slip in typos:
             parts += [text[end : slip.start], slip.word]
             end = slip.end
             self._shifts.append(self._shifts[-1] + len(slip.word) - (slip.end - slip.start))
             self._ends.append(end)
-            self._ends_mended.append(end + self._shifts[-1])
+            self._ends_corrected.append(end + self._shifts[-1])
         self.text = "".join([*parts, text[end:]])
 
-    def there(self, place: int) -> int:
+    def there(self, position: int) -> int:
         """A place of the text in the mended one; no place within a slip."""
-        return place + self._shifts[bisect_right(self._ends, place) - 1]
+        return position + self._shifts[bisect_right(self._ends, position) - 1]
 
-    def back(self, place: int) -> int:
+    def back(self, position: int) -> int:
         """A place of the mended text in the text as it was."""
-        return place - self._shifts[bisect_right(self._ends_mended, place) - 1]
+        return position - self._shifts[bisect_right(self._ends_corrected, position) - 1]
 
 
 class WithMisspelt:
@@ -150,20 +150,20 @@ class WithMisspelt:
 
     Words shorter than `min_length` are a letter away from many others: they are mended in names of
     several words alone, those of three letters and fewer never. So are words that are another form
-    of the name's (`is_other_form`): "restores" is no slip of "restorer". Of mentions that overlap
-    the longer one stays.
+    of the name's (`is_other_form`): "restores" is not a slip of "restorer". Of mentions that
+    overlap the longer one stays.
 
     >>> from kg_loaders import Text, TextKind, graph_from_records
     >>> index = NameIndex.build(graph_from_records([Text("D1", TextKind.LABEL, "lung cancer")]))
-    >>> linker = WithMisspelt(NameLinker(index), Slips(index))
+    >>> linker = WithMisspelt(NameLinker(index), TypoIndex(index))
     >>> linker.link(["Deadly lung cnacer."])[0].links[0].mention
     Mention(start=7, end=18)
     """
 
-    def __init__(self, names: NameLinker, slips: Slips, *, min_length: int = 6) -> None:
+    def __init__(self, names: NameLinker, typos: TypoIndex, *, min_length: int = 6) -> None:
         if min_length < SHORTEST:
             raise LinkingError(f"min_length is {min_length}; give {SHORTEST} letters or more")
-        self._names, self._slips, self._min_length = names, slips, min_length
+        self._names, self._typos, self._min_length = names, typos, min_length
 
     def __repr__(self) -> str:
         return f"WithMisspelt({self._names!r}, min_length={self._min_length})"
@@ -171,8 +171,10 @@ class WithMisspelt:
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
         """One `LinkedText` a text, in order; mentions do not overlap."""
         require_texts(texts)
-        linked, slips = self._names.link(texts), self._slips.of(texts)
-        moved = {i: _Moved(texts[i], own) for i, own in enumerate(slips) if own}
+        linked, typos = self._names.link(texts), self._typos.of(texts)
+        moved = {
+            i: _Moved(texts[i], text_typos) for i, text_typos in enumerate(typos) if text_typos
+        }
         again = self._names.link([each.text for each in moved.values()])
         for (i, text), other in zip(moved.items(), again, strict=True):
             links = [
@@ -180,53 +182,57 @@ class WithMisspelt:
                 for k in other.links
             ]
             misspelt = [
-                link for link in links if self._is_misspelt(texts[i], link.mention, slips[i])
+                link for link in links if self._is_misspelt(texts[i], link.mention, typos[i])
             ]
             linked[i] = replace(linked[i], links=_longer(linked[i].links, misspelt))
         return linked
 
-    def _is_misspelt(self, text: str, mention: Mention, slips: Sequence[Slip]) -> bool:
+    def _is_misspelt(self, text: str, mention: Mention, typos: Sequence[Slip]) -> bool:
         """Whether a mention has a slip: alone, neither in a short word nor another form of it."""
-        own = _within(mention, slips)
-        if not own or own[0][:2] != (mention.start, mention.end):
-            return bool(own)
+        within = _within(mention, typos)
+        if not within or within[0][:2] != (mention.start, mention.end):
+            return bool(within)
         surface = text[mention.start : mention.end]
-        return len(surface) >= self._min_length and not is_other_form(surface, own[0].word)
+        return len(surface) >= self._min_length and not is_other_form(surface, within[0].word)
 
 
-class Mended:
+class TypoCandidates:
     """A `CandidateSource`: what `source` proposes where the slips of mentions are mended.
 
     Priors of a mention with slips are multiplied by how like it is what it was mended to: by the
-    share of letters that are no slip.
+    share of letters that are not a slip.
     """
 
-    def __init__(self, source: CandidateSource, slips: Slips) -> None:
-        self._source, self._slips = source, slips
+    def __init__(self, source: CandidateSource, typos: TypoIndex) -> None:
+        self._source, self._typos = source, typos
 
     def __repr__(self) -> str:
-        return f"Mended({self._source!r})"
+        return f"TypoCandidates({self._source!r})"
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, best prior first."""
-        slips = [
-            [slip for slip in own if any(_within(link.mention, [slip]) for link in text.links)]
-            for text, own in zip(texts, self._slips.of([t.text for t in texts]), strict=True)
+        typos = [
+            [
+                slip
+                for slip in text_typos
+                if any(_within(link.mention, [slip]) for link in text.links)
+            ]
+            for text, text_typos in zip(texts, self._typos.of([t.text for t in texts]), strict=True)
         ]
-        found = self._source.candidates(list(map(_mended, texts, slips)))
+        proposals = self._source.candidates(list(map(_corrected, texts, typos)))
         return [
             [
-                _less_sure(candidates, link.mention, _within(link.mention, own))
+                _less_sure(candidates, link.mention, _within(link.mention, text_typos))
                 for link, candidates in zip(text.links, proposed, strict=True)
             ]
-            for text, proposed, own in zip(texts, found, slips, strict=True)
+            for text, proposed, text_typos in zip(texts, proposals, typos, strict=True)
         ]
 
 
-def _mended(text: LinkedText, slips: Sequence[Slip]) -> LinkedText:
-    if not slips:
+def _corrected(text: LinkedText, typos: Sequence[Slip]) -> LinkedText:
+    if not typos:
         return text
-    moved = _Moved(text.text, slips)
+    moved = _Moved(text.text, typos)
     links = (
         replace(k, mention=Mention(moved.there(k.mention.start), moved.there(k.mention.end)))
         for k in text.links
@@ -235,11 +241,11 @@ def _mended(text: LinkedText, slips: Sequence[Slip]) -> LinkedText:
     return replace(text, text=moved.text, links=tuple(links), pair_start=pair)
 
 
-def _less_sure(candidates: Candidates, mention: Mention, slips: Sequence[Slip]) -> Candidates:
-    if not slips:
+def _less_sure(candidates: Candidates, mention: Mention, typos: Sequence[Slip]) -> Candidates:
+    if not typos:
         return candidates
-    share = _likeness(mention, slips)
-    words = ", ".join(slip.word for slip in slips)
+    share = _likeness(mention, typos)
+    words = ", ".join(slip.word for slip in typos)
     return tuple(
         structs.replace(
             c, prior=c.prior * share, score=c.score * share, reason=f"read as {words}: {c.reason}"
@@ -248,8 +254,8 @@ def _less_sure(candidates: Candidates, mention: Mention, slips: Sequence[Slip]) 
     )
 
 
-def _likeness(mention: Mention, slips: Sequence[Slip]) -> float:
-    return 1.0 - min(len(slips) / (mention.end - mention.start), 1.0)
+def _likeness(mention: Mention, typos: Sequence[Slip]) -> float:
+    return 1.0 - min(len(typos) / (mention.end - mention.start), 1.0)
 
 
 def is_other_form(surface: str, word: str) -> bool:
@@ -268,8 +274,8 @@ def is_other_form(surface: str, word: str) -> bool:
     return ends == {"", "s"} or (one[:n].endswith("e") and ends <= VERB_ENDINGS)
 
 
-def _within(mention: Mention, slips: Sequence[Slip]) -> list[Slip]:
-    return [slip for slip in slips if mention.start <= slip.start and slip.end <= mention.end]
+def _within(mention: Mention, typos: Sequence[Slip]) -> list[Slip]:
+    return [slip for slip in typos if mention.start <= slip.start and slip.end <= mention.end]
 
 
 def _longer(links: Sequence[Link], others: Sequence[Link]) -> tuple[Link, ...]:

@@ -70,7 +70,7 @@ def pronouns(
     [Anaphor(start=22, end=25, names=(0, 2)), Anaphor(start=31, end=34, names=(1,))]
     """
     known: list[Named] = []
-    found: list[Anaphor] = []
+    anaphors: list[Anaphor] = []
     at = 0
     for match in _PRONOUN.finditer(text):
         while at < len(names) and names[at][1] <= match.start():
@@ -82,11 +82,11 @@ def pronouns(
             continue  # part of a name
         if match[0].isupper() and len(match[0]) > 1:
             continue  # "HIS" is an acronym
-        meant = _meant(known, _GENDERS[match[0].lower()])
-        if meant is None or _is_empty(text, match):
+        antecedent = _antecedent_of(known, _GENDERS[match[0].lower()])
+        if antecedent is None or _is_empty(text, match):
             continue
-        found.append(Anaphor(match.start(), match.end(), tuple(meant.places)))
-    return found
+        anaphors.append(Anaphor(match.start(), match.end(), tuple(antecedent.places)))
+    return anaphors
 
 
 def is_pronoun(surface: str) -> bool:
@@ -94,7 +94,7 @@ def is_pronoun(surface: str) -> bool:
     return surface.lower() in _GENDERS
 
 
-def _meant(known: Sequence[Named], gender: str) -> Named | None:
+def _antecedent_of(known: Sequence[Named], gender: str) -> Named | None:
     """What a pronoun means, which has its gender from then on; what is several has none."""
     if gender == "p":
         several = [k for k in known if k.is_several and not k.is_person]
@@ -124,15 +124,15 @@ def _is_empty(text: str, match: re.Match[str]) -> bool:
     return _MEANS_NOTHING.match(text, verb.end()) is not None
 
 
-def name_again(known: list[Named], place: int, surface: str, is_person: bool | None) -> Named:
+def name_again(known: list[Named], position: int, surface: str, is_person: bool | None) -> Named:
     """What the text names at a place of the list: something that is `known`, or a new thing."""
     words = frozenset(name_words(surface))
     for named in known:
         differ = None not in (is_person, named.is_person) and is_person != named.is_person
         if not differ and (words <= named.words or named.words <= words):
             named.words |= words
-            named.places.append(place)
+            named.places.append(position)
             named.is_person = is_person if named.is_person is None else named.is_person
             return named
-    known.append(Named(words, is_person, [place]))
+    known.append(Named(words, is_person, [position]))
     return known[-1]

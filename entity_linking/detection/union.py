@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from entity_linking.detection.found import Found, Span, SpanTagger, Tagged
+from entity_linking.detection.found import DetectedText, Span, SpanTagger, Tagged
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Linker, Mention
 
@@ -13,8 +13,8 @@ class NamesAndTagger:
     """A `Detector`: every span that either finds, scored by the tagger; spans may overlap.
 
     Which of overlapping spans stays is decided when they have been linked (`EndToEnd`). A name of
-    the graph that the tagger gives less than `least` is no mention: a common word, or a part of a
-    longer name.
+    the graph that the tagger gives less than `least` is not a mention: a common word, or a part of
+    a longer name.
 
     >>> from entity_linking.mentions import LinkedText
     >>> class Names:
@@ -41,23 +41,23 @@ class NamesAndTagger:
     def __repr__(self) -> str:
         return f"NamesAndTagger({self._tagger!r}, least={self._least})"
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
         """As `Detector`; sorted by start, the shorter of spans that begin together first."""
         named = self._names.link(texts)
         return [
-            self._joined(text, own, tagged)
-            for text, own, tagged in zip(texts, named, self._tagger.tag(texts), strict=True)
+            self._joined(text, spans, tagged)
+            for text, spans, tagged in zip(texts, named, self._tagger.tag(texts), strict=True)
         ]
 
-    def _joined(self, text: str, named: LinkedText, tagged: Tagged) -> Found:
+    def _joined(self, text: str, named: LinkedText, tagged: Tagged) -> DetectedText:
         spans = {(span.start, span.end): span for span in tagged.spans}
         for link in named.links:
-            place = link.mention.start, link.mention.end
-            if place not in spans and (score := tagged.score(*place)) >= self._least:
-                spans[place] = Span(*place, "", score)
-        ordered = [spans[place] for place in sorted(spans)]
+            key = link.mention.start, link.mention.end
+            if key not in spans and (score := tagged.score(*key)) >= self._least:
+                spans[key] = Span(*key, "", score)
+        ordered = [spans[key] for key in sorted(spans)]
         links = tuple(Link(Mention(s.start, s.end), (), None, 1.0) for s in ordered)
-        return Found(
+        return DetectedText(
             LinkedText(text, links),
             tuple(span.score for span in ordered),
             tuple(span.kind for span in ordered),

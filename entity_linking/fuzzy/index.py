@@ -139,7 +139,7 @@ class FuzzyIndex:
             names, cosines = stored.segment.nearest(grams, NAMES_COMPARED, self._max_postings)
             pairs = zip(cosines.tolist(), names.tolist(), strict=True)
             places.extend((cosine, stored.segment, name) for cosine, name in pairs)
-        places.sort(key=lambda place: -place[0])
+        places.sort(key=lambda item: -item[0])
         return places[:NAMES_COMPARED]
 
     def _matches(

@@ -146,11 +146,11 @@ def build_segment(names: Sequence[Name]) -> NameSegment:
         form = form_of(_checked(name).surface)
         if not form:
             continue
-        place = forms.setdefault(form, len(forms))
-        if place == len(surfaces):
+        number = forms.setdefault(form, len(forms))
+        if number == len(surfaces):
             surfaces.append(name.surface)
         owner = entities.setdefault(name.entity, len(entities))
-        borne[n_borne] = place, owner, name.weight
+        borne[n_borne] = number, owner, name.weight
         n_borne += 1
     grams, gram_offsets, postings = _invert(list(forms))
     bearer_offsets, bearers, weights = _heaviest(borne[:n_borne], len(forms))

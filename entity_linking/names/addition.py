@@ -129,10 +129,10 @@ class Addition:
                 highest[key] = max(highest.get(key, 0.0), count)
         names_here = values.take(numbers_array(rows)).to_pylist()
         columns = (*_named(entities, sources, rows), names_here, counts[rows].tolist())
-        for place, (entity, source, value, count) in zip(
+        for row, (entity, source, value, count) in zip(
             places.tolist(), zip(*columns, strict=True), strict=True
         ):
-            unsaid[place] = highest.get((entity, source, value), -1.0) < count
+            unsaid[row] = highest.get((entity, source, value), -1.0) < count
         return unsaid
 
     def _popularity(
@@ -153,7 +153,7 @@ class Addition:
 
 
 _NO_SPACE = r"[^\t\n\x0b\f\r\x1c-\x1f _]"
-"""What is no white space to Python, among ASCII, and no `_`, which stands for a blank."""
+"""What is not white space to Python, among ASCII, and no `_`, which stands for a blank."""
 
 
 def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:
@@ -161,8 +161,8 @@ def _have_keys(values: pa.LargeStringArray) -> NDArray[np.bool_]:
     ascii_ = numpy_of(pc.string_is_ascii(values)) & ~numpy_of(pc.match_substring(values, "&"))
     kept = numpy_of(pc.match_substring_regex(values, _NO_SPACE)).copy()
     others = np.flatnonzero(~ascii_)
-    found = map(has_key, values.take(numbers_array(others)).to_pylist())
-    kept[others] = np.fromiter(found, np.bool_, len(others))
+    have_keys = map(has_key, values.take(numbers_array(others)).to_pylist())
+    kept[others] = np.fromiter(have_keys, np.bool_, len(others))
     return np.asarray(kept)
 
 

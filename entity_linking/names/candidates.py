@@ -110,27 +110,31 @@ class NameCandidates:
         if len(self._cache) + len(new) > MOST_CACHED:
             self._cache.clear()
         ways = [self._ways(surface) for surface in new]
-        keys = iter(fold_keys([form for own in ways for form, _, _ in own.forms]))
-        for surface, own in zip(new, ways, strict=True):
-            hits = self._hits(own, list(islice(keys, len(own.forms))))
+        keys = iter(fold_keys([form for way in ways for form, _, _ in way.forms]))
+        for surface, way in zip(new, ways, strict=True):
+            hits = self._hits(way, list(islice(keys, len(way.forms))))
             self._cache[surface] = rank_entities(self._index, hits, self._formula, self._max)
 
     # ---- document ----------------------------------------------------------
     def _of_text(self, text: LinkedText, surfaces: list[str]) -> list[Candidates]:
-        own = [self.of_surface(surface) for surface in surfaces]
-        if not self._in_document or len(own) < 2:
-            return own
+        of_surfaces = [self.of_surface(surface) for surface in surfaces]
+        if not self._in_document or len(of_surfaces) < 2:
+            return of_surfaces
         starts = [link.mention.start for link in text.links]
         return [
-            candidates if longer is None else self._inherit(candidates, own[longer.place], longer)
-            for candidates, longer in zip(own, longer_mentions(surfaces, starts), strict=True)
+            candidates
+            if longer is None
+            else self._inherit(candidates, of_surfaces[longer.position], longer)
+            for candidates, longer in zip(
+                of_surfaces, longer_mentions(surfaces, starts), strict=True
+            )
         ]
 
-    def _inherit(self, own: Candidates, longer: Candidates, link: Longer) -> Candidates:
+    def _inherit(self, shorter: Candidates, longer: Candidates, link: Longer) -> Candidates:
         if not longer:
-            return own
-        share = link.share if own else 1.0
-        mixed = {c.entity: (c.prior * (1 - share), c.reason) for c in own}
+            return shorter
+        share = link.share if shorter else 1.0
+        mixed = {c.entity: (c.prior * (1 - share), c.reason) for c in shorter}
         for c in longer:
             before = mixed[c.entity][0] if c.entity in mixed else 0.0
             mixed[c.entity] = min(before + share * c.prior, 1.0), f"{link.reason}: {c.reason}"
@@ -180,10 +184,14 @@ class NameCandidates:
             held = self._index.bearers(part, names)
             written = self._index.names([row for _, _, _, row in held])
             for bearer, name in zip(held, written, strict=True):
-                own = loosen(name).casefold().split()
-                before = own[: -len(rest)]
+                name_words = loosen(name).casefold().split()
+                before = name_words[: -len(rest)]
                 initials = "".join(word[0] for word in before)
-                if own[-len(rest) :] == rest and initials and _fits(letters, initials, before):
+                if (
+                    name_words[-len(rest) :] == rest
+                    and initials
+                    and _fits(letters, initials, before)
+                ):
                     weight = KIND_WEIGHTS[Kind.INITIALS]
                     yield Hit(*bearer, weight, Kind.INITIALS, Kind.INITIALS)
 

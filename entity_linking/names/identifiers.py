@@ -1,6 +1,8 @@
-"""The names of a graph that has none: its identifiers."""
+"""The names of a graph that has none: its identifiers; and entities without a name in others."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -44,4 +46,44 @@ def by_identifiers(graph: KnowledgeGraph) -> KnowledgeGraph:
         languages=languages,
         sources=(*graph.manifest.sources, IDENTIFIERS),
         licence=graph.manifest.licence,
+    )
+
+
+_READABLE = re.compile(r"[^\W\d_]{2}[^\d:/<>]*")
+"""Of words alone: no code (`Q90`, `C0001`) and no IRI."""
+N_LOOKED_AT = 10_000
+
+
+def nameless(graph: KnowledgeGraph) -> list[str]:
+    """Identifiers that read like names, of entities without a label and an alias.
+
+    Where a graph has names, these entities are never linked, though a text may well hold their
+    identifiers. Of the first `N_LOOKED_AT` entities without a name; none of a graph without names,
+    whose identifiers all are linked.
+
+    >>> from kg_loaders import Text, Triple, graph_from_records
+    >>> label = Text("n1", TextKind.LABEL, "Lea Holt")
+    >>> nameless(graph_from_records([Triple("n1", "lives in", "Oslo"), label]))
+    ['Oslo']
+    """
+    texts = graph.entity_texts
+    is_name = np.isin(np.asarray(texts.kinds), (TextKind.LABEL, TextKind.ALIAS))
+    if not is_name.any() or IDENTIFIERS in graph.manifest.sources:
+        return []
+    has_name = np.zeros(graph.n_entities, np.bool_)
+    has_name[np.asarray(texts.nodes())[is_name]] = True
+    numbers = np.flatnonzero(~has_name)[:N_LOOKED_AT].tolist()
+    names = [graph.entities.name(number) for number in numbers]
+    return [name for name in names if _READABLE.fullmatch(name)]
+
+
+def nameless_note(graph: KnowledgeGraph) -> str:
+    """What to say of `nameless` entities, with the remedy; "" where there are none."""
+    names = nameless(graph)
+    if not names:
+        return ""
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return (
+        f"{len(names)} entities have no label or alias, and are not linked by their identifiers: "
+        f"{shown}; `kept kg build --labels` names them"
     )

@@ -179,13 +179,13 @@ class NameIndex:
         An index that was opened from `folder` and added to writes its new segments alone; `force`
         replaces another index. `LinkIndexError` for anything else that is in the way.
         """
-        place = Path(folder).absolute()
+        target = Path(folder).absolute()
         manifest = self.manifest
-        if place != self.folder:
+        if target != self.folder:
             parts = tuple(msgspec.structs.replace(part, folder="") for part in manifest.parts)
             manifest = msgspec.structs.replace(manifest, parts=parts)
-        disk.write(place, manifest, self.segments, force=force)
-        return NameIndex.open(place)
+        disk.write(target, manifest, self.segments, force=force)
+        return NameIndex.open(target)
 
     @classmethod
     def open(cls, folder: str | Path, *, verify: bool = False) -> NameIndex:
@@ -194,9 +194,9 @@ class NameIndex:
         The first opening reads and checks every byte and is remembered (`kg_loaders.disk.seals`);
         `verify` does it in any case.
         """
-        place = Path(folder).absolute()
-        manifest, segments = disk.read(place, verify=verify)
-        return cls(manifest, segments, place)
+        target = Path(folder).absolute()
+        manifest, segments = disk.read(target, verify=verify)
+        return cls(manifest, segments, target)
 
     # ---- entities ----------------------------------------------------------
     def entity(self, number: int) -> str:
@@ -282,8 +282,8 @@ class NameIndex:
             for other in lists[1:]:
                 if not len(names):
                     break
-                place = np.minimum(np.searchsorted(other, names), len(other) - 1)
-                names = names[other[place] == names]
+                rows = np.minimum(np.searchsorted(other, names), len(other) - 1)
+                names = names[other[rows] == names]
             holders.append(names)
         return holders
 

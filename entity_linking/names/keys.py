@@ -8,7 +8,7 @@ in ascending order; empty ones are 2**64 - 1, and so is the last.
 
 A word's hash is `sum code[i] B**i` over its characters, a run's is that of the run without its last
 word, times `B`, plus that word's, `mixed`; all modulo 2**64. Runs that share a hash are taken for
-each other, so what is found must be looked up as a string; what is not found is no key.
+each other, so what is found must be looked up as a string; what is not found is not a key.
 """
 
 from __future__ import annotations
@@ -153,17 +153,17 @@ def find_keys(
     last = np.repeat(limits[1:], np.diff(limits))
     at = np.arange(len(words))
     runs, stops = mixed(words), at + 1
-    found = [(at[:0], at[:0])]
+    matches = [(at[:0], at[:0])]
     while len(at) and tables:
         flags = reduce(np.bitwise_or, [_look_up(table, runs) for table in tables])
         keys = np.flatnonzero((flags & IS_KEY).view(bool))
-        found.append((at[keys], stops[keys]))
+        matches.append((at[keys], stops[keys]))
         longer = np.flatnonzero((flags // GOES_ON).view(bool))
         longer = longer[stops[longer] < last[at[longer]]]
         at, stops = at[longer], stops[longer]
         runs = _longer(runs[longer], words[stops])
         stops += 1
-    first, after = map(np.concatenate, zip(*reversed(found), strict=True))
+    first, after = map(np.concatenate, zip(*reversed(matches), strict=True))
     order = np.argsort(first, kind="stable")
     return first[order], after[order]
 

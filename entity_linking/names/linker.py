@@ -146,19 +146,19 @@ class NameLinker:
         known = {each: self._choices[each] for each in distinct if each in self._choices}
         new = [surface for surface in distinct if surface not in known]
         known.update(zip(new, map(self._choose, new, fold_keys(new)), strict=True))
-        return [[known[surface] for surface in own] for own in surfaces]
+        return [[known[surface] for surface in text_surfaces] for text_surfaces in surfaces]
 
     def spans(self, texts: Sequence[str]) -> list[Spans]:
         """The `(start, end)` of the mentions that `link` finds; cheaper."""
         if self._has_parts:
             return [spans for spans, _ in self._find(texts, [None] * len(texts))]
-        found: list[Spans] = []
+        result: list[Spans] = []
         for batch in batches(texts):
-            own = texts[batch]
-            runs, _ = self._find_keys(own, [None] * len(own), self._capitals(own))
+            part = texts[batch]
+            runs, _ = self._find_keys(part, [None] * len(part), self._capitals(part))
             spans = runs.spans()
-            found += [spans[each] for each in runs.by_text(len(own))]
-        return found
+            result += [spans[each] for each in runs.by_text(len(part))]
+        return result
 
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
         return [
@@ -171,13 +171,15 @@ class NameLinker:
     ) -> Iterator[tuple[Spans, list[Candidates]]]:
         """For each text its mentions in order, and what each of them may mean."""
         for batch in batches(texts):
-            own = texts[batch]
+            part = texts[batch]
             allowed = [None if each is None else self._allowed(each) for each in tags[batch]]
-            capitals = self._capitals(own)
-            runs, meant = self._find_keys(own, allowed, capitals)
+            capitals = self._capitals(part)
+            runs, meanings = self._find_keys(part, allowed, capitals)
             spans = runs.spans()
-            named = [(spans[each], meant[each]) for each in runs.by_text(len(own))]
-            yield from self._with_parts(own, allowed, capitals, named) if self._has_parts else named
+            named = [(spans[each], meanings[each]) for each in runs.by_text(len(part))]
+            yield from (
+                self._with_parts(part, allowed, capitals, named) if self._has_parts else named
+            )
 
     def _capitals(self, texts: Sequence[str]) -> list[Capitals]:
         """The words of each text that are written as names, where a gate asks."""
@@ -224,12 +226,12 @@ class NameLinker:
         is_kept[list(decided)] = True
         places = np.flatnonzero(is_kept)
         kept = runs.take(places)
-        meant = list(map(known.meanings.__getitem__, kept.surfaces.tolist()))
+        meanings = list(map(known.meanings.__getitem__, kept.surfaces.tolist()))
         for k, candidates in zip(
             np.searchsorted(places, list(decided)), decided.values(), strict=True
         ):
-            meant[k] = candidates
-        return kept, meant
+            meanings[k] = candidates
+        return kept, meanings
 
     def _admitting(
         self,
@@ -259,15 +261,15 @@ class NameLinker:
         article, _, rest = surface.partition(" ")
         if article.casefold() not in ARTICLES or not rest:
             return False
-        whole, bare = (self._choose(form, fold_keys([form])[0]) for form in (surface, rest))
-        return bool(whole and bare) and whole[0].entity == bare[0].entity
+        whole, without = (self._choose(form, fold_keys([form])[0]) for form in (surface, rest))
+        return bool(whole and without) and whole[0].entity == without[0].entity
 
     def _allowed(self, tags: Sequence[Tag]) -> Spans:
         return [(a, b) for a, b, tag in tags if tag in self._gates.parts_of_speech]
 
     # ---- choices -----------------------------------------------------------
     def _choose(self, surface: str, key: str) -> Candidates:
-        """The candidates of a surface that the gates let through; none if it is no mention."""
+        """The candidates of a surface that the gates let through; none if it is not a mention."""
         cached = self._choices.get(surface)
         if cached is None:
             if len(self._choices) >= MOST_CACHED:
@@ -306,20 +308,22 @@ class NameLinker:
         possible = [
             [
                 (start, end)
-                for start, end in self._unnamed(text, own)
+                for start, end in self._unnamed(text, in_capitals)
                 if not any(a < end and start < b for a, b in spans)
                 and _overlaps(where, start, end)
                 and not self._gates.refuses(text[start:end])
             ]
-            for text, where, own, (spans, _) in zip(texts, allowed, capitals, named, strict=True)
+            for text, where, in_capitals, (spans, _) in zip(
+                texts, allowed, capitals, named, strict=True
+            )
         ]
         self._parts.learn(
             text[start:end]
             for text, spans in zip(texts, possible, strict=True)
             for start, end in spans
         )
-        for text, parts, (spans, meant) in zip(texts, possible, named, strict=True):
-            by_span = dict(zip(spans, meant, strict=True))
+        for text, parts, (spans, meanings) in zip(texts, possible, named, strict=True):
+            by_span = dict(zip(spans, meanings, strict=True))
             for start, end in parts:
                 if any(a < end and start < b for a, b in by_span):
                     continue

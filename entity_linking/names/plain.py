@@ -2,8 +2,8 @@
 
 A name is plain that is ASCII words of letters and digits with one blank between, has no article at
 its start, no legal form at its end, no number word, no two letters that stand alone side by side,
-no single letter before a word at its start, and no connector among words in lower case. Such a name
-has no form but itself, its acronym and its plural.
+no single letter before a word at its start, no connector among words in lower case, and no Greek
+letter's name at its end. Such a name has no form but itself, its acronym and its plural.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from entity_linking.names.rules.spelt import SMALL_LETTERS
 from entity_linking.names.rules.variants import LONGEST_ACRONYM_WORDS
 from entity_linking.names.rules.words import ARTICLES, CONNECTORS, LEGAL_SUFFIXES, NUMBERS
 from kg_loaders.disk.arrow import numbers_array, numpy_of, string_scalar, strings_array
@@ -33,6 +34,7 @@ _ODD = "|".join(
         "(?:^| )[A-Za-z] [A-Za-z](?: |$)",
         f"(?:^| ){_any_of(CONNECTORS)}(?: |$)",
         "^[A-Za-z] [A-Za-z]",
+        f"[A-Za-z0-9] {_any_of(SMALL_LETTERS)}$",
     )
 )
 _LOWER_WORD = "(?:^| )[a-z0-9]"

@@ -30,7 +30,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate
 from entity_linking.names.index import Entry, NameIndex
 from entity_linking.names.rules.case import raised_forms
-from entity_linking.names.rules.variants import KIND_WEIGHTS, SAID, Kind, name_variants
+from entity_linking.names.rules.variants import KIND_WEIGHTS, REASONS, Kind, name_variants
 from entity_linking.names.segment import Source
 from entity_linking.surfaces import normalise
 
@@ -81,8 +81,8 @@ class Hit(NamedTuple):
 
     def reason(self, name: str) -> str:
         """For people: how the surface leads to the entity with this name."""
-        words = SAID[self.name_kind]
-        words = SAID[self.kind] + words if self.kind is not self.name_kind else words
+        words = REASONS[self.name_kind]
+        words = REASONS[self.kind] + words if self.kind is not self.name_kind else words
         return f"{words}{_SOURCE_WORDS[self.source]} {name!r}"
 
 
@@ -93,25 +93,25 @@ def levels(surface: str, entries: Iterable[Entry]) -> list[int]:
     2: anything else. Only case and twins of characters can differ, since the folded keys are equal;
     where a name has the very characters ("H₂O"), twins of it ("H2O") are something else.
     """
-    own, folded, fits = _squeezed(surface, fold=False), "", []
+    written_name, folded, fits = _squeezed(surface, fold=False), "", []
     entries = list(entries)
     for entry in entries:
         if entry.kind is Kind.ACRONYM:
-            fits.append(WRITTEN if sum(map(str.isupper, own)) > 1 else OTHER)
+            fits.append(WRITTEN if sum(map(str.isupper, written_name)) > 1 else OTHER)
         elif entry.kind is Kind.EXACT:
-            fits.append(_level(own, entry.name))
+            fits.append(_level(written_name, entry.name))
         else:
             folded = folded or _squeezed(surface, fold=True)
             forms = _forms(entry.name, entry.kind)
             same = [form for form, squeezed in forms if squeezed == folded]
-            fits.append(min((_level(own, form) for form in same), default=OTHER))
+            fits.append(min((_level(written_name, form) for form in same), default=OTHER))
     return _just_so(surface, entries, fits) if len(fits) > 1 else fits
 
 
 def _just_so(surface: str, entries: Sequence[Entry], fits: list[int]) -> list[int]:
     """`fits`, where a name has the very characters, without those that are only spelt alike."""
-    own = _characters(surface)
-    same = [e.kind is Kind.EXACT and _characters(e.name) == own for e in entries]
+    characters = _characters(surface)
+    same = [e.kind is Kind.EXACT and _characters(e.name) == characters for e in entries]
     if not any(same):
         return fits
     return [
@@ -127,17 +127,17 @@ def _characters(text: str) -> str:
 @lru_cache(maxsize=MOST_REMEMBERED)
 def _forms(name: str, kind: Kind) -> tuple[tuple[str, str], ...]:
     """The forms of a name of this kind, each also folded and without spaces."""
-    forms = (form for form, own in name_variants(name) if own is kind)
+    forms = (form for form, form_kind in name_variants(name) if form_kind is kind)
     return tuple((form, _squeezed(form, fold=True)) for form in forms)
 
 
-def _level(own: str, written: str) -> int:
-    if own == written:
+def _level(name: str, written: str) -> int:
+    if name == written:
         return WRITTEN
     form = " ".join(normalise(written, fold=False)[0].split())
-    if form.replace(" ", "") == own:
+    if form.replace(" ", "") == name:
         return WRITTEN
-    return RAISED if own in {way.replace(" ", "") for way in raised_forms(form)} else OTHER
+    return RAISED if name in {way.replace(" ", "") for way in raised_forms(form)} else OTHER
 
 
 def _squeezed(surface: str, *, fold: bool) -> str:
@@ -171,9 +171,9 @@ def rank_entities(
     ]
     guessed, linked = sum(guess), sum(n_links.values())
     ranked = sorted(
-        [(-(n_links.get(entity, 0.0) + formula.m * own / guessed) / (linked + formula.m),
+        [(-(n_links.get(entity, 0.0) + formula.m * guessed_kind / guessed) / (linked + formula.m),
           -popular, entity)
-         for entity, own, popular in zip(strongest, guess, popularity, strict=True)]
+         for entity, guessed_kind, popular in zip(strongest, guess, popularity, strict=True)]
     )  # fmt: skip
     return _named(index, _with_ties(ranked, max_candidates), strongest, max_candidates)
 

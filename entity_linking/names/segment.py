@@ -286,10 +286,10 @@ def _words_one_by_one(
     names: list[int] = []
     values = rows.values.take(numbers_array(chosen)).to_pylist()
     for name, value in zip(chosen.tolist(), values, strict=True):
-        own = [] if value.isalnum() else name_words(value)
-        if 2 <= len(own) <= MOST_WORDS:
-            words.extend(own)
-            names.extend([name] * len(own))
+        words_of = [] if value.isalnum() else name_words(value)
+        if 2 <= len(words_of) <= MOST_WORDS:
+            words.extend(words_of)
+            names.extend([name] * len(words_of))
     return strings(words), _Entries.of(names, [Kind.EXACT] * len(names))
 
 

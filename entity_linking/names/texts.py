@@ -32,4 +32,4 @@ class Texts:
         """The strings at these places, none of them negative."""
         at = places.tolist() if isinstance(places, np.ndarray) else places
         offsets, data = self._offsets, self._data
-        return [str(data[offsets[place] : offsets[place + 1]], "utf-8") for place in at]
+        return [str(data[offsets[row] : offsets[row + 1]], "utf-8") for row in at]

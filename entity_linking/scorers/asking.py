@@ -2,8 +2,8 @@
 
 A cascade (Wang, Lin and Metzler 2011, "A cascade ranking model for efficient ranked retrieval",
 SIGIR): a first stage reads the cheap scorers and says how sure it is of its answer; dear ones
-(vectors of contexts, a cross-encoder) read the mentions of which it is no surer than a share fitted
-on held-out text. Dear scorers must judge each link by itself.
+(vectors of contexts, a cross-encoder) read the mentions of which it is not surer than a share
+fitted on held-out text. Dear scorers must judge each link by itself.
 
 Axis legend: mention, candidate.
 """
@@ -51,18 +51,18 @@ class Asking:
 
     def __str__(self) -> str:
         return (
-            f"{' and '.join(self.dear)} asked where the best answer without has at most "
-            f"{self.most_sure:.4f}: about {self.asked:.1%} of the held-out mentions; asked about "
-            f"all they change {self.changeable:.1%} of the answers, {self.missed:.1%} are missed"
+            f"{' and '.join(self.dear)} used where the best answer without it has at most "
+            f"{self.most_sure:.4f}: for {self.asked:.1%} of the held-out mentions; used for all "
+            f"it changes {self.changeable:.1%} of the answers, and {self.missed:.1%} are missed"
         )
 
     def is_asked(self, sure: Scores, rows: CandidateRows) -> NDArray[np.bool_]:
         """About which mentions `[mention]`, by how sure the first stage is of each."""
-        asked: NDArray[np.bool_] = (sure <= self.most_sure) & (rows.sizes > 0)
-        return asked
+        is_chosen: NDArray[np.bool_] = (sure <= self.most_sure) & (rows.sizes > 0)
+        return is_chosen
 
 
-class Asked(NamedTuple):
+class FirstStage(NamedTuple):
     """How sure the first stage is of a mention, and whether dear scorers were asked about it."""
 
     sure: float
@@ -87,7 +87,7 @@ def sureness(rows: CandidateRows, logits: Scores) -> Scores:
 
 
 def fitted(
-    rows: CandidateRows, first: Scores, full: Scores, dear: Sequence[str], most_missed: float
+    rows: CandidateRows, first: Scores, full: Scores, expensive: Sequence[str], most_missed: float
 ) -> Asking:
     """The least asking that misses no more than a share of the answers, and `MARGIN` beyond.
 
@@ -107,7 +107,7 @@ def fitted(
     else:
         most_sure = 0.0
     return Asking(
-        tuple(dear),
+        tuple(expensive),
         most_sure,
         asked=float((counted & (sure <= most_sure)).sum()) / n_mentions,
         changeable=len(where) / n_mentions,

@@ -70,9 +70,9 @@ class CandidateRows:
         if id(graph) not in self._known:
             distinct = {entity: i for i, entity in enumerate(dict.fromkeys(self.entities))}
             ids = graph.entities.ids(list(distinct)).astype(np.int64)
-            found = ids[np.array([distinct[entity] for entity in self.entities], np.int64)]
-            found.flags.writeable = False
-            self._known[id(graph)] = graph, found
+            rows = ids[np.array([distinct[entity] for entity in self.entities], np.int64)]
+            rows.flags.writeable = False
+            self._known[id(graph)] = graph, rows
         return self._known[id(graph)][1]
 
     def n_others(self) -> Ints:
@@ -116,10 +116,10 @@ class CandidateRows:
         ranked, mention = values[order], self.mention_of[order]
         new = np.ones(len(self), np.bool_)
         new[1:] = (ranked[1:] != ranked[:-1]) | (mention[1:] != mention[:-1])
-        place = np.arange(len(self)) - self.offsets[:-1][mention]
+        position = np.arange(len(self)) - self.offsets[:-1][mention]
         start = np.maximum.accumulate(np.where(new, np.arange(len(self)), 0))
         result = np.empty(len(self), np.int64)
-        result[order] = place[start]
+        result[order] = position[start]
         return result
 
 

@@ -88,10 +88,10 @@ class CoherenceScorer:
     def _score(self, text: LinkedText) -> list[Scores]:
         places, nodes = self._places(text)
         votes = self._votes(text, places, len(nodes))
-        own = _membership(places, len(nodes))
-        shares = np.zeros(own.shape)
+        membership = _membership(places, len(nodes))
+        shares = np.zeros(membership.shape)
         if len(nodes) and len(places) > 1:
-            shares = self._walk(nodes, own, votes)
+            shares = self._walk(nodes, membership, votes)
         scores = []
         for mention, (link, at) in enumerate(zip(text.links, places, strict=True)):
             mass = np.zeros(len(link.candidates))
@@ -122,14 +122,14 @@ class CoherenceScorer:
         return votes[:-1]
 
     def _walk(
-        self, nodes: Ids, own: NDArray[np.bool_], votes: NDArray[np.float64]
+        self, nodes: Ids, membership: NDArray[np.bool_], votes: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Shares `[node mention]` of the walk of each mention; all 0 where nobody else votes."""
-        restarts = np.where(own, 0.0, votes.sum(axis=1, keepdims=True) - votes)
+        restarts = np.where(membership, 0.0, votes.sum(axis=1, keepdims=True) - votes)
         restarts = restarts.clip(min=0.0)
         total = restarts.sum(axis=0)
         restarts /= np.where(total > 0, total, 1.0)
-        rivals = own.astype(np.float32) @ own.T.astype(np.float32) > 0
+        rivals = membership.astype(np.float32) @ membership.T.astype(np.float32) > 0
         weights = self._weights(nodes)
         weights.data[rivals[weights.row, weights.col]] = 0.0
         weights.eliminate_zeros()
@@ -187,10 +187,10 @@ class CoherenceScorer:
 
 def _membership(places: list[Ids], n_nodes: int) -> NDArray[np.bool_]:
     """Which nodes are candidates of which mention, `[node mention]`."""
-    own = np.zeros((n_nodes, len(places)), np.bool_)
+    membership = np.zeros((n_nodes, len(places)), np.bool_)
     for mention, at in enumerate(places):
-        own[at[at >= 0], mention] = True
-    return own
+        membership[at[at >= 0], mention] = True
+    return membership
 
 
 def _ranges(starts: Ids, ends: Ids) -> tuple[Ids, Ids]:

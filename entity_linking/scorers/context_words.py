@@ -1,6 +1,7 @@
 """Words of texts with their places, cut as `entity_linking.surfaces` cuts mentions.
 
-Words are case folded; scripts without spaces give one word per character. Punctuation is no word.
+Words are case folded; scripts without spaces give one word per character. Punctuation is not a
+word.
 """
 
 from __future__ import annotations

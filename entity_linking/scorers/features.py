@@ -168,8 +168,8 @@ def gather(ids: Ints, offsets: Ints, values: Ints) -> tuple[Ints, Ints]:
     start = np.where(known, offsets[ids * known], 0)
     size = np.where(known, offsets[ids * known + 1], 0) - start
     owner = np.repeat(np.arange(len(ids)), size)
-    place = np.arange(len(owner)) - np.repeat(np.cumsum(size) - size, size)
-    return owner, values[start[owner] + place].astype(np.int64)
+    position = np.arange(len(owner)) - np.repeat(np.cumsum(size) - size, size)
+    return owner, values[start[owner] + position].astype(np.int64)
 
 
 def _types(graph: KnowledgeGraph, relations: Sequence[int]) -> tuple[Ints, Ints]:
@@ -202,13 +202,13 @@ def _agreement(rows: CandidateRows, ids: Ints, offsets: Ints, neighbours: Ints) 
         low = np.searchsorted(keys, wanted_keys, side="left")
         size = np.searchsorted(keys, wanted_keys, side="right") - low
         hit = size > 0
-        pair, place = gather(
+        pair, position = gather(
             np.arange(int(hit.sum())),
             np.concatenate([[0], np.cumsum(size[hit])]),
             np.arange(int(size.sum())),
         )
         first = np.cumsum(size[hit]) - size[hit]
-        positions = order[low[hit][pair] + place - first[pair]]
+        positions = order[low[hit][pair] + position - first[pair]]
         source = owner[hit][pair]
         elsewhere = rows.mention_of[positions] != rows.mention_of[source]
         weight = np.where(elsewhere, rows.priors[positions], 0.0)

@@ -51,11 +51,13 @@ class NameScorer:
             for text in texts
             for link in text.links
         ]
-        place = {surface: i for i, surface in enumerate(dict.fromkeys(surfaces))}
-        surface_of = np.array([place[surface] for surface in surfaces], np.int64)[rows.mention_of]
+        number_of = {surface: i for i, surface in enumerate(dict.fromkeys(surfaces))}
+        surface_of = np.array([number_of[surface] for surface in surfaces], np.int64)[
+            rows.mention_of
+        ]
         n = self._graph.n_entities + 1
         compared, pair_of = np.unique(surface_of * n + ids + 1, return_inverse=True)
-        best = self._best(list(place), compared // n, compared % n - 1)
+        best = self._best(list(number_of), compared // n, compared % n - 1)
         return rows.split(best[pair_of])
 
     def _best(self, surfaces: list[str], surface_of: Ints, ids: Ints) -> Scores:
@@ -127,8 +129,8 @@ class _Forms:
         likeness[rest] = 0.9 * np.max(
             [self._prefix(a, b), _dice(self._pairs, a, b), _dice(self._words, a, b)], axis=0
         )
-        told = rest[self._are_told_alike(a, b)]
-        likeness[told] = 0.92
+        alike = rest[self._are_told_alike(a, b)]
+        likeness[alike] = 0.92
         return likeness
 
     def _prefix(self, first: Ints, second: Ints) -> Scores:

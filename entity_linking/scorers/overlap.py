@@ -48,16 +48,16 @@ class OverlapScorer:
         self._graph, self._window, self._neighbour_weight = graph, window, neighbour_weight
         self._word_ids: dict[str, int] = {}
         self._function_words = frozenset(function_words)
-        own = self._words_of_entities(OWN_KINDS)
+        entity_words = self._words_of_entities(OWN_KINDS)
         labels = self._words_of_entities((TextKind.LABEL,))
         width = (graph.n_entities, len(self._word_ids))
-        own.resize(width)
+        entity_words.resize(width)
         labels.resize(width)
         offsets, others = neighbours_of(graph)
         links = sp.csr_matrix((np.ones(len(others)), others, offsets), (width[0], width[0]))
         near = links @ labels
         near.data[:] = neighbour_weight
-        cards = own.maximum(near).tocsr()
+        cards = entity_words.maximum(near).tocsr()
         cards.eliminate_zeros()
         n_cards = np.bincount(cards.indices, minlength=width[1])
         self._idf = np.log1p(graph.n_entities / np.maximum(n_cards, 1))

@@ -26,19 +26,20 @@ def relative_logits(weights: Mapping[str, Scores], table: RerankTable) -> Scores
     """
     mentions = standard(table.mentions, weights, "mention")
     candidates = standard(table.candidates, weights, "candidate")
-    own, n_own, of = networks(weights), candidates.shape[1], table.rows.mention_of
+    parts, n_own, of = networks(weights), candidates.shape[1], table.rows.mention_of
     nil = (
-        _logits(mentions, own, "nil", slice(None)) + np.array([each["nil.bias"] for each in own]).T
+        _logits(mentions, parts, "nil", slice(None))
+        + np.array([each["nil.bias"] for each in parts]).T
     )
-    linear, inner = _sums(mentions, own, "candidate", slice(n_own, None))
-    logits = _logits(candidates, own, "candidate", slice(n_own), (linear[of], inner[of]))
+    linear, inner = _sums(mentions, parts, "candidate", slice(n_own, None))
+    logits = _logits(candidates, parts, "candidate", slice(n_own), (linear[of], inner[of]))
     logits -= nil[of]
-    return logits[:, 0] if len(own) == 1 else mean_logits(logits, table.rows)
+    return logits[:, 0] if len(parts) == 1 else mean_logits(logits, table.rows)
 
 
 def mean_logits(logits: Scores, rows: CandidateRows) -> Scores:
     """The relative logits whose shares are the mean of those of `logits` `[candidate network]`."""
-    candidates, nil = zip(*(log_shares(own, rows) for own in logits.T), strict=True)
+    candidates, nil = zip(*(log_shares(each, rows) for each in logits.T), strict=True)
     together: Scores = np.logaddexp.reduce(candidates, axis=0)
     together -= np.logaddexp.reduce(nil, axis=0)[rows.mention_of]
     return together
@@ -58,7 +59,9 @@ def log_shares(logits: Scores, rows: CandidateRows) -> tuple[Scores, Scores]:
 def joined(moments: Weights, each: Sequence[Weights]) -> Weights:
     """The moments of the features and the weights of all networks, by name."""
     named = {
-        of_network(i, name): values for i, own in enumerate(each) for name, values in own.items()
+        of_network(i, name): values
+        for i, network in enumerate(each)
+        for name, values in network.items()
     }
     return {**moments, **named}
 
@@ -72,9 +75,9 @@ def networks(weights: Mapping[str, Scores]) -> list[dict[str, Scores]]:
     """The weights of each network, by name, without the moments."""
     each: dict[str, dict[str, Scores]] = {}
     for name, values in weights.items():
-        number, _, own = name.rpartition("/")
-        if not own.endswith(_MOMENTS):
-            each.setdefault(number or "0", {})[own] = values
+        number, _, weight_name = name.rpartition("/")
+        if not weight_name.endswith(_MOMENTS):
+            each.setdefault(number or "0", {})[weight_name] = values
     return [each[number] for number in sorted(each, key=int)]
 
 
@@ -83,24 +86,24 @@ Sums = tuple[Scores, Scores]
 
 
 def _logits(
-    x: Scores, own: Sequence[Weights], kind: str, columns: slice, more: Sums | None = None
+    x: Scores, parts: Sequence[Weights], kind: str, columns: slice, more: Sums | None = None
 ) -> Scores:
     """`[row network]`; the tanh has single precision, which takes a fifth of the time."""
-    linear, inner = _sums(x, own, kind, columns)
+    linear, inner = _sums(x, parts, kind, columns)
     if more is not None:
         linear, inner = linear + more[0], inner + more[1]
-    inner += np.array([each[f"{kind}.inner_bias"] for each in own])
-    outer = np.array([each[f"{kind}.outer"] for each in own])
+    inner += np.array([each[f"{kind}.inner_bias"] for each in parts])
+    outer = np.array([each[f"{kind}.outer"] for each in parts])
     logits: Scores = linear + np.einsum("inh,nh->in", np.tanh(inner, dtype=np.float32), outer)
     return logits
 
 
-def _sums(x: Scores, own: Sequence[Weights], kind: str, columns: slice) -> Sums:
+def _sums(x: Scores, parts: Sequence[Weights], kind: str, columns: slice) -> Sums:
     """What these columns of the weights make of `x`."""
-    linear = np.stack([each[f"{kind}.linear"][columns] for each in own], axis=1)
-    inner = np.concatenate([each[f"{kind}.inner"][columns] for each in own], axis=1)
-    hidden = inner.shape[1] // len(own)
+    linear = np.stack([each[f"{kind}.linear"][columns] for each in parts], axis=1)
+    inner = np.concatenate([each[f"{kind}.inner"][columns] for each in parts], axis=1)
+    hidden = inner.shape[1] // len(parts)
     return (
         np.einsum("if,fn->in", x, linear),
-        np.einsum("if,fh->ih", x, inner).reshape(len(x), len(own), hidden),
+        np.einsum("if,fh->ih", x, inner).reshape(len(x), len(parts), hidden),
     )

@@ -62,12 +62,12 @@ class RerankTable:
         mine = chosen[self.rows.mention_of]
         return RerankTable(rows, self.scorers, self.candidates[mine], self.mentions[chosen])
 
-    def beside(self, scorers: Mapping[str, Scorer]) -> RerankTable:
+    def with_scorers(self, scorers: Mapping[str, Scorer]) -> RerankTable:
         """The same table with the columns of further scorers, which read its texts."""
         of_candidates, of_mentions = [self.candidates], [self.mentions]
         for name, scorer in scorers.items():
-            own, shared = _features(self.rows, scorer_column(self.rows, name, scorer))
-            of_candidates.append(own)
+            columns, shared = _features(self.rows, scorer_column(self.rows, name, scorer))
+            of_candidates.append(columns)
             of_mentions.append(shared)
         return RerankTable(
             self.rows,
@@ -87,9 +87,9 @@ def feature_names(scorers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, .
 def tabulate(scorers: Mapping[str, Scorer], texts: Sequence[LinkedText]) -> RerankTable:
     """The features of the candidates that the links bear; what they are linked to is not read."""
     rows = CandidateRows.of(texts)
-    own = np.stack(_own_features(rows), axis=1)
-    table = RerankTable(rows, (), np.zeros((len(rows), 0)), own)
-    return table.beside(scorers)
+    columns = np.stack(_own_features(rows), axis=1)
+    table = RerankTable(rows, (), np.zeros((len(rows), 0)), columns)
+    return table.with_scorers(scorers)
 
 
 def _features(rows: CandidateRows, values: Scores) -> tuple[Scores, Scores]:

@@ -30,7 +30,7 @@ def train_weights(
         if not len(side.mentions):
             raise LinkingError(f"the {name} texts hold no mention with a candidate to learn from")
     fitted = [_train(sides, settings, number) for number in range(settings.networks)]
-    weights = joined(moments, [own.weights for own in fitted])
+    weights = joined(moments, [network.weights for network in fitted])
     _, best_epoch, loss, held_out_loss = fitted[0]
     if settings.networks > 1:
         loss, held_out_loss = (
@@ -98,9 +98,9 @@ class _Side:
     def batch(self, mentions: Ints) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """`x [mention candidate feature]`, `g [mention feature]`, mask, and gold with NIL first."""
         sizes = self._sizes[mentions]
-        place = np.arange(int(sizes.max()))
-        mask = place < sizes[:, None]
-        rows = np.where(mask, self.offsets[mentions][:, None] + place, 0)
+        position = np.arange(int(sizes.max()))
+        mask = position < sizes[:, None]
+        rows = np.where(mask, self.offsets[mentions][:, None] + position, 0)
         g = self._of_mention[torch.from_numpy(mentions)]
         x = self._candidates[torch.from_numpy(rows)]
         x = torch.cat([x, g[:, None].expand(-1, x.shape[1], -1)], dim=-1)

@@ -43,8 +43,8 @@ from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scorer, Scores
 from entity_linking.scorers.asking import (
     MOST_MISSED,
-    Asked,
     Asking,
+    FirstStage,
     answers,
     fitted,
     sureness,
@@ -93,16 +93,16 @@ class Reranker:
     ) -> None:
         """With `asking` those of its dear scorers come last, `weights` has those of `FIRST` too."""
         self._weights, self.record, self.asking = weights, record, asking
-        dear = () if asking is None else asking.dear
-        self._cheap = {name: each for name, each in scorers.items() if name not in dear}
-        self._dear = {name: scorers[name] for name in dear}
+        expensive = () if asking is None else asking.dear
+        self._cheap = {name: each for name, each in scorers.items() if name not in expensive}
+        self._expensive = {name: scorers[name] for name in expensive}
         self._first = {n.removeprefix(FIRST): w for n, w in weights.items() if n.startswith(FIRST)}
         self._full = {n: w for n, w in weights.items() if not n.startswith(FIRST)}
 
     def __repr__(self) -> str:
-        names = ", ".join([*self._cheap, *self._dear])
-        asked = "" if self.asking is None else f"; asks to {self.asking.most_sure:.4f}"
-        return f"Reranker({names}; {self.record.n_mentions} mentions{asked})"
+        names = ", ".join([*self._cheap, *self._expensive])
+        note = "" if self.asking is None else f"; asks to {self.asking.most_sure:.4f}"
+        return f"Reranker({names}; {self.record.n_mentions} mentions{note})"
 
     @classmethod
     def fit(
@@ -114,29 +114,30 @@ class Reranker:
         settings: RerankSettings = DEFAULTS,
         graph_hash: str = "",
         trained_on: str = "",
-        dear: Sequence[str] = (),
+        expensive: Sequence[str] = (),
         most_missed: float = MOST_MISSED,
     ) -> Reranker:
         """Train on links that bear candidates and their gold entity (`with_gold`).
 
         The same texts, settings and scorers give the same weights on the same machine. `graph_hash`
-        and `trained_on` (a name of the training set) are written into the record. Scorers `dear`
-        are asked of as few mentions as leave all but `most_missed` of the held-out answers what
-        they are when all are asked about.
+        and `trained_on` (a name of the training set) are written into the record. The `expensive`
+        scorers are used for as few mentions as possible, so that at most `most_missed` of the
+        held-out answers differ from those with all scorers everywhere.
         """
-        cheap = {name: each for name, each in scorers.items() if name not in dear}
-        if not cheap or not {*dear} <= scorers.keys():
+        cheap = {name: each for name, each in scorers.items() if name not in expensive}
+        if not cheap or not {*expensive} <= scorers.keys():
             raise LinkingError(
-                f"scorers {', '.join(scorers) or 'none'}, dear {', '.join(dear) or 'none'}; a "
-                "re-ranker needs a scorer, give {name: scorer}, and beside dear ones a cheap one"
+                f"scorers {', '.join(scorers) or 'none'}, expensive "
+                f"{', '.join(expensive) or 'none'}; a re-ranker needs at least one cheap scorer; "
+                "give {name: scorer}"
             )
         tables = [tabulate(cheap, part) for part in (texts, held_out)]
         weights, record = fit_tables(tables[0], tables[1], settings)
         asking = None
-        if dear:
-            costly = {name: scorers[name] for name in scorers if name in dear}
+        if expensive:
+            costly = {name: scorers[name] for name in scorers if name in expensive}
             before = relative_logits(weights, tables[1])
-            tables = [table.beside(costly) for table in tables]
+            tables = [table.with_scorers(costly) for table in tables]
             first = {f"{FIRST}{name}": values for name, values in weights.items()}
             weights, record = fit_tables(tables[0], tables[1], settings)
             full = relative_logits(weights, tables[1])
@@ -150,7 +151,7 @@ class Reranker:
         table, logits = self._answered(texts)
         return table.rows.split(logits)
 
-    def asked(self, texts: Sequence[LinkedText]) -> list[list[Asked]]:
+    def first_stage(self, texts: Sequence[LinkedText]) -> list[list[FirstStage]]:
         """For each link of each text whether dear scorers are asked about it, and why.
 
         Raises `LinkingError` where no scorer is dear.
@@ -159,16 +160,16 @@ class Reranker:
             raise LinkingError(f"{self} asks every scorer about every mention")
         table = tabulate(self._cheap, texts)
         sure = sureness(table.rows, relative_logits(self._first, table))
-        asked = self.asking.is_asked(sure, table.rows)
-        left = iter(zip(sure.tolist(), asked.tolist(), strict=True))
-        return [[Asked(*next(left)) for _ in text.links] for text in table.rows.texts]
+        is_asked = self.asking.is_asked(sure, table.rows)
+        left = iter(zip(sure.tolist(), is_asked.tolist(), strict=True))
+        return [[FirstStage(*next(left)) for _ in text.links] for text in table.rows.texts]
 
     def everywhere(self) -> Reranker:
         """The same weights, with every scorer asked about every mention."""
         if self.asking is None:
             return self
         asking = replace(self.asking, most_sure=1.0, asked=1.0, missed=0.0)
-        return Reranker({**self._cheap, **self._dear}, self._weights, self.record, asking)
+        return Reranker({**self._cheap, **self._expensive}, self._weights, self.record, asking)
 
     def accuracy(self, texts: Sequence[LinkedText]) -> float:
         """`table_accuracy` on links that bear candidates and their gold entity."""
@@ -181,10 +182,10 @@ class Reranker:
         if self.asking is None:
             return table, relative_logits(self._full, table)
         logits = relative_logits(self._first, table)
-        asked = self.asking.is_asked(sureness(table.rows, logits), table.rows)
-        if asked.any():
-            mine = asked[table.rows.mention_of]
-            unsure = table.of(asked).beside(self._dear)
+        is_asked = self.asking.is_asked(sureness(table.rows, logits), table.rows)
+        if is_asked.any():
+            mine = is_asked[table.rows.mention_of]
+            unsure = table.of(is_asked).with_scorers(self._expensive)
             logits[mine] = relative_logits(self._full, unsure)
         return table, logits
 
@@ -195,7 +196,7 @@ class Reranker:
         Raises `WriteError`.
         """
         raw = save(dict(sorted(self._weights.items())))
-        scorers = (*self._cheap, *self._dear)
+        scorers = (*self._cheap, *self._expensive)
         manifest = _Manifest(scorers, *feature_names(scorers), self.record, self.asking)
         with whole_folder(path, kind=KIND, is_kind=is_reranker, force=force) as part:
             (part / WEIGHTS).write_bytes(raw)
@@ -321,11 +322,12 @@ def _require_fitting(weights: Mapping[str, Scores], manifest: _Manifest, folder:
     """Raise `LinkIndexError` unless every network of every stage weighs every feature."""
     stages = {"": manifest.scorers}
     if manifest.asking is not None:
-        dear = manifest.asking.dear
-        cheap = manifest.scorers[: -len(dear)]
-        if (*cheap, *dear) != manifest.scorers or not cheap:
+        expensive = manifest.asking.dear
+        cheap = manifest.scorers[: -len(expensive)]
+        if (*cheap, *expensive) != manifest.scorers or not cheap:
             raise LinkIndexError(
-                f"{folder} names {', '.join(dear)} as dear, which are not the last of its scorers "
+                f"{folder} names {', '.join(expensive)} as expensive, but they are not the last "
+                f"of its scorers "
                 f"{', '.join(manifest.scorers)}; {RERANKER.remedy}"
             )
         stages[FIRST] = cheap

@@ -117,8 +117,8 @@ class _Judge:
     def __init__(self, gold: LabelledText, linked: LinkedText, *, is_strict: bool) -> None:
         self._labels, self._is_strict, self._text = gold.labels, is_strict, gold.text
         spans = [((k.mention.start, k.mention.end), k.entity) for k in linked.links]
-        self._found = dict(spans)
-        self._answers = self._found | {self._grown(s): e for s, e in self._found.items()}
+        self._spans = dict(spans)
+        self._answers = self._spans | {self._grown(s): e for s, e in self._spans.items()}
         self._counts: dict[int, bool] = {}
 
     def counts(self) -> tuple[int, int, int]:
@@ -139,9 +139,9 @@ class _Judge:
     def _answer(self, i: int) -> tuple[bool, str | None]:
         """Whether something stands at a label, and its entity."""
         span = self._labels[i].span
-        for place in (span, self._grown(span)):
-            if place in self._answers:
-                return True, self._answers[place]
+        for candidate in (span, self._grown(span)):
+            if candidate in self._answers:
+                return True, self._answers[candidate]
         return False, None
 
     def _visit(self, i: int, *, for_sibling: bool = False) -> bool:
@@ -210,19 +210,23 @@ class _Judge:
 
     def _n_spurious(self) -> int:
         """Predictions where no label stands; a NIL is one in the strict mode."""
-        marked = {place for each in self._labels for place in (each.span, self._grown(each.span))}
+        marked = {
+            marked_span
+            for each in self._labels
+            for marked_span in (each.span, self._grown(each.span))
+        }
         return sum(
             span not in marked
             and self._grown(span) not in marked
             and (entity is not None or self._is_strict)
-            for span, entity in self._found.items()
+            for span, entity in self._spans.items()
         )
 
 
 def _labelled(article: _Article) -> LabelledText:
     first, last = article.evaluation_span or (0, len(article.text))
     inside = [label for label in article.labels if first <= label.span[0] <= label.span[1] <= last]
-    places = {label.id: place for place, label in enumerate(inside)}
+    places = {label.id: number for number, label in enumerate(inside)}
     if len(places) != len(inside):
         raise LinkingError("two labels of an article have the same id")
     labels = [

@@ -106,7 +106,7 @@ def macro_scores(counts: NDArray[np.int64]) -> MacroScore:
 
 
 def on_gold_spans(gold: Sequence[LinkedText], predicted: Sequence[LinkedText]) -> list[LinkedText]:
-    """The predictions without links whose span is no gold span: for texts marked only in part."""
+    """Predictions without links whose span is not a gold span, for texts marked only in part."""
     kept = []
     for expected, linked in paired(gold, predicted):
         spans = {link.mention for link in expected.links}
@@ -133,7 +133,7 @@ def predicate(known: Known | None) -> Callable[[str], bool]:
     """Whether the graph knows an entity, asked once for each."""
     answers: dict[str, bool] = {}
 
-    def ask(entity: str) -> bool:
+    def is_in_graph(entity: str) -> bool:
         if known is None:
             return True
         if entity not in answers:
@@ -141,7 +141,7 @@ def predicate(known: Known | None) -> Callable[[str], bool]:
             answers[entity] = bool(is_known)
         return answers[entity]
 
-    return ask
+    return is_in_graph
 
 
 def _spans(text: LinkedText, knows: Callable[[str], bool]) -> dict[str, list[Mention]]:

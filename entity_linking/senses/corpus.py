@@ -83,8 +83,8 @@ def read_senses(data: str | Path, keys: str | Path | None = None) -> list[SenseT
         raise LinkingError(f"{path} has an instance id twice; ids name the instances of gold keys")
     if keys is not None and (odd := sorted(set(gold) ^ set(ids))):
         raise LinkingError(
-            f"{path} and {keys} do not belong together: {len(odd)} instances stand in one of them "
-            f"only, such as {odd[0]!r}"
+            f"{path} and {keys} do not match: {len(odd)} instances are in one of them only, "
+            f"such as {odd[0]!r}"
         )
     return texts
 

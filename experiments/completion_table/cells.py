@@ -126,7 +126,7 @@ def _options(plan: Plan, graph: TableGraph, seed: int, run: Path, data: Path) ->
     told["of"] = tuple(place_of(run, graph.name, one.name, seed) / MODEL for one in plan.of)
     if "weights" in told:
         told["weights"] = data / told["weights"]
-    return TrainOptions(**told)
+    return TrainOptions.of(**told)
 
 
 def _is_trained(model: Path, source: Path, options: TrainOptions) -> bool:

@@ -15,17 +15,18 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept import hosts
-from kept.heads.model import MAIN_LOSS, SINGLE, TEACHER_LOSS, KnowledgeForTask
+from kept.heads.model import MAIN_LOSS, TEACHER_LOSS, KnowledgeForTask
 from kept.lab.reading.arms import Arm
 from kept.lab.reading.bench import Bench, Opened, training_of
 from kept.lab.reading.cell import Budget, Cell
 from kept.lab.reading.conditions import OFF, REDRAWN, TRUE
 from kept.lab.reading.worlds import RETURNING, Size
+from kept.lab.study.origins import fingerprint_of, stored_with
 from kept.methods import method
 from kept.randomness import torch_seed
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.run import class_logits, predict
 from kept.training.loop import train
@@ -91,13 +92,18 @@ def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
     bench = Bench.of(cell, opened())
     texts = split_texts(study, bench)
     origin = {
-        "settings": fingerprint(study.model_dump(mode="json", exclude={"seeds"})),
+        "settings": fingerprint_of(study.model_dump(mode="json", exclude={"seeds"})),
         "data": cell.key,
     }
-    path = out / f"{seed}.json"
-    stored: Told | None = read_stored(path, origin)
-    if stored is not None:
-        return stored
+
+    def answers() -> Told:
+        return _answers(study, seed, opened, bench, texts)
+
+    rows: Told = stored_with(out / f"{seed}.json", origin, answers)
+    return rows
+
+
+def _answers(study: Study, seed: int, opened: Open, bench: Bench, texts: Texts) -> Told:
     told: Told = {}
     _train(bench, bench.data(texts.labelled, is_training=True), study.teacher_steps)
     told["teacher"] = _asked(bench, texts)
@@ -105,7 +111,6 @@ def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
     told["labels"] = _student(study, seed, opened, bench, texts, None)
     told["taught"] = _student(study, seed, opened, bench, texts, TRUE)
     told["taught by another"] = _student(study, seed, opened, bench, texts, REDRAWN)
-    write_stored(path, origin, told)
     return told
 
 

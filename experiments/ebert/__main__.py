@@ -25,19 +25,21 @@ from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
 from experiments.joint_spaces.reading import give_away
 from experiments.joint_spaces.study import trained
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from experiments.wk_completion.data import World, read_world
 from kept.batches import N_SPECIAL_ROWS
 from kept.encoders.ebert import EBERT
-from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.crossed import difference, effect
 from kept.evaluation.paired import Counts, f1_value
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
-from kept.heads.model import LINKING, SCORE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.lab.reading.cell import Budget, open_host
+from kept.lab.study.origins import fingerprint_of, stored_with
+from kept.lab.study.tables import Table, with_interval
 from kept.randomness import generator, torch_draws
 from kept.tasks.datasets.public_files import table
+from kept.tasks.kinds import LINKING, SCORE
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.finetuning.linking.decoding import EBERTLinker
 from kept.training.finetuning.linking.questions import CandidateData, questions_of
@@ -110,7 +112,7 @@ class Data:
     def fingerprint(self) -> str:
         """Of the graph and all links."""
         parts = (self.train, self.asked, self.proposed, self.to_link)
-        return fingerprint(self.graph.content_hash, repr(parts))
+        return fingerprint_of(self.graph.content_hash, repr(parts))
 
 
 def with_aliases(graph: KnowledgeGraph, aliases: Sequence[Text]) -> KnowledgeGraph:
@@ -217,15 +219,15 @@ def run_cell(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) ->
     """The counts of a row under a seed, from its file in `out` if it is there."""
     told = None if row == NAMES else study.rows[row].vectors
     shared = study.model_dump(mode="json", exclude={"rows", "seeds", "differences"})
-    origin = {"settings": fingerprint(shared, told), "data": data.fingerprint}
+    origin = {"settings": fingerprint_of(shared, told), "data": data.fingerprint}
     path = out / "cells" / f"{row}-{seed}.json"
-    stored: Told | None = read_stored(path, origin)
-    if stored is None:
-        found = data.to_link if row == NAMES else linked_by(study, row, seed, data, out)
-        stored = counts_of(data.asked, found)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_stored(path, origin, stored)
-    return stored
+
+    def count() -> Told:
+        linked = data.to_link if row == NAMES else linked_by(study, row, seed, data, out)
+        return counts_of(data.asked, linked)
+
+    counts: Told = stored_with(path, origin, count)
+    return counts
 
 
 # ---- the page --------------------------------------------------------------
@@ -237,26 +239,27 @@ def page(study: LinkingStudy, cells: Mapping[str, Sequence[Told]], command: str)
         "sentences of T-REx, 95 % intervals over seeds and sentences. T-REx annotates the ends of "
         "facts alone: what else a linker finds counts as wrong."
     )
-    lines = [
-        "# E-BERT's entity linking", "", f"`{command}`", "", about, "",
-        "| row | precision | recall | F1 | of each seed | what it is |",
-        "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    rows = []
     for row, seeds in cells.items():
         says = "the best prior of the graph's names" if row == NAMES else study.rows[row].says
-        sums = [np.array(told, np.float64).sum(0) for told in seeds]
-        precision = np.mean([right / max(found, 1) for right, found, _ in sums])
+        counts = [np.array(told, np.float64) for told in seeds]
+        sums = [each.sum(0) for each in counts]
+        precision = np.mean([right / max(predicted, 1) for right, predicted, _ in sums])
         recall = np.mean([right / max(gold, 1) for right, _, gold in sums])
-        own = ", ".join(f"{f1_value(each[None])[0]:.3f}" for each in sums)
-        found = effect(np.stack([np.array(told, np.float64) for told in seeds]), f1_value)
-        share = f"{precision:.3f} | {recall:.3f}"
-        lines.append(f"| {row} | {share} | {text_of(found)} | {own} | {says} |")
-    lines += ["", "| difference of F1 | estimate | p |", "|---|---|---|"]
+        of_seeds = ", ".join(f"{f1_value(each[None])[0]:.3f}" for each in sums)
+        f1 = with_interval(effect(np.stack(counts), f1_value))
+        rows.append([row, f"{precision:.3f}", f"{recall:.3f}", f1, of_seeds, says])
+    differences = []
     for ours, theirs in study.differences:
         if ours in cells and theirs in cells:
             less = difference(*_sides(cells[ours], cells[theirs]), f1_value)
-            lines.append(f"| {ours} − {theirs} | {text_of(less, '+')} | {less.p:.3f} |")
-    return "\n".join(lines) + "\n"
+            differences.append([f"{ours} − {theirs}", with_interval(less, "+"), f"{less.p:.3f}"])
+    columns = "row", "precision", "recall", "F1", "of each seed", "what it is"
+    parts = (
+        "# E-BERT's entity linking", f"`{command}`", about, Table(columns, rows).compact(),
+        Table(("difference of F1", "estimate", "p"), differences).compact(),
+    )  # fmt: skip
+    return "\n\n".join(parts) + "\n"
 
 
 def _sides(ours: Sequence[Told], theirs: Sequence[Told]) -> list[list[Counts]]:
@@ -265,12 +268,6 @@ def _sides(ours: Sequence[Told], theirs: Sequence[Told]) -> list[list[Counts]]:
     return [
         [np.array(side[i % len(side)], np.float64) for i in range(n)] for side in (ours, theirs)
     ]
-
-
-def text_of(found: Effect, sign: str = "") -> str:
-    """An estimate with its interval."""
-    i = found.interval()
-    return f"{i.estimate:{sign}.3f} [{i.low:{sign}.3f}, {i.high:{sign}.3f}]"
 
 
 def read_aliases(root: Path) -> list[Text]:

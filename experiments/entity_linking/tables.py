@@ -18,6 +18,7 @@ from experiments.entity_linking.study import (
     SUPPLIED_TRAINED,
     TRAINED,
 )
+from kept.lab.study.tables import Table, with_interval
 
 RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
 Told = Mapping[str, Any]
@@ -230,11 +231,8 @@ def printed(results: Told) -> str:
 
 
 def _with_interval(score: Told) -> str:
-    between = score["interval"]
-    return f"{score['value']:.3f} [{between['low']:.3f}, {between['high']:.3f}]"
+    return with_interval({"estimate": score["value"], **score["interval"]})
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    return Table(heads, list(rows)).compact() + "\n"

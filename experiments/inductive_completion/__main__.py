@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,16 @@ from numpy.typing import NDArray
 from experiments.inductive_completion.tables import to_markdown
 from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
 from kept.kgc.kge.inductive import InductiveSplit
-from kept.lab.comparison.experiment import RunRecord, run_hash
 from kept.lab.completion.inductive import run_method
 from kept.lab.completion.inductive_config import InductiveConfig
+from kept.lab.study.addresses import run_hash
+from kept.lab.study.store import RunRecord, append_record, read_records
 from kept.linking.sentences import HostSentenceEncoder
 from kept.objectives.described_triples import entity_text
 from kept.tasks.datasets.inductive import read_codex_unseen, read_grail, training_graph
 from kept.training.config import differences
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import whole_file, write_text
+from kg_loaders.disk.writing import claim, whole_file, write_text
 
 CODEX = "codex-s-unseen"
 HOST, N_PIECES = "minilm", 64
@@ -186,18 +186,18 @@ def run(
         print(f"  {method}: {error}", flush=True)
         return
     key = run_hash(settings)
-    if any(record.run == key for record in read_records(folder)):
+    if key in read_records(folder):
         return
     needed = placed(config.methods[method], folder)
-    scored = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
-    np.savez_compressed(folder / f"{key}.npz", **scored.questions)
-    scores = {"parts": scored.scores, "skipped": scored.skipped, "counts": dict(split.counts)}
-    record = RunRecord(
-        run=key, experiment=f"{config.name}/{name}", method=method, knowledge="true", seed=seed,
-        scores=scores, costs=scored.costs, settings=settings,
-    )  # fmt: skip
-    with (folder / "runs.jsonl").open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(asdict(record)) + "\n")
+    with claim(folder / f"{key}.running"):
+        scored = run_method(needed, split, text=text, sampled=config.sampled, seed=seed)
+        np.savez_compressed(folder / f"{key}.npz", **scored.questions)  # type: ignore[arg-type]
+        scores = {"parts": scored.scores, "skipped": scored.skipped, "counts": dict(split.counts)}
+        record = RunRecord(
+            run=key, experiment=f"{config.name}/{name}", method=method, knowledge="true", seed=seed,
+            scores=scores, costs=scored.costs, settings=settings,
+        )  # fmt: skip
+        append_record(folder, record)
     summary = {
         part: f"MRR {own['filtered']['mrr']:.3f}, Hits@10 of 50 {own['sampled']['hits@10']:.3f}"
         for part, own in scored.scores.items()
@@ -210,7 +210,7 @@ def current_records(config: InductiveConfig, root: Path, folder: Path) -> list[R
 
     The others stay in RUN/runs.jsonl and are counted on the screen alone: they are no more seeds.
     """
-    by_run = {record.run: record for record in read_records(folder)}
+    by_run = read_records(folder)
     begun, keys = {record.experiment for record in by_run.values()}, set()
     for name in config.splits:
         if f"{config.name}/{name}" not in begun:
@@ -226,18 +226,6 @@ def current_records(config: InductiveConfig, root: Path, folder: Path) -> list[R
     if n_stale := len(by_run.keys() - keys):
         print(f"left out, of other settings, data or weights: {n_stale} records", flush=True)
     return [record for key, record in by_run.items() if key in keys]
-
-
-def read_records(folder: Path) -> Iterator[RunRecord]:
-    """What stands in RUN/runs.jsonl; a last line that was cut is no record."""
-    path = folder / "runs.jsonl"
-    if not path.is_file():
-        return
-    *lines, rest = path.read_text(encoding="utf-8").split("\n")
-    if rest:
-        write_text(path, "".join(f"{line}\n" for line in lines), force=True)
-    for line in lines:
-        yield RunRecord(**json.loads(line))
 
 
 if __name__ == "__main__":

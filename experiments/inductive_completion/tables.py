@@ -14,8 +14,9 @@ from kept.evaluation.statistics import (
     sign_flip_test,
     verdict,
 )
-from kept.lab.comparison.experiment import RunRecord
 from kept.lab.completion.inductive_config import InductiveConfig
+from kept.lab.study.store import RunRecord
+from kept.lab.study.tables import with_interval
 from kept.randomness import generator
 
 COLUMNS = (
@@ -110,10 +111,7 @@ def _pair(ours: list[RunRecord], theirs: list[RunRecord], part: str, folder: Pat
         )
         p = sign_flip_test(one, other, clusters=triple, generator=generator(0, "flips", field))
         words = verdict(interval, p, ours=ours[0].method, theirs=theirs[0].method)
-        parts.append(
-            f"{name} {interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}], "
-            f"p = {p:.4f}, {words}"
-        )
+        parts.append(f"{name} {with_interval(interval, '+')}, p = {p:.4f}, {words}")
     return f"- {ours[0].method} against {theirs[0].method}: " + "; ".join(parts) + "."
 
 
@@ -124,8 +122,9 @@ def _mean(runs: Sequence[RunRecord], field: str, folder: Path) -> Values:
 
 
 def _cell(values: Values, triple: Values) -> str:
-    interval = bootstrap_interval(values, clusters=triple, generator=generator(0, "table"))
-    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+    return with_interval(
+        bootstrap_interval(values, clusters=triple, generator=generator(0, "table"))
+    )
 
 
 def _over(parts: Sequence[dict[str, dict[str, float]]], kind: str, metric: str) -> str:

@@ -13,8 +13,8 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.joint_spaces.study import VectorStudy, run
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.tables import to_markdown
+from kept.lab.study.comparison_tables import to_markdown
+from kept.lab.study.verdicts import headline
 from kg_loaders.disk.writing import write_text
 
 

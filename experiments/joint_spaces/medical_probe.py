@@ -20,10 +20,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from experiments.joint_spaces.medical import GIVEN, Question, prepare, questions
-from experiments.stages import StagedStudy, as_text
+from experiments.stages import StagedStudy
 from kept.evaluation.crossed import difference, effect
 from kept.evaluation.paired import Counts, by_cluster, f1_value
 from kept.lab.probing.layers.linear import fit
+from kept.lab.study.tables import Table, with_interval
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_text
@@ -84,20 +85,22 @@ def page(found: Mapping[str, Sequence[Counts]], command: str) -> str:
         f"Accuracy of a linear probe of the vectors alone on {n} questions, half of them right by "
         f"chance; 95 % intervals over {n_seeds} seeds of the vectors and drugs."
     )
-    lines = [
-        "# What the vectors hold of drugs and diseases", "", f"`{command}`", "", about, "",
-        "| vectors | accuracy | of each seed |", "|---|---|---|",
-    ]  # fmt: skip
+    rows = []
     for name, seeds in found.items():
         each = ", ".join(f"{f1_value(counts.sum(0)[None])[0]:.3f}" for counts in seeds)
-        lines.append(f"| {name} | {as_text(effect(np.stack(seeds), f1_value))} | {each} |")
-    lines += ["", "| difference | estimate | p |", "|---|---|---|"]
+        rows.append([name, with_interval(effect(np.stack(seeds), f1_value)), each])
+    differences = []
     own = [name for name in found if not name.endswith(OTHERS)]
     pairs = [(name, f"{name}{OTHERS}") for name in own] + [(name, own[0]) for name in own[1:]]
     for one, other in pairs:
         less = difference(found[one], found[other], f1_value)
-        lines.append(f"| {one} − {other} | {as_text(less, '+')} | {less.p:.3f} |")
-    return "\n".join(lines) + "\n"
+        differences.append([f"{one} − {other}", with_interval(less, "+"), f"{less.p:.3f}"])
+    parts = (
+        "# What the vectors hold of drugs and diseases", f"`{command}`", about,
+        Table(("vectors", "accuracy", "of each seed"), rows).compact(),
+        Table(("difference", "estimate", "p"), differences).compact(),
+    )  # fmt: skip
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:

@@ -26,20 +26,22 @@ from transformers.utils.logging import disable_progress_bar
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
 from experiments.joint_spaces.study import STRANGERS, strangers, trained
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import f1_value
+from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kgc.kge.gnn.bertmk import train_bertmk
 from kept.kgc.kge.gnn.recipes import train_network
+from kept.kgc.kge.kinds import NETWORK_RECIPES
 from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.training_config import NETWORK_RECIPES, BERTMKRecipe
+from kept.kgc.kge.training_config import BERTMKRecipe
 from kept.kgc.kge.vectors import TransEVectors
 from kept.lab.reading.arms import arm
 from kept.lab.reading.bench import Bench, Opened, accuracy, training_of
 from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
 from kept.lab.reading.measures import probe_accuracy
 from kept.lab.reading.worlds import TASKS, Size, World
+from kept.lab.study.origins import fingerprint_of, read_stored, write_stored
+from kept.lab.study.tables import with_interval
 from kept.methods import method
 from kept.randomness import torch_draws, torch_generator
 from kept.tasks.datasets.example import TaskExample
@@ -90,7 +92,7 @@ class ReadingStudy(RunConfig):
     @property
     def origin(self) -> dict[str, str]:
         """What each row depends on."""
-        return {"settings": fingerprint(self.model_dump(mode="json", exclude=ROWS_ALONE))}
+        return {"settings": fingerprint_of(self.model_dump(mode="json", exclude=ROWS_ALONE))}
 
     def cell(self, reader: Literal["ernie", "ebert"], seed: int) -> Cell:
         """The control and the settings of its training."""
@@ -290,15 +292,13 @@ def _cell(told: Sequence[Told], row: str) -> str:
     has = [seed for seed in told if row in seed["right"]]
     if not has:
         return "–"
-    i = found(has, row).interval()
     steps = ", ".join(str(seed["steps"][row]) for seed in has)
-    return f"{i.estimate:.3f} [{i.low:.3f}, {i.high:.3f}]; {steps}"
+    return f"{with_interval(accuracy_of(has, row))}; {steps}"
 
 
-def found(told: Sequence[Told], row: str) -> Effect:
+def accuracy_of(told: Sequence[Told], row: str) -> Effect:
     """The accuracy of a row over the seeds and people."""
-    right = np.array([seed["right"][row] for seed in told], np.float64)
-    return effect(np.stack([right, np.ones_like(right), np.ones_like(right)], axis=-1), f1_value)
+    return effect(accuracy_counts([seed["right"][row] for seed in told]), f1_value)
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ from kept.joint.assembly import VECTORS, Assembled, JointConfig
 from kept.joint.training import train
 from kept.joint.writing import write_vectors
 from kept.lab.comparison.compare import compare
-from kept.lab.comparison.compared import Compared
 from kept.lab.comparison.data import ExperimentData
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.study.verdicts import Compared
 from kept.randomness import generator
 from kept.training.config import RunConfig, merged
 

@@ -23,11 +23,12 @@ from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import KBERTView
-from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.inputs.controls.conditions import COMPARED, Knowledge, controlled_graph
 from kept.randomness import torch_draws
 from kept.tasks.datasets.chinese import character_tokenizer, subject_linker
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.config import TrainConfig
 from kept.training.finetuning.data import TaskData
 from kept.training.log import Reporter

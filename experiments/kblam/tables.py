@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import Counts, f1_value
+from kept.evaluation.paired import accuracy_counts, f1_value
 
 Cells = Mapping[str, Sequence[Mapping[str, Any]]]
 """By name, one cell a seed."""
@@ -17,9 +17,7 @@ KBLAM = "kblam-"
 
 def share(cells: Sequence[Mapping[str, Any]], measure: str) -> Effect:
     """The share of questions with `measure`, with its interval over seeds and questions."""
-    right = np.array([cell[measure] for cell in cells], np.float64)
-    counts: Counts = np.stack([right, np.ones_like(right), np.ones_like(right)], axis=-1)
-    return effect(counts, f1_value)
+    return effect(accuracy_counts([cell[measure] for cell in cells]), f1_value)
 
 
 def precision(cells: Sequence[Mapping[str, Any]]) -> float | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kept.lab.study.tables import Table, with_interval
+
 CATEGORY_RULE = (
     "Bordes et al. 2013: a side is 1 where a question for it has fewer than 1.5 answers on average "
     "in the training triples; heads first."
@@ -42,12 +44,12 @@ def _main_table(results: dict[str, Any], published: dict[str, Any]) -> list[str]
         metrics, (low, high) = result["metrics"], result["mrr_interval"]
         theirs = published.get(name)
         rows.append([
-            name, f"{metrics['mrr']:.3f} [{low:.3f}, {high:.3f}]", f"{metrics['hits@1']:.3f}",
+            name, _three_numbers(metrics["mrr"], low, high), f"{metrics['hits@1']:.3f}",
             f"{metrics['hits@10']:.3f}", _three(theirs) if theirs else "none",
             f"{metrics['mrr'] - theirs['mrr']:+.3f}" if theirs else "",
             *_training_cells(result),
         ])  # fmt: skip
-    return _table(columns, rows)
+    return [Table(columns, rows).compact()]
 
 
 def _training_cells(result: dict[str, Any]) -> list[str]:
@@ -85,18 +87,18 @@ def _classification(results: dict[str, Any], published: dict[str, Any]) -> list[
         scores = result["classification"]
         beside = theirs.get(name)
         rows.append([
-            name, _interval(scores["accuracy"]), _interval(scores["f1"]),
+            name, _three_numbers(*scores["accuracy"]), _three_numbers(*scores["f1"]),
             " / ".join(f"{beside[key]:.3f}" for key in ("accuracy", "f1")) if beside else "none",
         ])  # fmt: skip
         rule = f"{scores['n_true']} true and {scores['n_false']} false triples; {scores['rule']}."
-    table = _table(("scorer", "accuracy [95 % CI]", "F1 [95 % CI]", "published"), rows)
-    return [*table, "", f"Hard negatives of the data set: {rule}"]
+    table = Table(("scorer", "accuracy [95 % CI]", "F1 [95 % CI]", "published"), rows)
+    return [table.compact(), "", f"Hard negatives of the data set: {rule}"]
 
 
 def _by_side(results: dict[str, Any]) -> list[str]:
     rows = [[name, *(_three(result["directions"][side]) for side in ("head", "tail"))]
             for name, result in results["scorers"].items()]  # fmt: skip
-    return _table(("scorer", "heads", "tails"), rows)
+    return [Table(("scorer", "heads", "tails"), rows).compact()]
 
 
 def _groups(results: dict[str, Any], name: str) -> list[str]:
@@ -107,17 +109,16 @@ def _groups(results: dict[str, Any], name: str) -> list[str]:
         for group, metrics in first[side].items():
             values = (result[name][side][group]["mrr"] for result in results["scorers"].values())
             rows.append([f"{side}s", group, f"{metrics['n']:.0f}", *(f"{v:.3f}" for v in values)])
-    return _table(("asked", "group", "questions", *(f"{s} MRR" for s in results["scorers"])), rows)
-
-
-def _table(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:
-    lines = [f"| {' | '.join(cells)} |" for cells in ([*columns], *rows)]
-    return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
+    return [
+        Table(
+            ("asked", "group", "questions", *(f"{s} MRR" for s in results["scorers"])), rows
+        ).compact()
+    ]
 
 
 def _three(metrics: dict[str, float]) -> str:
     return " / ".join(f"{metrics[name]:.3f}" for name in METRICS)
 
 
-def _interval(values: list[float]) -> str:
-    return f"{values[0]:.3f} [{values[1]:.3f}, {values[2]:.3f}]"
+def _three_numbers(estimate: float, low: float, high: float) -> str:
+    return with_interval({"estimate": estimate, "low": low, "high": high})

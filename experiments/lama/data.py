@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from entity_linking.annotations import to_json
 from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText
-from experiments.lama.stored import fingerprint
 from experiments.pretraining.data import Corpus, link_documents
 from experiments.wk_completion.data import read_world as read_examples
 from kept.evaluation.leakage import (
@@ -35,6 +34,7 @@ from kept.evaluation.leakage import (
 from kept.inputs.controls.conditions import without_pairs
 from kept.lab.probing.items.collections import trex_facts
 from kept.lab.probing.items.facts import ClozeFact, draw_facts
+from kept.lab.study.origins import fingerprint_of
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
@@ -72,7 +72,7 @@ class World:
     @cached_property
     def fingerprint(self) -> str:
         """Of everything that a row is trained with or asked about."""
-        return fingerprint(
+        return fingerprint_of(
             [dataclasses.astuple(fact) for fact in self.facts],
             [self.graphs[knowledge].content_hash for knowledge in KNOWLEDGE],
             [[to_json(text).decode() for text in document] for document in self.documents],

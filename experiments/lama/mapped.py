@@ -27,18 +27,19 @@ from experiments.joint_spaces.reading import give_away
 from experiments.joint_spaces.study import trained
 from experiments.lama.data import World, read_world
 from experiments.lama.probing import Questions, helpful_names, open_row, read_questions
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from experiments.lama.study import HOST, MLM, Row, Study, copy_head, train_row
 from experiments.stages import write_host
 from kept import hosts
 from kept.encoders.ebert import EBERT
 from kept.evaluation.crossed import Effect, difference, effect
-from kept.evaluation.paired import Counts, by_cluster, f1_value
+from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.lab.probing.engine import probe
 from kept.lab.probing.models.base import ClozeModel
 from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.lab.probing.results import ProbeResult
+from kept.lab.study.origins import fingerprint_of, stored_with
+from kept.lab.study.tables import Table, with_interval
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import torch_draws
 from kept.training.config import RunConfig
@@ -125,21 +126,21 @@ def run_row(
     space = None if row is None or row.space is None else study.spaces[row.space]
     told = None if row is None else row.model_dump(exclude={"says"})
     origin = {
-        "settings": fingerprint(lama.settings_of(Row(HOST)), space, told),
-        "data": fingerprint(world.fingerprint, asked.fingerprint),
+        "settings": fingerprint_of(lama.settings_of(Row(HOST)), space, told),
+        "data": fingerprint_of(world.fingerprint, asked.fingerprint),
     }
     path = out / "mapped" / f"{name}-{seed}.json"
-    stored: Told | None = read_stored(path, origin)
-    if stored is None:
+
+    def answers() -> Told:
         if row is None:
             model = open_row(Row(HOST), "weights", lama, world, out)
         else:
             file = vectors(study, row, seed, world, out) if row.space else None
             model = mapped_model(row, file, lama, world, out)
-        found = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
-        stored = as_told(found)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_stored(path, origin, stored)
+        probed = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
+        return as_told(probed)
+
+    stored: Told = stored_with(path, origin, answers)
     return stored
 
 
@@ -165,9 +166,7 @@ def counts_of(told: Told, ranking: str, ids: frozenset[str] | None) -> Counts:
         for id_, group, digit in zip(part["id"], part["group"], part["right"], strict=True)
         if ids is None or id_ in ids
     ]
-    right = np.array([is_right for _, is_right in rows], np.float64)
-    counts = np.stack([right, np.ones_like(right), np.ones_like(right)], 1)
-    return by_cluster(counts, [group for group, _ in rows])
+    return accuracy_counts([is_right for _, is_right in rows], [group for group, _ in rows])
 
 
 def page(
@@ -184,25 +183,29 @@ def page(
         f"the same over the {len(without)} facts left by LAMA-UHN's filters; *words*: among LAMA's "
         "common words of one piece. Nothing is trained but the spaces."
     )
-    lines = [
-        "# E-BERT on LAMA and LAMA-UHN", "", f"`{command}`", "", about, "",
-        "| row | seeds | objects | UHN | words | what it is |", "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    rows = []
     for name, seeds in cells.items():
         scores = [
             effect(np.stack([counts_of(told, *kind) for told in seeds.values()]), f1_value)
             for kind in kinds
         ]
         says = "the host alone" if name == HOST else study.rows[name].says
-        found = " | ".join(as_text(score) for score in scores)
-        lines.append(f"| {name} | {len(seeds)} | {found} | {says} |")
-    lines += ["", "| difference | objects | p | UHN | p |", "|---|---|---|---|---|"]
+        shares = [with_interval(score, percent=True) for score in scores]
+        rows.append([name, len(seeds), *shares, says])
+    differences = []
     for ours, theirs in study.differences:
         if ours in cells and theirs in cells:
-            found = [less(cells[ours], cells[theirs], *kind) for kind in kinds[:2]]
-            told = " | ".join(f"{as_text(each, '+')} | {each.p:.3f}" for each in found)
-            lines.append(f"| {ours} − {theirs} | {told} |")
-    return "\n".join(lines) + "\n"
+            line = [f"{ours} − {theirs}"]
+            for kind in kinds[:2]:
+                each = less(cells[ours], cells[theirs], *kind)
+                line += [with_interval(each, "+", percent=True), f"{each.p:.3f}"]
+            differences.append(line)
+    parts = (
+        "# E-BERT on LAMA and LAMA-UHN", f"`{command}`", about,
+        Table(("row", "seeds", "objects", "UHN", "words", "what it is"), rows).compact(),
+        Table(("difference", "objects", "p", "UHN", "p"), differences).compact(),
+    )  # fmt: skip
+    return "\n\n".join(parts) + "\n"
 
 
 def less(
@@ -216,13 +219,6 @@ def less(
         for side in (ours, theirs)
     ]  # fmt: skip
     return difference(*sides, f1_value)
-
-
-def as_text(found: Effect, sign: str = "") -> str:
-    """An estimate in per cent with its interval."""
-    i = found.interval()
-    low, high = (f"{100 * value:{sign}.1f}" for value in (i.low, i.high))
-    return f"{100 * i.estimate:{sign}.1f} [{low}, {high}]"
 
 
 def main() -> None:

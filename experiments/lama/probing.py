@@ -18,7 +18,6 @@ from typing import Any
 
 from entity_linking.annotations import whole_file
 from experiments.lama.data import World
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from experiments.lama.study import HOST, Row, Study, read_trained
 from kept.errors import EvaluationError
 from kept.lab.probing.engine import objects_of, probe
@@ -45,6 +44,7 @@ from kept.lab.probing.tables import (
     subject_degrees,
     total_row,
 )
+from kept.lab.study.origins import fingerprint_of, read_stored, write_stored
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
 
@@ -81,7 +81,7 @@ class Questions:
         altered = [form for one in self.altered for form in (one.original, one.negated,
                    one.misprimed) if form is not None]  # fmt: skip
         groups = (self.items, self.paraphrases, altered, *self.further.values())
-        return fingerprint(
+        return fingerprint_of(
             [[(i.id, i.linked.text, i.answer, i.also_right, i.fact) for i in g] for g in groups],
             {name: list(objects) for name, objects in self.objects.items()},
             self.vocabulary,
@@ -162,7 +162,7 @@ def probe_row(
     Raises `CheckpointError` where what is there came of other settings or data.
     """
     done = out / row.name / RESULT
-    data = fingerprint(world.fingerprint, question_set.fingerprint)
+    data = fingerprint_of(world.fingerprint, question_set.fingerprint)
     origin = {"settings": study.probe_settings_of(row), "data": data}
     stored: list[dict[str, Any]] | None = read_stored(done, origin)
     if stored is not None:
@@ -187,7 +187,7 @@ def open_row(row: Row, mode: Mode, study: Study, world: World, out: Path) -> Clo
 def helpful_names(study: Study, world: World, question_set: Questions, out: Path) -> frozenset[str]:
     """Ids of the probed questions that LAMA-UHN keeps, as the row `host` guesses names."""
     path = out / NAMES
-    data = fingerprint(world.fingerprint, question_set.fingerprint)
+    data = fingerprint_of(world.fingerprint, question_set.fingerprint)
     origin = {"settings": study.probe_settings_of(Row(HOST)), "data": data}
     stored = read_stored(path, origin)
     if stored is None:

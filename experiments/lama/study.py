@@ -18,7 +18,6 @@ import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from experiments.lama.data import KNOWLEDGE, Knowledge, World
-from experiments.lama.stored import Origin, fingerprint, read_stored, write_stored
 from experiments.pretraining.study import (
     Ledger,
     MethodPlan,
@@ -28,6 +27,7 @@ from experiments.pretraining.study import (
 from kept import hosts
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.lab.study.origins import Origin, fingerprint_of, read_stored, write_stored
 from kept.methods import Method, method
 from kept.objectives.masked_nodes import MaskedNodes
 from kept.objectives.masked_words import MaskedWords
@@ -91,13 +91,13 @@ class Study(BaseModel):
         shared = {"host", "seed", "facts_per_relation", "n_texts", "builder", "head"}
         first = self.model_dump(mode="json", include=shared)
         if row.method == HOST:
-            return fingerprint(first)
+            return fingerprint_of(first)
         own = self.training_of(row).model_dump(mode="json"), self.plan(row).model_dump(mode="json")
-        return fingerprint(first, row.name, *own)
+        return fingerprint_of(first, row.name, *own)
 
     def probe_settings_of(self, row: Row) -> str:
         """Fingerprint of what the answers of a row depend on."""
-        return fingerprint(self.settings_of(row), self.paraphrased, self.altered)
+        return fingerprint_of(self.settings_of(row), self.paraphrased, self.altered)
 
     def plan(self, row: Row) -> MethodPlan:
         """What differs for a row's method."""

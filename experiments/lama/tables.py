@@ -8,10 +8,11 @@ from typing import Any
 
 from experiments.lama.data import KNOWLEDGE
 from experiments.lama.probing import NAMES, RESULT
-from experiments.lama.stored import read_stored, require_same_data
 from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
 from kept.lab.probing.results import read_answers
+from kept.lab.study.origins import read_stored, require_same_data
+from kept.lab.study.tables import Table, with_interval
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_json, write_text
 
@@ -209,10 +210,7 @@ def _differences(results: Iterable[Told], study: Study, out: Path) -> dict[str, 
 
 
 def _table(columns: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    if not lines:
-        return ""
-    rows = [columns, ["---"] * len(columns), *lines]
-    return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
+    return Table(columns, lines).markdown().rstrip() if lines else ""
 
 
 def _percent(value: float | None) -> str:
@@ -227,14 +225,11 @@ def _score(row: Told) -> str:
     return _percent(row["p_at_1"]) + spread
 
 
-def _interval(interval: Told) -> str:
-    estimate, low, high = (100 * interval[name] for name in ("estimate", "low", "high"))
-    return f"{estimate:.1f} [{low:.1f}, {high:.1f}]"
+def _interval(interval: Told, sign: str = "") -> str:
+    return with_interval(interval, sign, percent=True)
 
 
 def _difference(difference: Told | None) -> str:
     if difference is None:
         return "–"
-    estimate, low, high = (100 * difference[name] for name in ("estimate", "low", "high"))
-    spread = f"{estimate:+.1f} [{low:+.1f}, {high:+.1f}]"
-    return f"{spread}, p {difference['p']:.3f}: {difference['verdict']}"
+    return f"{_interval(difference, '+')}, p {difference['p']:.3f}: {difference['verdict']}"

@@ -22,6 +22,7 @@ from torch import Tensor
 from kept import hosts
 from kept.evaluation.correlation import Floats, pearson, spearman_parts
 from kept.evaluation.paired import difference_interval, score_interval
+from kept.lab.study.tables import Table, with_interval
 from kept.objectives.lexical.terms import Lexicon, graph_pairs
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator
@@ -76,9 +77,8 @@ def main() -> None:
     parts = {"all": np.ones_like(joined), "joined": joined, "not joined": ~joined}
     counts = ", ".join(f"{int(chosen.sum())} {name}" for name, chosen in parts.items())
     print(f"{arguments.pairs.name}: {counts}")
-    print(f"\n| model | pairs | Spearman | less {arguments.models[0]} |")
-    print("|---|---|---|---|")
     models = {name: similarities(name, pairs) for name in arguments.models}
+    rows = []
     for name, ours in models.items():
         for part, chosen in parts.items():
             if chosen.sum() < 3:
@@ -87,22 +87,18 @@ def main() -> None:
                 spearman_parts(each[chosen], gold[chosen])
                 for each in (ours, models[arguments.models[0]])
             )
-            print(
-                f"| {Path(name).name} | {part} | {as_text(mine)} "
-                f"| {less(mine, first, name, models)} |"
-            )
-
-
-def as_text(parts: Floats) -> str:
-    interval = score_interval(parts, pearson, generator=generator(0, "lexical"))
-    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+            interval = score_interval(mine, pearson, generator=generator(0, "lexical"))
+            difference = less(mine, first, name, models)
+            rows.append([Path(name).name, part, with_interval(interval), difference])
+    columns = "model", "pairs", "Spearman", f"less {arguments.models[0]}"
+    print(f"\n{Table(columns, rows).compact()}")
 
 
 def less(mine: Floats, first: Floats, name: str, models: dict[str, NDArray[np.float64]]) -> str:
     if name == next(iter(models)):
         return "–"
     interval = difference_interval(mine, first, pearson, generator=generator(0, "lexical"))
-    return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+    return with_interval(interval, "+")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, Posit
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from experiments.lama.stored import fingerprint, read_stored, write_stored
 from experiments.several_kinds.kinds import (
     FACTS,
     GRAMMAR,
@@ -41,6 +41,7 @@ from kept.encoders.kadapter import KAdapter
 from kept.graphs.words import Words
 from kept.lab.probing.layers.linear import fit_on_heldout
 from kept.lab.reading.cell import Budget, open_host
+from kept.lab.study.origins import fingerprint_of, stored_with
 from kept.methods import BASELINE, method
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.terms import Pair
@@ -125,15 +126,12 @@ def run_part(
 ) -> Told:  # fmt: skip
     """The answers of the rows of a part (`PARTS`); what is stored in `out` is not run again."""
     origin = {
-        "settings": fingerprint(settings.model_dump(mode="json", exclude={"seeds"})),
-        "data": fingerprint([kind.training.fingerprint for kind in kinds.values()]),
+        "settings": fingerprint_of(settings.model_dump(mode="json", exclude={"seeds"})),
+        "data": fingerprint_of([kind.training.fingerprint for kind in kinds.values()]),
     }
-    path = out / f"{part}-{seed}.json"
-    told: Told | None = read_stored(path, origin)
-    if told is None:
-        told = PARTS[part](settings, kinds, seed, out, announce)
-        write_stored(path, origin, told)
-    return told
+    make = partial(PARTS[part], settings, kinds, seed, out, announce)
+    answers: Told = stored_with(out / f"{part}-{seed}.json", origin, make)
+    return answers
 
 
 def of_adapters(

@@ -12,7 +12,8 @@ import numpy as np
 from experiments.several_kinds.kinds import KINDS
 from experiments.several_kinds.study import ALL, HOST, NEW, ROWS, SEQUENCE, Settings, Told
 from kept.evaluation.crossed import Effect, difference, effect
-from kept.evaluation.paired import Counts, by_cluster, f1_value
+from kept.evaluation.paired import Counts, accuracy_counts, f1_value
+from kept.lab.study.tables import Table, with_interval
 
 Groups = Mapping[str, Sequence[str]]
 
@@ -23,27 +24,20 @@ def page(
     """Accuracies by row and kind, then the differences that the study is about."""
     rows = {row: says for row, says in {**ROWS, **SEQUENCE}.items() if any(row in s for s in told)}
     n_last = sum([*SEQUENCE][-1] in seed for seed in told)
-    lines = [
-        "# Three kinds of knowledge in one host",
-        "",
-        f"`{command}`",
-        "",
-        _about(settings, len(told), n_last),
-        "",
-        f"| states read by the probe | {' | '.join(KINDS)} | |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {row} | {' | '.join(_cell(of(told, row, k, groups)) for k in KINDS)} | {says} |"
-            for row, says in rows.items()
-        ),
-        "",
-        "| difference | " + " | ".join(KINDS) + " |",
-        "|---|---|---|---|",
-        *(_difference(told, groups, name, pair) for name, pair in contrasts().items()),
-        "",
-        "Data: " + "; ".join(data) + ".",
+    accuracies = [
+        [row, *(with_interval(of(told, row, kind, groups)) for kind in KINDS), says]
+        for row, says in rows.items()
     ]
-    return "\n".join(lines) + "\n"
+    differences = [[name, *_difference(told, groups, pair)] for name, pair in contrasts().items()]
+    parts = (
+        "# Three kinds of knowledge in one host",
+        f"`{command}`",
+        _about(settings, len(told), n_last),
+        Table(("states read by the probe", *KINDS, ""), accuracies).compact(),
+        Table(("difference", *KINDS), differences).compact(),
+        "Data: " + "; ".join(data) + ".",
+    )
+    return "\n\n".join(parts) + "\n"
 
 
 def _about(settings: Settings, n_seeds: int, n_last: int) -> str:
@@ -82,15 +76,10 @@ def of(told: Sequence[Told], row: str, kind: str, groups: Groups) -> Effect:
 
 def counts(told: Sequence[Told], row: str, kind: str, groups: Groups) -> list[Counts]:
     """By seed, `[group count]`: rightly answered, predicted, asked."""
-    found = []
-    for seed in told:
-        right = np.array(seed[row][kind], np.float64)
-        each = np.stack([right, np.ones_like(right), np.ones_like(right)], axis=1)
-        found.append(by_cluster(each, groups[kind]))
-    return found
+    return [accuracy_counts(seed[row][kind], groups[kind]) for seed in told]
 
 
-def _difference(told: Sequence[Told], groups: Groups, name: str, pair: tuple[str, str]) -> str:
+def _difference(told: Sequence[Told], groups: Groups, pair: tuple[str, str]) -> list[str]:
     cells = []
     for place, kind in enumerate(KINDS):
         rows = [[*SEQUENCE][place] if row == "THEN" else row.replace("OWN", kind) for row in pair]
@@ -102,10 +91,5 @@ def _difference(told: Sequence[Told], groups: Groups, name: str, pair: tuple[str
             cells.append("–")
             continue
         ours, theirs = (counts(has, row, kind, groups) for row in rows)
-        cells.append(_cell(difference(ours, theirs, f1_value), sign="+"))
-    return f"| {name} | {' | '.join(cells)} |"
-
-
-def _cell(found: Effect, sign: str = "") -> str:
-    i = found.interval()
-    return f"{i.estimate:{sign}.3f} [{i.low:{sign}.3f}, {i.high:{sign}.3f}]"
+        cells.append(with_interval(difference(ours, theirs, f1_value), "+"))
+    return cells

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, model_validator
 
-from experiments.lama.stored import fingerprint
 from kept.graphs.builder import BuilderConfig
+from kept.lab.study.origins import fingerprint_of
 from kept.methods import Method, method
 from kept.training.config import TrainConfig
 
@@ -74,10 +74,10 @@ class Study(BaseModel):
         }  # fmt: skip
         first = self.model_dump(mode="json", include=shared)
         if name == HEAD:
-            return fingerprint(first)
+            return fingerprint_of(first)
         own = self.model_dump(
             mode="json", include={"folds", "stated_per_relation", "reading", "stated"}
         )
         arm = self.arms[name]
         before = [] if arm.start is None else [self.settings_of(arm.start)]
-        return fingerprint(first, own, arm.model_dump(mode="json", exclude_none=True), *before)
+        return fingerprint_of(first, own, arm.model_dump(mode="json", exclude_none=True), *before)

@@ -19,7 +19,6 @@ import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import World, read_world
-from experiments.lama.stored import Origin, read_stored, write_stored
 from experiments.shown_facts.settings import HEAD, Study
 from kept import hosts
 from kept.inputs.views import builder_for, view_for
@@ -32,6 +31,7 @@ from kept.lab.probing.items.item import ClozeItem
 from kept.lab.probing.items.templates import Templates
 from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.lab.probing.results import ProbeResult
+from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.objectives.words.heads import hand_over_words

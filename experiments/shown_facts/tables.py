@@ -7,9 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from experiments.lama.stored import read_stored
 from experiments.shown_facts.study import CONDITIONS, RESULT, Asked, origin_of
 from kept.evaluation.statistics import bootstrap_interval
+from kept.lab.study.origins import read_stored
+from kept.lab.study.tables import Table, with_interval
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_json, write_text
 
@@ -40,9 +41,7 @@ def write_tables(asked: Asked, out: Path) -> str:
         [
             "# LAMA's questions with the fact shown",
             _conditions(asked),
-            "\n".join(
-                "| " + " | ".join(cells) + " |" for cells in (HEAD, ["---"] * len(HEAD), *rows)
-            ),
+            Table(HEAD, rows).markdown().rstrip(),
             "Share of training texts that ask for a stated mention: "
             + "; ".join(f"{n} {', '.join(f'{s:.2f}' for s in v)}" for n, v in shares.items()),
             *([f"Not run: {', '.join(missing)}."] if missing else []),
@@ -97,4 +96,4 @@ def _precision(
         clusters=[a["relation"] for a in answers],
         generator=draws,
     )
-    return f"{interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+    return with_interval(interval)

@@ -119,7 +119,7 @@ def read_adapter(folder: str | Path, host: Any) -> SavedAdapter:
         required, actual = header["host"][name], getattr(host, name)
         if required != actual:
             raise CheckpointError(
-                f"adapter {header['name']!r} in {adapter_folder} belongs beside a host with {name} "
+                f"adapter {header['name']!r} in {adapter_folder} needs a host with {name} "
                 f"{required}, this one has {actual}"
             )
     options = _options(adapter_folder, header, host)

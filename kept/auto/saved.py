@@ -59,7 +59,7 @@ def saved_view(folder: str | Path) -> dict[str, Any]:
 def saved_case(folder: str | Path) -> Case:
     """Return how case counted where the run's texts were linked by names; smart for a bare model.
 
-    Raises `CheckpointError` for what is no case policy.
+    Raises `CheckpointError` for what is not a case policy.
     """
     case = _saved(folder, lambda values: values.get("case", "smart"))
     if case not in CASES:

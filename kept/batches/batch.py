@@ -30,7 +30,7 @@ NONE = -1
 """In `extra_ids`: no id in this slot."""
 N_KINDS = 3
 PIECE = 3
-"""The kind of an injected word piece, which is no word of the text: batches alone have it."""
+"""The kind of an injected word piece, which is not a word of the text: batches alone have it."""
 
 Layout = Literal["joined", "grouped"]
 MENTION_FILLS = {
@@ -56,23 +56,23 @@ class KnowledgeBatch:
     Results of `to`, `take` and `replace` are not checked again, except the new values of `replace`.
 
     `visibility`: who sees whom. Padded nodes see (only) themselves. `entity_ids`: row of the entity
-    aligned with a word (PAD_ROW: none), where entities are no nodes. `mention_spans`: node indices,
-    end exclusive; an empty span (start = end) is padding. `mention_graphs`: which of several graphs
-    a mention's candidates are rows of (-1: padding); absent means one graph. `mention_labels`: the
-    gold row of a mention, UNKNOWN_ROW where it means none of the graph's entities (NIL), IGNORE
-    where it is not predicted. `mention_classes`: another label of a mention (whether it is the true
-    one), IGNORE where it is not predicted. `node_weights`: confidence of the link behind a node, or
-    a word's entity, from 0 to 1 (1 for nodes without a link); `mention_weights`: the same per
-    mention. Absent means 1 throughout. `node_labels`: the row, word-piece id or class to predict at
-    a node, IGNORE elsewhere; `entity_labels`: the entity row to predict at a word, IGNORE
-    elsewhere. `extra_ids`: by name of a further vocabulary (senses, polarities, parts of speech),
-    the ids of each node in it, any number, `NONE` in slots that are left; `extra_labels`: the ids
-    to predict there, IGNORE in slots that are left. The slots of a vocabulary are as many as its
-    widest node. `subgraph_ids`: entity rows of the part of the graph that is read with a text, each
-    once, PAD_ROW at the end of shorter ones; `subgraph_roles`: what each is to the text (`Role`),
-    `subgraph_scores`: its relevance to the text less the text's own, higher for more relevant;
-    `subgraph_edges`: place of the head, relation id and place of the tail of every triple among
-    them, -1 in rows that are left.
+    aligned with a word (PAD_ROW: none), where entities are not nodes. `mention_spans`: node
+    indices, end exclusive; an empty span (start = end) is padding. `mention_graphs`: which of
+    several graphs a mention's candidates are rows of (-1: padding); absent means one graph.
+    `mention_labels`: the gold row of a mention, UNKNOWN_ROW where it means none of the graph's
+    entities (NIL), IGNORE where it is not predicted. `mention_classes`: another label of a mention
+    (whether it is the true one), IGNORE where it is not predicted. `node_weights`: confidence of
+    the link behind a node, or a word's entity, from 0 to 1 (1 for nodes without a link);
+    `mention_weights`: the same per mention. Absent means 1 throughout. `node_labels`: the row,
+    word-piece id or class to predict at a node, IGNORE elsewhere; `entity_labels`: the entity row
+    to predict at a word, IGNORE elsewhere. `extra_ids`: by name of a further vocabulary (senses,
+    polarities, parts of speech), the ids of each node in it, any number, `NONE` in slots that are
+    left; `extra_labels`: the ids to predict there, IGNORE in slots that are left. The slots of a
+    vocabulary are as many as its widest node. `subgraph_ids`: entity rows of the part of the graph
+    that is read with a text, each once, PAD_ROW at the end of shorter ones; `subgraph_roles`: what
+    each is to the text (`Role`), `subgraph_scores`: its relevance to the text less the text's own,
+    higher for more relevant; `subgraph_edges`: place of the head, relation id and place of the tail
+    of every triple among them, -1 in rows that are left.
     `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
     the task's own; `teacher_logits`: a teacher's, rows of NaN where it gave none; `task_ids`: which

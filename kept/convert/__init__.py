@@ -20,7 +20,7 @@ from kept.methods import METHODS
 from kg_loaders.disk.writing import refuse_folder, whole_folder
 
 CONVERTERS: dict[str, str] = {
-    name: f"{__name__}.{name}" for name, line in METHODS.items() if not line.unreleased
+    name: f"{__name__}.{name}" for name, line in METHODS.built_in.items() if not line.unreleased
 }
 """Method to the module that reads its released checkpoints; imported when needed."""
 

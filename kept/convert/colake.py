@@ -150,7 +150,7 @@ def _entity_table(file: Path) -> NDArray[np.floating[Any]]:
             "say where it is with entities=FILE"
         ) from error
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind != "f":
-        raise CheckpointError(f"{file} is no table of entities [row, embedding]")
+        raise CheckpointError(f"{file} is not a table of entities [row, embedding]")
     return table
 
 

@@ -92,7 +92,7 @@ def convert(
     """
     state = plain_state(path)
     if f"{BODY}Vh.weight" not in state:
-        raise CheckpointError(f"{path} is no checkpoint of GreaseLM: it has no {BODY}Vh.weight")
+        raise CheckpointError(f"{path} is not a checkpoint of GreaseLM: it has no {BODY}Vh.weight")
     graph = KnowledgeGraph.open(kg)
     n_context = len(CONTEXT_RELATIONS) + all_entities
     require_relations(state[f"{GRAPH}edge_encoder.0.weight"], graph, path, n_context)
@@ -113,7 +113,7 @@ def read_table(path: Path) -> Tensor:
     state = plain_state(path)
     tables = [value for name, value in state.items() if name.endswith("emb.weight")]
     if len(tables) != 1:
-        raise CheckpointError(f"{path} holds {len(tables)} tables (…emb.weight); one is due")
+        raise CheckpointError(f"{path} holds {len(tables)} tables (…emb.weight); expected one")
     return tables[0]
 
 

@@ -144,7 +144,7 @@ def _options(
     needed.append("adapter.0.encoder.layer.0.intermediate.dense.weight")
     missing = [name for name in needed if name not in state]
     if missing:
-        raise CheckpointError(f"{file} is no adapter of K-Adapter: it has no {missing}")
+        raise CheckpointError(f"{file} is not an adapter of K-Adapter: it has no {missing}")
     try:
         layer_numbers = [int(part) for part in layers.split(",")]
     except ValueError:

@@ -18,7 +18,8 @@ from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.kbert import KBERT, KBERTConfig
 from kept.encoders.loading import load_strictly
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import SINGLE, TAGGING, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
+from kept.tasks.kinds import SINGLE, TAGGING
 from kg_loaders import KnowledgeGraph
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -86,7 +87,9 @@ def original_config(state: Mapping[str, Tensor], *, n_heads: int, dropout: float
         n_segments = len(state["embedding.segment_embedding.weight"])
         inner = len(state["encoder.transformer.0.feed_forward.linear_1.weight"])
     except (KeyError, ValueError) as error:
-        raise CheckpointError(f"this is no UER encoder: {error} is missing or misshapen") from error
+        raise CheckpointError(
+            f"this is not a UER encoder: {error} is missing or misshapen"
+        ) from error
     if width % n_heads:
         raise ConfigError(f"n_heads is {n_heads}, which does not divide the width {width}")
     return KBERTConfig(

@@ -197,7 +197,7 @@ def convert(
     """
     loaded = read_pickle(path, allowed=(Namespace,))
     if not isinstance(loaded, dict) or "model" not in loaded:
-        raise CheckpointError(f"{path} is no fairseq checkpoint: it has no entry 'model'")
+        raise CheckpointError(f"{path} is not a fairseq checkpoint: it has no entry 'model'")
     arguments = loaded.get("args")
     args = dict(vars(arguments)) if isinstance(arguments, Namespace) else dict(arguments or {})
     if n_heads is not None:

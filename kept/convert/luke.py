@@ -25,8 +25,9 @@ from kept.encoders.loading import load_strictly
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.entities import EntitiesOptions
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE
 from kg_loaders import KnowledgeGraph
 from kg_loaders.reading.digits import whole_number
 

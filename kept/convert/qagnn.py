@@ -29,8 +29,9 @@ from kept.encoders.base import graph_fields
 from kept.encoders.loading import load_strictly
 from kept.encoders.subgraph.qagnn import QAGNNConfig
 from kept.errors import CheckpointError
-from kept.heads.model import CHOICE, SCORE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.layers.typed_graph import CONTEXT_RELATIONS, N_NODE_TYPES
+from kept.tasks.kinds import CHOICE, SCORE
 from kg_loaders import KnowledgeGraph
 
 LM, GRAPH = "encoder.module.", "decoder."
@@ -112,7 +113,7 @@ def convert(path: Path, *, kg: Path, concepts: Path, host: str) -> KnowledgeForT
     decoder = {k.removeprefix(GRAPH): v for k, v in state.items() if k.startswith(GRAPH)}
     if TABLE not in decoder or not lm:
         raise CheckpointError(
-            f"{path} is no checkpoint of QA-GNN: it has no {LM}… or no {GRAPH}{TABLE}"
+            f"{path} is not a checkpoint of QA-GNN: it has no {LM}… or no {GRAPH}{TABLE}"
         )
     config = original_config(decoder, hosts.load_host(host).config, graph_fields(graph))
     require_relations(decoder["gnn.edge_encoder.0.weight"], graph, path)

@@ -9,6 +9,7 @@ instead, equally long, one after the other along the first axis.
 
 from __future__ import annotations
 
+import struct
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,6 +110,13 @@ def as_state(value: Any, source: str) -> dict[str, Tensor]:
     return dict(value)
 
 
+_NO_TORCH_FILE = (
+    OSError, RuntimeError, EOFError, ValueError, LookupError, AttributeError, TypeError,
+    AssertionError, OverflowError, MemoryError, struct.error,
+)  # fmt: skip
+"""What torch raises for the bytes of another file: it takes them for commands of a pickle."""
+
+
 def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
     """The contents of a torch file: tensors, plain containers and values of `allowed` classes only.
 
@@ -124,5 +132,5 @@ def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
         raise CheckpointError(
             f"{path} holds more than tensors and could run code when read; it was not: {error}"
         ) from error
-    except (OSError, RuntimeError, EOFError, ValueError) as error:
+    except _NO_TORCH_FILE as error:
         raise CheckpointError(f"{path} cannot be read as a torch file: {error}") from error

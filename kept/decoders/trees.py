@@ -5,8 +5,8 @@ positions, no change of the host. `readers` says who reads an injected node. "me
 own visibility, as published for encoders (Liu et al. 2020, K-BERT, section 3.3; Sun et al. 2020,
 CoLAKE, section 3.1), with words that see no later word; a mention and its facts see one another,
 which no decoder has learnt. "later" is ours: a branch goes on from the text up to its mention as
-any text would, and all words behind the mention read it. Nodes that are no word pieces are the mean
-of the host's embeddings of their label, so that nothing needs training.
+any text would, and all words behind the mention read it. Nodes that are not word pieces are the
+mean of the host's embeddings of their label, so that nothing needs training.
 
 Axis legend: batch, node, width (of the host), word (of the vocabulary), entity, relation.
 """
@@ -157,7 +157,7 @@ def _vectors(host: PreTrainedModel, batch: KnowledgeBatch, vectors: LabelVectors
         n_words = table.weight.shape[0]
         if int(batch.node_ids.max()) >= n_words:
             raise BatchError(
-                f"node {int(batch.node_ids.max())} is no word of the host's {n_words}; give "
+                f"node {int(batch.node_ids.max())} is not a word of the host's {n_words}; give "
                 "LabelVectors for a view whose nodes are entities and relations"
             )
         pieces: Tensor = table(batch.node_ids)
@@ -289,8 +289,8 @@ def answer_loss(
     is_word = (batch.node_kinds == NodeKind.WORD) & batch.node_mask
     n_words = is_word.sum(dim=1)
     number = is_word.cumsum(dim=1) - 1
-    learnt = is_word & (number >= (n_words - n_answer)[:, None])
-    rows, inverse = learnt.nonzero(as_tuple=True)
+    is_learned = is_word & (number >= (n_words - n_answer)[:, None])
+    rows, inverse = is_learned.nonzero(as_tuple=True)
     if not len(inverse) or int((n_words - n_answer).min()) < 1:
         raise BatchError("an answer needs a word, and a word before it to be predicted from")
     scores = hosts.logits(host, states[rows, inverse - 1]).float()

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kept.errors import CheckpointError
+from kg_loaders.errors import PluginError
+from kg_loaders.plugins import METHODS, plugins_of
 
 if TYPE_CHECKING:
     from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
@@ -31,7 +33,10 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "kept-knowbert": ("kept.encoders.knowbert", "KnowBERT"),
     "kept-luke": ("kept.encoders.luke", "LUKE"),
 }
-"""`model_type` of a saved configuration to the module and the class of its encoder."""
+"""`model_type` of a saved configuration to the module and the class of its encoder.
+
+Encoders of plugins are those of their methods: `kept-NAME` is that of the entry point NAME.
+"""
 
 
 def encoder_class(config: Any) -> type[KnowledgeEncoder]:
@@ -79,10 +84,20 @@ def read_config(folder: str | Path) -> KnowledgeConfig:
 
 
 def _load(model_type: str, module_name: str) -> type[KnowledgeEncoder]:
-    if model_type not in ENCODERS:
+    if model_type in ENCODERS:
+        module, name = ENCODERS[model_type]
+        encoder: type[KnowledgeEncoder] = getattr(import_module(module), name)
+        return encoder
+    plugins = {f"kept-{plugin.name}": plugin for plugin in plugins_of(METHODS)}
+    if model_type not in plugins:
         raise CheckpointError(
-            f"{module_name} has model_type {model_type!r}, which is none of {sorted(ENCODERS)}"
+            f"{module_name} has model_type {model_type!r}, which is not one of "
+            f"{sorted([*ENCODERS, *plugins])}; if it is a plugin's, install that package"
         )
-    module, name = ENCODERS[model_type]
-    loaded: type[KnowledgeEncoder] = getattr(import_module(module), name)
+    line = plugins[model_type].load()
+    if not hasattr(line, "encoder"):
+        raise PluginError(
+            f"the plugin {plugins[model_type]} in {METHODS} is not a kept.methods.Method"
+        )
+    loaded: type[KnowledgeEncoder] = line.encoder
     return loaded

@@ -112,8 +112,8 @@ def audit(
     checks += _across(parts)
     if not checks:
         raise ConfigError(
-            "there is nothing to check: give a set that is tested, and beside it a graph, training "
-            "text or a set 'train'"
+            "there is nothing to check: give a test set, and a graph, training text or a set "
+            "'train'"
         )
     return checks
 
@@ -200,7 +200,7 @@ def _across(parts: Sequence[AuditPart]) -> Iterator[LeakCheck]:
 
 
 def require_codes(limits: Mapping[str, float]) -> None:
-    """Raise `ConfigError` for a limit of no check, or one that is no share."""
+    """Raise `ConfigError` for a limit of no check, or one that is not a share."""
     for code, share in limits.items():
         if code not in CODES:
             raise no_such("check", code, CODES)

@@ -83,7 +83,8 @@ def micro_scores(
     no_relation: int | None,
     empty_precision: float = 0.0,
 ) -> Scores:
-    """Micro scores over samples; `no_relation` (required; None = no such class) is no prediction.
+    """Micro scores over samples; `no_relation` (required; None = no such class) is not a
+    prediction.
 
     `empty_precision`: without any prediction; 1 in TACRED's own scorer.
 

@@ -28,7 +28,7 @@ def pearson_parts(ours: ArrayLike, gold: ArrayLike) -> Floats:
     """
     x, y = (np.asarray(side, np.float64).ravel() for side in (ours, gold))
     if len(x) != len(y):
-        raise EvaluationError(f"{len(x)} predicted numbers stand against {len(y)} gold ones")
+        raise EvaluationError(f"{len(x)} predicted numbers for {len(y)} gold ones")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise EvaluationError("correlations need finite numbers, predicted and gold")
     error = (x - y) ** 2

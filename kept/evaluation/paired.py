@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from entity_linking.scoring.intervals import Interval, by_count, percentile_interval, resampled
 from kept.errors import EvaluationError
@@ -30,6 +30,19 @@ def f1_value(sums: Counts) -> Counts:
     """
     total = sums[:, 1] + sums[:, 2]
     return np.asarray(2 * sums[:, 0] / np.maximum(total, 1))
+
+
+def accuracy_counts(right: ArrayLike, clusters: Sequence[object] | None = None) -> Counts:
+    """Counts `[... item count]` of answers that are right or wrong: `f1_value` is their accuracy.
+
+    With `clusters` of the items, `[cluster count]`.
+
+    >>> f1_value(accuracy_counts([True, False], ["a", "a"]))
+    array([0.5])
+    """
+    values = np.asarray(right, np.float64)
+    counts = np.stack([values, np.ones_like(values), np.ones_like(values)], axis=-1)
+    return counts if clusters is None else by_cluster(counts, clusters)
 
 
 def by_cluster(counts: Counts, clusters: Sequence[object]) -> Counts:

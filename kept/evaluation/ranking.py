@@ -218,7 +218,9 @@ class RankingResult:
 
     def _scored(self) -> NDArray[np.float64]:
         if not self.n_scored:
-            raise EvaluationError(f"no question was scored: {self.n_skipped or 'none was asked'}")
+            raise EvaluationError(
+                f"no question was scored: {self.n_skipped or 'no triple was scored'}"
+            )
         return self.ranks
 
 
@@ -239,8 +241,7 @@ def rank(
     computed in blocks of at most `byte_budget` bytes, one row at least; ranks do not depend on it.
     Known answers of a block, and about 3 MB in the scorers of `kept.kgc.kge`, come on top; blocks
     above 32 MB get fresh pages from the system each time, which costs as much as the scores.
-    Shapes:
-    `triples [triple 3]`. EvaluationError: a candidate that is no entity.
+    Shapes: `triples [triple 3]`. EvaluationError: a candidate that is not an entity.
     """
     rows = np.asarray(triples, np.int64).reshape(-1, 3)
     skipped: dict[str, int] = {}
@@ -294,7 +295,8 @@ def _columns(candidates: NDArray[np.integer], n_entities: int) -> NDArray[np.int
     outside = ids[(ids < 0) | (ids >= n_entities)]
     if len(outside):
         raise EvaluationError(
-            f"candidate {outside[0]} is no entity: ids are 0 to {n_entities - 1}; drop names that "
+            f"candidate {outside[0]} is not an entity: ids are 0 to {n_entities - 1}; drop "
+            f"names that "
             "the graph does not hold"
         )
     return np.unique(ids)

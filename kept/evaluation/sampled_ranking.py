@@ -78,7 +78,7 @@ class SampledRanking:
 
     def conditions(self) -> dict[str, object]:
         """The conditions to report beside a score."""
-        sampled = f"the answer and {self.n_candidates - 1} distinct entities that are no answer"
+        sampled = f"the answer and {self.n_candidates - 1} distinct entities that are not answers"
         return {
             "ties": self.ties,
             "filter": self.filter,

@@ -174,7 +174,9 @@ def _facts(
         if not 0 <= row < graph.n_triples or (graph.triples[row] != fact[0]).any():
             yield Problem("G110", node, f"fact {fact[0].tolist()} is not row {row} of the graph")
         if exclude is not None and not exclude.keeps(fact)[0]:
-            yield Problem("G111", node, f"fact {fact[0].tolist()} is excluded but shown")
+            yield Problem(
+                "G111", node, f"fact {fact[0].tolist()} is excluded but in the graph of the text"
+            )
     injected = (built.kinds == NodeKind.ENTITY) & (built.spans[:, 0] < 0)
     for node in np.flatnonzero(injected).tolist():
         if node not in touched:

@@ -103,9 +103,9 @@ def caution(coverage: dict[str, Any] | None, of: str) -> str | None:
     if share is None or share >= LOW_SHARE:
         return None
     return (
-        f"{of}: something of the graph is shown in {share:.1%} of the samples "
-        f"({summary(coverage)}); no score "
-        f"can move by more; below {LOW_SHARE:.0%} a difference is hardly told from chance"
+        f"{of}: the model gets facts or entities of the graph in {share:.1%} of the samples "
+        f"({summary(coverage)}); no score can change by more; below {LOW_SHARE:.0%} a "
+        f"difference can hardly be distinguished from chance"
     )
 
 
@@ -219,8 +219,9 @@ def candidate_warnings(texts: Sequence[LinkedText], view: View, of: str) -> list
         return []
     n_links = sum(len(text.links) for text in texts)
     warning = (
-        f"{of}: {n_cut} of {n_links} links hold fewer candidates than the linker had, and this "
-        "method chooses among candidates; link again with `kept link --candidates all`"
+        f"{of}: {n_cut} of {n_links} links have fewer candidates than the linker "
+        f"found, but this method chooses among candidates; link again with `kept link "
+        f"--candidates all`"
     )
     return [warning]
 
@@ -246,32 +247,34 @@ def _reasons(
         )
     if not links and not n_named:
         yield (
-            "no entity of the graph has a name, and none of their identifiers stands in a text; "
+            "no entity of the graph has a name, and none of their identifiers is in a text; "
             "build it with names (kept kg build … --labels FILE, --aliases FILE)"
         )
     if not links:
         n_without_case = _n_linked_without_case(texts, graph)
         if n_without_case:
             yield (
-                f"none of the names of {n_named} entities stands in a text as it is written; "
+                f"none of the names of {n_named} entities is in a text with this case; "
                 f"{n_without_case} of {len(texts)} texts link without case (--case insensitive, in "
                 "a file `case: insensitive`)"
             )
         yield (
-            f"none of the names of {n_named} entities stands in a text; give texts about these "
+            f"none of the names of {n_named} entities is in a text; give texts about these "
             "entities, or the graph of these texts"
         )
     if not coverage.with_link:
         first = next(iter(graph.entities), "none at all")
         yield (
-            f"none of the {len(links)} links, such as {links[0].entity!r}, leads to an entity of "
-            f"it, such as {first!r}; give the graph that the texts were linked with, or link "
+            f"none of the {len(links)} links, such as {links[0].entity!r}, is to an entity "
+            f"of the graph, such as {first!r}; give the graph that the texts were linked "
+            f"with, or link "
             "them again"
         )
     if not coverage.with_fact:
         yield (
-            f"{coverage.with_link} texts have a link, and no linked entity has a fact that may be "
-            "shown (those between the target pairs are taken out); give a graph with facts about "
+            f"{coverage.with_link} texts have a link, and no linked entity has a fact that "
+            f"the model may read (facts between the target pairs are hidden); give a graph "
+            f"with facts about "
             "these entities"
         )
     yield view.remedy

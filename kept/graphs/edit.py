@@ -48,7 +48,7 @@ def add_fact(
     """A new fact of entity node `head`: its last two nodes are entity `tail` and the relation.
 
     `relation` and `tail` are ids. They stand where CoLAKE puts them: the relation one position
-    after the head, the tail two. Raises `BatchError` where `head` is no entity node.
+    after the head, the tail two. Raises `BatchError` where `head` is not an entity node.
     """
     if not 0 <= head < graph.n_nodes or graph.kinds[head] != NodeKind.ENTITY:
         raise BatchError(f"head node {head} of {graph!r} is not an entity")
@@ -68,7 +68,7 @@ def without_fact(graph: WordKnowledgeGraph, relation: int) -> WordKnowledgeGraph
     """`graph` without the fact whose relation is node `relation`, and what it alone brought.
 
     Other nodes keep kind, id, position and origin; they are numbered anew. Raises `BatchError`
-    where the node is no relation.
+    where the node is not a relation.
     """
     return _without_nodes(graph, nodes_of_fact(graph, relation))
 

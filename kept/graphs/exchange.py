@@ -82,7 +82,7 @@ def imported_dgl(wish: str) -> Any:
         import dgl
     except ImportError as error:
         raise MissingExtraError(
-            f"{wish} needs DGL: pip install 'kept[dgl]' (Python 3.11: no later one has a DGL that "
-            "imports beside torch), or take torch-geometric's graphs"
+            f"{wish} needs DGL: pip install 'kept[dgl]' (Python 3.11: DGL does not work with "
+            f"torch in later versions), or use graphs of torch-geometric"
         ) from error
     return dgl

@@ -126,7 +126,7 @@ def _fact_node(
     entity = int(built.ids[node])
     n_facts = int((built.edges == node).any(axis=1).sum())
     why = [f"It came with the fact {fact}, {rank_text}."]
-    why.append(f"{_entity(graph, entity)} takes part in {n_facts} of the facts shown.")
+    why.append(f"{_entity(graph, entity)} is part of {n_facts} of the facts above.")
     if described := _label_and_description(graph, entity):
         why.append(described)
     return "neighbour", graph.label(entity), why
@@ -179,7 +179,7 @@ def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
     visible_rows = np.unique(rows[rows >= 0])
     n_shown = int(np.isin(graph.triples[visible_rows, 0], heads).sum())
     if n_shown < n_facts:
-        sentences.append(f"{n_shown} of {n_facts} facts whose head is an anchor are shown.")
+        sentences.append(f"{n_shown} of {n_facts} facts about linked entities are in the drawing.")
     return sentences
 
 

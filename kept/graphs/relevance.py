@@ -33,7 +33,8 @@ class RelevanceScorer:
         """The model in a folder; raises `ConfigError` for one without a masked language model."""
         if not Path(folder).is_dir():
             raise ConfigError(
-                f"relevance is {str(folder)!r}, which is no folder; give that of a masked language "
+                f"relevance is {str(folder)!r}, which is not a folder; give that of a masked "
+                f"language "
                 "model, its tokenizer included"
             )
         if open_model is None:

@@ -24,7 +24,7 @@ from kg_loaders.reading.lines import read_lines
 NEGATIVE, POSITIVE, NEUTRAL = 0, 1, 2
 PARTS = {"v": 0, "a": 1, "r": 2, "n": 3}
 OTHER = 4
-"""What is no verb, adjective, adverb or noun."""
+"""What is not a verb, adjective, adverb or noun."""
 ANY = ""
 """The part of speech of an entry that holds for all."""
 COMMENTS = ("#", ";")
@@ -67,7 +67,9 @@ class SentimentLexicon:
         """
         file, report = Path(path), DamageReport()
         if not file.is_file():
-            raise SourceError(f"{file} is no file; give SentiWordNet's, or one of words and scores")
+            raise SourceError(
+                f"{file} is not a file; give SentiWordNet's, or one of words and scores"
+            )
         senses: dict[tuple[str, str], list[Sense]] = {}
         for number, offset, line in read_lines(file, report):
             fields = line.decode().rstrip().split("\t")
@@ -116,7 +118,7 @@ def _senses(fields: Sequence[str]) -> list[tuple[tuple[str, str], Sense]]:
 def _score(field: str) -> float:
     value = float(field)
     if not math.isfinite(value):
-        raise ValueError(f"{field} is no finite score")
+        raise ValueError(f"{field} is not a finite score")
     return value
 
 

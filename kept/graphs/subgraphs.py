@@ -2,7 +2,7 @@
 
 Yasunaga et al. 2021, "QA-GNN" (NAACL), section 3.1, and Feng et al. 2020, "Scalable Multi-Hop
 Relational Reasoning for Knowledge-Aware Question Answering" (EMNLP), whose retrieval it takes over.
-Neighbours are those of either direction; an entity is no neighbour of itself.
+Neighbours are those of either direction; an entity is not a neighbour of itself.
 
 Axis legend: entity, edge.
 """
@@ -122,7 +122,7 @@ def edges_among(
 def edges_of(triples: NDArray[np.int32], entities: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of `triples` among `entities` as `[edge 3]`: place of the head, relation, of the tail.
 
-    By relation, then head, then tail, each once; a loop is no edge.
+    By relation, then head, then tail, each once; a loop is not an edge.
     """
     if not len(triples) or not len(entities):
         return np.zeros((0, 3), np.int64)

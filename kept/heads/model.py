@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches import KnowledgeBatch
 from kept.encoders import encoder_of, read_config
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder, KnowledgeModel
 from kept.errors import BatchError, CheckpointError, ConfigError
@@ -39,16 +38,12 @@ from kept.layers.rows import RowTable
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput
 from kept.suggestions import no_such
+from kept.tasks.kinds import (
+    SINGLE,
+    task_kind,
+)
 from kg_loaders import KnowledgeGraph
 
-SINGLE, MULTI = "single_label_classification", "multi_label_classification"
-TAGGING = "token_classification"
-REGRESSION = "regression"
-SPAN = "span_extraction"
-CHOICE = "multiple_choice"
-LINKING = "entity_linking"
-SCORE = "score"
-"""The one class of a regression, of a choice, and of a linking."""
 MAIN_LOSS = "class"
 """Name of the loss; those of further tasks are theirs."""
 TEACHER_LOSS = "teacher"
@@ -111,23 +106,15 @@ class KnowledgeForTask(KnowledgeModel):
     `config.head` names the head, its options and the encoder's `frozen` parts, which stay frozen
     after loading, and the options of a `layer_mix`, where the head reads one; `config.id2label` are
     the classes. An encoder that is frozen as a whole stays in evaluation mode: its states are the
-    head's features. `config.problem_type`: `single_label_classification` (cross entropy, `labels
-    [batch]`), `multi_label_classification` (binary cross entropy averaged over batch and classes,
-    `labels [batch class]`), `token_classification` (cross entropy over nodes, `node_labels`),
-    `regression` (mean squared error of the one output, `labels [batch]` numbers; the one class is
-    `SCORE`), `span_extraction` (cross entropy over the nodes of a text, the mean of first and
-    last node, `labels [batch 2]`; the classes are `START_END`), `multiple_choice` (cross entropy
-    over the choices of a question, a row each; the one class is `SCORE`; `labels [batch]` are the
-    number of the right one at a question's first row and IGNORE at its others) or `entity_linking`
-    (cross entropy over none and the candidates of a text's first mention, `labels [batch]` 0 for
-    none; the one class is `SCORE`).
+    head's features. `config.problem_type` is the name of a kind in `kept.tasks.kinds`, whose loss
+    is over `labels`, or over `node_labels`.
     """
 
     def __init__(self, config: KnowledgeConfig, *, encoder: KnowledgeEncoder | None = None) -> None:
         super().__init__(config)
         if config.problem_type is None and config.num_labels == 1:  # `KnowledgeConfig.to_dict`
             config.problem_type = SINGLE
-        _require_kind(config.problem_type)
+        task_kind(config.problem_type)
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
         self.frozen, further = tuple(options.pop("frozen", ())), options.pop("further", [])
@@ -180,7 +167,7 @@ class KnowledgeForTask(KnowledgeModel):
 
         Raises `ConfigError` for a name that is there already.
         """
-        _require_kind(problem_type)
+        task_kind(problem_type)
         if name in self.further:
             raise ConfigError(f"there is a task {name!r} already; there are {[*self.further]}")
         described = _described(head, layer_mix, options)
@@ -199,7 +186,7 @@ class KnowledgeForTask(KnowledgeModel):
             labels = tuple(config.id2label[i] for i in range(config.num_labels))
             return Question(MAIN_LOSS, config.problem_type, labels)
         if not 0 < task <= len(self.further):
-            raise BatchError(f"task {task} is asked, there are 0 to {len(self.further)}")
+            raise BatchError(f"task {task} does not exist; there are 0 to {len(self.further)}")
         further = config.head["further"][task - 1]
         return Question(further["name"], further["problem_type"], tuple(further["labels"]))
 
@@ -243,11 +230,11 @@ class KnowledgeForTask(KnowledgeModel):
         if layer_mix is not None:
             read = dataclasses.replace(output, node_states=layer_mix(output.hidden_states))
         logits: Tensor = head(read, batch, self.encoder)
-        tagging = question.problem_type == TAGGING
-        labels = batch.node_labels if tagging else batch.labels
+        kind = task_kind(question.problem_type)
+        labels = batch.node_labels if kind.labels_nodes else batch.labels
         losses = {}
         if labels is not None:
-            losses[question.loss] = task_loss(question.problem_type, logits, labels)
+            losses[question.loss] = kind.loss(logits, labels)
         if batch.teacher_logits is not None:
             losses[TEACHER_LOSS] = teacher_loss(logits, batch.teacher_logits)
         return dataclasses.replace(output, class_logits=logits, losses=losses)
@@ -268,28 +255,7 @@ class KnowledgeForTask(KnowledgeModel):
 
 def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     """The loss of a `problem_type`; raises `BatchError` for labels that do not fit."""
-    if kind == SPAN:
-        logits = logits.movedim(1, -1)  # the nodes are the classes, of start and of end
-    expected = tuple(logits.shape) if kind == MULTI else tuple(logits.shape[:-1])
-    if tuple(labels.shape) != expected:
-        raise BatchError(f"labels have shape {tuple(labels.shape)}, {kind} needs {expected}")
-    if kind == MULTI:
-        total = F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="sum")
-        return mean_of(total, labels.numel())
-    if kind == REGRESSION:
-        return _squared_error(logits, labels)
-    if kind == CHOICE:
-        logits, labels = _by_question(logits, labels)
-    is_labelled = labels != IGNORE
-    outside = is_labelled & ((labels < 0) | (labels >= logits.shape[-1]))
-    if bool(outside.any()):
-        raise BatchError(
-            f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} classes"
-        )
-    flat = F.cross_entropy(
-        logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE, reduction="sum"
-    )
-    return mean_of(flat, is_labelled.sum())
+    return task_kind(kind).loss(logits, labels)
 
 
 def teacher_loss(logits: Tensor, teacher: Tensor) -> Tensor:
@@ -306,43 +272,6 @@ def teacher_loss(logits: Tensor, teacher: Tensor) -> Tensor:
     answered = ~teacher.isnan().any(dim=1)
     error = F.mse_loss(logits[answered], teacher[answered].to(logits.dtype), reduction="sum")
     return mean_of(error, answered.sum() * logits.shape[1])
-
-
-def _squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
-    if outputs.shape[-1] != 1:
-        raise BatchError(f"a regression has one output, this head has {outputs.shape[-1]}")
-    if not bool(labels.isfinite().all()):
-        raise BatchError("a regression learns finite numbers; a label is not one")
-    total = F.mse_loss(outputs[..., 0], labels.to(outputs.dtype), reduction="sum")
-    return mean_of(total, len(labels))
-
-
-def _by_question(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of choices `[batch 1]` as `[question choice]`, the lowest where there are fewer.
-
-    Raises `BatchError` for rows before a question's first, and a label beyond its choices.
-    """
-    begins = labels != IGNORE
-    if scores.shape[-1] != 1 or not bool(begins[0]):
-        raise BatchError(
-            f"a choice has one output, this head has {scores.shape[-1]}; and the first row of a "
-            f"question says which choice is right, the batch begins with {int(labels[0])}"
-        )
-    question, (first,) = begins.cumsum(0) - 1, begins.nonzero(as_tuple=True)
-    sizes, right = question.bincount(), labels[begins]
-    beyond = right >= sizes
-    if bool(beyond.any()):
-        n = int(sizes[beyond][0])
-        raise BatchError(f"label {int(right[beyond][0])} is outside the {n} classes")
-    positions = torch.arange(len(labels), device=labels.device) - first[question]
-    table = scores.new_full((len(first), int(sizes.max())), torch.finfo(scores.dtype).min)
-    return table.index_put((question, positions), scores[:, 0]), right
-
-
-def _require_kind(problem_type: str | None) -> None:
-    kinds = (SINGLE, MULTI, TAGGING, REGRESSION, SPAN, CHOICE, LINKING)
-    if problem_type not in kinds:
-        raise ConfigError(f"problem_type is {problem_type!r}; use {', '.join(map(repr, kinds))}")
 
 
 def _described(
@@ -366,5 +295,5 @@ def _task_of(batch: KnowledgeBatch) -> int:
         return 0
     tasks: list[int] = batch.task_ids.unique().tolist()
     if len(tasks) != 1:
-        raise BatchError(f"a batch asks the tasks {tasks}; one batch is of one task")
+        raise BatchError(f"a batch has examples of the tasks {tasks}; a batch must have one task")
     return tasks[0]

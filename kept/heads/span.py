@@ -24,8 +24,6 @@ from kept.errors import ConfigError
 from kept.heads.base import Head
 from kept.outputs import KnowledgeOutput
 
-START_END = ("start", "end")
-
 
 @dataclass(frozen=True, kw_only=True)
 class SpanOptions:

@@ -71,7 +71,8 @@ class PartEntityTable(nn.Module):
 class CandidateScorer(nn.Module):
     """Scores of candidates from similarity and prior (equation 4).
 
-    `w2 relu(w1 [dot(mention, entity) / sqrt(width), prior] + b1) + b2`; the prior is no logarithm.
+    `w2 relu(w1 [dot(mention, entity) / sqrt(width), prior] + b1) + b2`; the prior is not a
+    logarithm.
     """
 
     def __init__(self, *, inner: int) -> None:

@@ -52,7 +52,7 @@ def mentions_of(batch: KnowledgeBatch, graph: int) -> Mentions:
             for value, pad in ((spans, 0), (ids, PAD_ROW), (priors, 0.0))
         )
     elif graph > 0:
-        raise BatchError("mentions of several graphs need mention_graphs beside mention_spans")
+        raise BatchError("mentions of several graphs need mention_graphs as well as mention_spans")
     nodes_see = _seen(batch.visibility, spans)
     starts = spans[..., :1].expand(-1, -1, nodes_see.shape[2])
     mentions_see = _with_empty(nodes_see.gather(1, starts))

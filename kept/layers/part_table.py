@@ -30,9 +30,9 @@ _PART: ContextVar[tuple[int, int]] = ContextVar("part", default=(0, 1))
 class PartTable(nn.Embedding):
     """Rows r of `n_rows` with r % n == rank, as they are in a whole table.
 
-    It is there to be made and saved in parts, and is no table that can be read: `ShardedTable.of`
-    takes its rows. On torch's meta device it has all rows; `keep_own` lets go of others when a file
-    has been put in their place.
+    It is there to be made and saved in parts, and is not a table that can be read:
+    `ShardedTable.of` takes its rows. On torch's meta device it has all rows; `keep_own` lets go of
+    others when a file has been put in their place.
 
     >>> PartTable(5, 2, rank=1, n=2).weight.shape
     torch.Size([2, 2])

@@ -31,7 +31,7 @@ def orthogonal_map(
 ) -> Float[Tensor, "source target"]:
     """The W with orthonormal rows that minimises the sum of |xW - y|^2 (Procrustes).
 
-    The source must be no wider than the target: it is filled up with zeros, so that only the rows
+    The source must not be wider than the target: it is filled up with zeros, so that only the rows
     that are returned are ever read.
     """
     wide = F.pad(source.double(), (0, target.shape[1] - source.shape[1]))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from entity_linking.dense.index import DenseIndex
     from entity_linking.detection import EndToEnd
-    from entity_linking.detection.misspelt import Slips
+    from entity_linking.detection.misspelt import TypoIndex
 
 Method = Literal["prior", "overlap", "dense", "coherence", "mix", "trained"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -276,20 +276,20 @@ class _Parts:
             further.append(DenseCandidates(*self._dense))
         by_name: CandidateSource = NameCandidates(self.names)
         if self._settings.misspelt:
-            from entity_linking.detection.misspelt import Mended
+            from entity_linking.detection.misspelt import TypoCandidates
 
-            by_name = Mended(by_name, self.slips)
+            by_name = TypoCandidates(by_name, self.slips)
         source = candidates_of(by_name, further, self._settings.min_prior)
         if self.names.manifest.deprecated:
             return source
         return NotDeprecated(source, self._graph)
 
     @cached_property
-    def slips(self) -> Slips:
+    def slips(self) -> TypoIndex:
         """What words of text are slips of those of names."""
-        from entity_linking.detection.misspelt import Slips  # few need it
+        from entity_linking.detection.misspelt import TypoIndex  # few need it
 
-        return Slips(self.names)
+        return TypoIndex(self.names)
 
     def scorer(self) -> Scorer:
         """What the method says."""
@@ -334,7 +334,8 @@ class _Parts:
         if name == "cross":
             if self._index is None:
                 raise LinkingError(
-                    "a cross-encoder lies in an index: kept link index KG -o INDEX --cross DIR"
+                    "a cross-encoder is part of an index: make one with kept link index KG "
+                    "-o INDEX --cross DIR"
                 )
             return self._index.cross(graph)
         from entity_linking.scorers.mix import default_scorers
@@ -368,18 +369,18 @@ def _open_index(settings: LinkerSettings, folder: str, graph: KnowledgeGraph) ->
     of_index = index.names.manifest.languages
     if settings.case not in (None, index.names.case):
         raise LinkingError(
-            f"{folder} was made with case {index.names.case!r}, not {settings.case!r}; leave the "
-            "case away, or make the index again with it"
+            f"{folder} was made with case {index.names.case!r}, not {settings.case!r}; leave "
+            f"out --case, or make the index again with it"
         )
     if settings.languages not in (None, of_index):
         raise LinkingError(
-            f"{folder} was made with languages {of_index}, not {settings.languages}; leave them "
-            "away, or make the index again with them"
+            f"{folder} was made with languages {of_index}, not {settings.languages}; leave "
+            f"out --language, or make the index again with them"
         )
     if settings.deprecated and not index.names.manifest.deprecated:
         raise LinkingError(
             f"{folder} was made without the names of deprecated terms; make it again with "
-            "--deprecated, or leave that away here"
+            f"--deprecated, or leave out --deprecated here"
         )
     return index
 

@@ -254,8 +254,8 @@ class PartialOutput:
             ) from error
         if header.linker != self._key:
             raise LinkingError(
-                f"{self._part} was begun with another graph or other settings; give the same, "
-                f"or delete it"
+                f"{self._part} was started with another graph or other settings; give the "
+                f"same, or delete it"
             )
 
     def _cut(self) -> None:
@@ -274,7 +274,7 @@ class PartialOutput:
                     row = msgspec.json.decode(raw, type=dict[str, object])
                 except msgspec.DecodeError as error:
                     raise LinkingError(
-                        f"{self._part}, line {number}: {error}; delete it and begin again"
+                        f"{self._part}, line {number}: {error}; delete it and start again"
                     ) from error
                 yield number, row
 

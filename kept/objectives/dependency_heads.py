@@ -122,7 +122,7 @@ class DependencyHeads(Objective):
             return {}
         if labels.numel() and int(labels.max()) >= self.n_positions:
             raise BatchError(
-                f"a head stands at class {int(labels.max())}, the objective has "
+                f"a head has class {int(labels.max())}, the objective has "
                 f"{self.n_positions}; raise n_positions or leave out longer sentences"
             )
         logits = self.scores(self.features(output), batch.node_mask).logits

@@ -71,7 +71,7 @@ class EntityDenoisingPreparation(Preparation):
         Two random numbers per aligned word, in order of batch, then node.
         """
         if batch.entity_ids is None:
-            raise BatchError("dea asks for entity_ids, and the batch has none; use ERNIEView")
+            raise BatchError("dea needs entity_ids, but the batch has none; use ERNIEView")
         n_aligned = int((batch.entity_ids >= N_SPECIAL_ROWS).sum())
         chances = torch.from_numpy(draws.random((2, n_aligned)))
         return corrupt_entities(batch, chances[0], chances[1], options=self.options)
@@ -122,7 +122,7 @@ class EntityDenoising(Objective):
         """Heads of the encoder's sizes; raises `ConfigError` unless it has an entity stream."""
         if not isinstance(encoder, ERNIE):
             raise ConfigError(
-                f"dea asks for aligned entity vectors; {type(encoder).__name__} has none"
+                f"dea needs aligned entity vectors; {type(encoder).__name__} has none"
             )
         host = encoder.host.config
         return cls(

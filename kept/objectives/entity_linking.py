@@ -154,7 +154,7 @@ class EntityLinking(Objective):
     def for_encoder(cls, encoder: KnowledgeEncoder, options: EntityLinkingOptions) -> Self:
         """Raises `ConfigError` unless the encoder scores links."""
         if not isinstance(encoder, KnowBERT):
-            raise ConfigError(f"el asks for linking scores; {type(encoder).__name__} has none")
+            raise ConfigError(f"el needs linking scores; {type(encoder).__name__} has none")
         return cls(missing_gold=options.missing_gold)
 
     def forward(

@@ -28,7 +28,8 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
 from kept.graphs.naming import is_named
-from kept.kgc.kge.scorers import SCORERS, SCORES, transe_score
+from kept.kgc.kge.kinds import FORMULAS
+from kept.kgc.kge.scorers import SCORES, transe_score
 from kept.kgc.kge.training import contrast
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
@@ -131,7 +132,7 @@ class KnowledgeEmbedding(Objective):
         self.score = SCORES[options.score]
         if options.score == "transe":
             self.score = partial(transe_score, norm=options.norm)
-        size = SCORERS[options.score].relation_width(width)
+        size = FORMULAS[options.score].relation_width(width)
         bound = options.relation_range
         bound = (options.gamma + 2) / width if bound is None else bound
         self.relations = nn.Parameter(torch.empty(n_relations, size).uniform_(-bound, bound))

@@ -152,9 +152,7 @@ class MaskedNodes(Objective):
     def for_encoder(cls, encoder: KnowledgeEncoder, options: MaskedNodesOptions) -> Self:
         """Heads of the encoder's sizes; raises `ConfigError` unless it has the three tables."""
         if not isinstance(encoder, CoLAKE):
-            raise ConfigError(
-                f"masked_nodes asks for entity nodes; {type(encoder).__name__} has none"
-            )
+            raise ConfigError(f"masked_nodes needs entity nodes; {type(encoder).__name__} has none")
         words, host = hosts.word_table(encoder.host), encoder.host.config
         return cls(
             width=host.hidden_size,

@@ -74,7 +74,7 @@ class MaskedWordsOptions:
 class MaskedWordsPreparation(Preparation):
     """Masks words of a sample anew in every epoch; at least one wherever there is any.
 
-    Only WORD nodes that are no special tokens are chosen; other kinds and labels that another
+    Only WORD nodes that are not special tokens are chosen; other kinds and labels that another
     objective has set stay as they are.
     """
 

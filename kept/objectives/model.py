@@ -149,7 +149,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         EntityDenoisingOptions,
         EntityDenoising,
         EntityDenoisingPreparation,
-        "which entity stood here",
+        "which entity was here",
     ),
     "el": ObjectiveKind(
         EntityLinkingOptions, EntityLinking, EntityLinkingPreparation, "which candidate is meant"

@@ -150,6 +150,6 @@ def _encoder(model: nn.Module) -> KnowledgeEncoder:
 
 
 def _parameters_without_output(model: nn.Module) -> set[int]:
-    """Parameters that no output depends on, by `id`: alone they are no stage."""
+    """Parameters that no output depends on, by `id`: alone they are not a stage."""
     encoder = _encoder(model)
     return {id(p) for name, p in encoder.named_parameters() if name.startswith(encoder.unused)}

@@ -91,7 +91,7 @@ def with_teacher_logits(
     """Return `batch` with the logits of `model` under its mean parameters, without dropout.
 
     Parameters that are not remembered are read as they are. The model is left in training mode.
-    Raises `ConfigError` for a batch that is no `KnowledgeBatch`: a decoder's has no classes.
+    Raises `ConfigError` for a batch that is not a `KnowledgeBatch`: a decoder's has no classes.
     """
     if not isinstance(batch, KnowledgeBatch):
         raise ConfigError(f"averaging.distil is for tasks with classes, not {type(batch).__name__}")

@@ -202,11 +202,11 @@ def _share(published: Path, held: Path) -> None:
     """Make `held` another name of `published`, if their bytes are the same."""
     if held.stat().st_ino == published.stat().st_ino or not filecmp.cmp(published, held, False):
         return
-    beside = held.with_name(f".{held.name}.link")
+    link = held.with_name(f".{held.name}.link")
     with suppress(OSError):  # a disk without hard links
-        beside.unlink(missing_ok=True)
-        os.link(published, beside)
-        beside.replace(held)
+        link.unlink(missing_ok=True)
+        os.link(published, link)
+        link.replace(held)
 
 
 def load_checkpoint(

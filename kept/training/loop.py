@@ -117,7 +117,7 @@ class _Run:
         self.costs, self.step = Costs(), 0
         self.notices: list[str] = []
         if not can_draw():
-            self._notice(f"curves.png is not drawn; {REMEDY}")
+            self._notice(f"curves.png was not written; {REMEDY}")
         self.met: dict[str, None] = {}
         self.fingerprint = data.fingerprint
         self.stream = stream_of(data, config)
@@ -268,9 +268,9 @@ class _Run:
     def _nothing_to_learn(self) -> NoReturn:
         names = ", ".join(getattr(self.model, "objectives", {})) or "the model"
         raise ConfigError(
-            f"none of {self.n_without_loss} batches holds anything that is asked for by {names}, "
-            "so that nothing is learned; name an objective that reads these texts with the "
-            "method's view (--objective)"
+            f"none of {self.n_without_loss} batches has anything for the objectives {names}, "
+            "so nothing is learned; choose an objective that these texts and the method's "
+            "view support (--objective)"
         )
 
     def _norms_due(self) -> bool:

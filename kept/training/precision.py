@@ -87,11 +87,11 @@ def _seconds(layer: nn.Module, words: torch.Tensor, precision: Precision) -> flo
     device = words.device
     clock = time.perf_counter if device.type == "cuda" else time.thread_time
     layer.zero_grad()
-    begun = clock()
+    start = clock()
     with torch.enable_grad():
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             loss = layer(words).float().square().mean()
         loss.backward()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return clock() - begun
+    return clock() - start

@@ -65,9 +65,11 @@ def require_same_run(
     if state.data_fingerprint != fingerprint:
         faults.append(f"data: fingerprint {state.data_fingerprint}, now {fingerprint}")
     if state.published and state.step < n_steps:
-        faults.append(f"steps: {state.step}, after which it was finished; now {n_steps} are asked")
+        faults.append(
+            f"steps: {state.step}, after which it was finished; now {n_steps} are requested"
+        )
     if state.step > n_steps:
-        faults.append(f"steps: {state.step} are done, now {n_steps} are asked")
+        faults.append(f"steps: {state.step} are done, now {n_steps} are requested")
     if faults:
         raise CheckpointError(
             f"{path} belongs to another run; restore these or choose another folder:\n"

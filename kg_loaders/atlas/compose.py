@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from kg_loaders.atlas.describe import describe, nameable
-from kg_loaders.atlas.tables import World, load, rows
+from kg_loaders.atlas.tables import AtlasTables, load, rows
 from kg_loaders.atlas.wording import Draft, Surfaces, Writer
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.records import Triple
@@ -60,7 +60,7 @@ def pair(head: str, tail: str) -> tuple[str, str]:
     return (head, tail) if head <= tail else (tail, head)
 
 
-def reserve(world: World) -> tuple[str, ...]:
+def reserve(world: AtlasTables) -> tuple[str, ...]:
     """Entities of the inductive split: little-mentioned ones, a share of each kind."""
     degree_in = Counter(tail for _, _, tail in world.triples)
     capitals = {tail: None for _, relation, tail in world.triples if relation == "P36"}
@@ -77,7 +77,7 @@ def reserve(world: World) -> tuple[str, ...]:
     return tuple(sorted(chosen))
 
 
-def split(world: World) -> Split:
+def split(world: AtlasTables) -> Split:
     """Hold out pairs whose ends keep other training triples; P31 stays in training."""
     reserved = reserve(world)
     unseen = frozenset(reserved)
@@ -115,7 +115,7 @@ def split(world: World) -> Split:
     )
 
 
-def sentences(world: World) -> list[tuple[str, Draft]]:
+def sentences(world: AtlasTables) -> list[tuple[str, Draft]]:
     """`(id, draft)` of every sentence: from phrases, then the hand-written passages."""
     writer, surfaces = Writer(world), Surfaces(world)
     phrases: dict[str, list[str]] = defaultdict(list)
@@ -149,7 +149,7 @@ def _is_clean(draft: Draft, surfaces: Surfaces) -> bool:
     )
 
 
-def place(draft: Draft, parts: Split) -> str:
+def split_of(draft: Draft, parts: Split) -> str:
     """The split of a sentence: held out as soon as it mentions both ends of a held-out triple."""
     entities = [entity for _, _, entity in draft.mentions]
     if any(entity in parts.reserved for entity in entities):
@@ -160,7 +160,7 @@ def place(draft: Draft, parts: Split) -> str:
     return "test" if "test" in places else "valid" if places else "train"
 
 
-def probes(world: World, parts: Split) -> list[dict[str, str]]:
+def probes(world: AtlasTables, parts: Split) -> list[dict[str, str]]:
     """Cloze rows: held-out triples first, at most `PROBES_A_RELATION` a relation."""
     templates = {row["relation"]: row["template"] for row in rows("probes_templates.tsv")}
     held = [*parts.test, *parts.valid, *parts.inductive]
@@ -177,7 +177,7 @@ def probes(world: World, parts: Split) -> list[dict[str, str]]:
     return out
 
 
-def entity_rows(world: World, parts: Split) -> list[dict[str, object]]:
+def entity_rows(world: AtlasTables, parts: Split) -> list[dict[str, object]]:
     """The lines of entities.jsonl, in table order."""
     known = nameable(world, parts.train, parts.reserved)
     types: dict[str, list[str]] = defaultdict(list)
@@ -213,7 +213,7 @@ def compose(folder: Path) -> None:
                 "text": draft.text,
                 "mentions": draft.mentions,
                 "facts": draft.facts,
-                "split": place(draft, parts),
+                "split": split_of(draft, parts),
             }
             for name, draft in sentences(world)
         ),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from kg_loaders.atlas.tables import Item, World
+from kg_loaders.atlas.tables import AtlasTables, Item
 from kg_loaders.records import Triple
 
 ON = re.compile(
@@ -21,7 +21,9 @@ WORKS = {"literary work": "about", "film": "about", "painting": "of", "opera": "
 UNCOUNTED = re.compile(r"(fiction|realism|art|life|fantasy|satire|tragedy|drama|tragicomedy)$")
 
 
-def describe(item: Item, world: World, known: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+def describe(
+    item: Item, world: AtlasTables, known: Mapping[str, Mapping[str, Sequence[str]]]
+) -> str:
     """The description of `item`; `known[head][relation]` are the tails it may name."""
     name = _with_article(item)
     gloss = item.attributes.get("gloss", "")
@@ -54,13 +56,13 @@ def describe(item: Item, world: World, known: Mapping[str, Mapping[str, Sequence
 
 
 def nameable(
-    world: World, train: Sequence[Triple], reserved: Sequence[str]
+    world: AtlasTables, train: Sequence[Triple], reserved: Sequence[str]
 ) -> dict[str, dict[str, list[str]]]:
     """What descriptions may say: training triples, and of a reserved entity all of its own."""
     unseen = frozenset(reserved)
     known: dict[str, dict[str, list[str]]] = {}
-    own = [t for t in world.triples if t.head in unseen and t.tail not in unseen]
-    for head, relation, tail in [*train, *own]:
+    linking_triples = [t for t in world.triples if t.head in unseen and t.tail not in unseen]
+    for head, relation, tail in [*train, *linking_triples]:
         known.setdefault(head, {}).setdefault(relation, []).append(tail)
         if relation == "P69" and head not in unseen:
             known.setdefault(tail, {}).setdefault("<P69", []).append(head)
@@ -80,20 +82,20 @@ def _is_plural(item: Item) -> bool:
     return item.kind == "range" and item.label.endswith("s")
 
 
-def _city(item: Item, world: World, facts: Mapping[str, Sequence[str]]) -> str:
-    place = "city" if item.facts["P31"] == ("city",) else "place"
+def _city(item: Item, world: AtlasTables, facts: Mapping[str, Sequence[str]]) -> str:
+    kind = "city" if item.facts["P31"] == ("city",) else "place"
     countries = [world.items[tail] for tail in facts.get("P17", ())]
     if countries:
         where = f"{countries[0].names[0].article}{countries[0].label}"
     else:
         where = _by_key(world)[item.facts["P17"][0]].facts["P30"][0]
     waters = [world.items[tail] for tail in facts.get("P206", ())]
-    beside = f" on {waters[0].names[0].article}{waters[0].label}" if waters else ""
-    return f"{item.label} is a {place} in {where}{beside}."
+    location = f" on {waters[0].names[0].article}{waters[0].label}" if waters else ""
+    return f"{item.label} is a {kind} in {where}{location}."
 
 
 @cache
-def _by_key(world: World) -> dict[str, Item]:
+def _by_key(world: AtlasTables) -> dict[str, Item]:
     return {item.key: item for item in world.items.values()}
 
 

@@ -50,7 +50,7 @@ class Item:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class AtlasTables:
     """All items by id in table order, and every triple, sorted."""
 
     items: dict[str, Item]
@@ -72,7 +72,7 @@ def rows(name: str) -> Iterator[dict[str, str]]:
         yield dict(zip(columns, values, strict=True))
 
 
-def load() -> World:
+def load() -> AtlasTables:
     """Read every table; a tail that no row names is an error."""
     by_key: dict[str, Item] = {}
     for table in TABLES:
@@ -91,7 +91,7 @@ def load() -> World:
                 triples[fact] = None
                 if relation in DERIVED:
                     triples[Triple(fact.tail, DERIVED[relation], fact.head)] = None
-    return World({item.id: item for item in by_key.values()}, tuple(sorted(triples)))
+    return AtlasTables({item.id: item for item in by_key.values()}, tuple(sorted(triples)))
 
 
 def _item(row: dict[str, str]) -> Item:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
 
-from kg_loaders.atlas.tables import Item, Name, World
+from kg_loaders.atlas.tables import AtlasTables, Item, Name
 from kg_loaders.errors import SourceError
 from kg_loaders.records import Triple
 
@@ -44,7 +44,7 @@ class Draft:
 class Writer:
     """Fills phrases with the facts of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AtlasTables) -> None:
         self.items = world.items
         self.by_key = {item.key: item for item in world.items.values()}
         self.tails: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -133,7 +133,7 @@ class Writer:
 class Surfaces:
     """Every name of every item but the classes, to find names that gold does not mark."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AtlasTables) -> None:
         self.names = {
             name.text: None
             for item in world.items.values()
@@ -157,7 +157,7 @@ class Surfaces:
 
 
 def _literal(slot: str, item: Item) -> str | None:
-    """Text for a slot that is no mention; "" where the attribute is missing; None for mentions."""
+    """Text for a slot that is not a mention; "" if the attribute is missing, None for mentions."""
     if slot.startswith("@"):
         return item.attributes.get(slot[1:], "")
     is_living = "born" in item.attributes and "died" not in item.attributes

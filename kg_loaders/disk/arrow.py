@@ -68,8 +68,8 @@ def _encoded(rows: list[str]) -> tuple[NDArray[np.int64], bytes]:
     joined = "\0".join(rows).encode()
     ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)
     if len(ends) >= len(rows):  # NUL is in some
-        found = [row.encode() for row in rows]
-        return _lengths(found), b"".join(found)
+        encoded = [row.encode() for row in rows]
+        return _lengths(encoded), b"".join(encoded)
     bounds = np.concatenate([[-1], ends, [len(joined)]])
     return np.diff(bounds) - 1, joined.replace(b"\0", b"")
 

@@ -234,16 +234,16 @@ def _write_new_parts(
     entries: list[dict[str, Any]] = []
     files: dict[str, FileSeal] = {}
     for about, columns in parts:
-        place = folder / f".{os.getpid()}.partial"
-        shutil.rmtree(place, ignore_errors=True)
+        part_folder = folder / f".{os.getpid()}.partial"
+        shutil.rmtree(part_folder, ignore_errors=True)
         try:
-            sealed = _write_columns(place, layout, columns)
+            sealed = _write_columns(part_folder, layout, columns)
             content = msgspec.json.encode([about, sealed], order="deterministic")
             name = hashlib.sha256(content).hexdigest()[:16]
             if not (folder / name).is_dir():
-                place.rename(folder / name)
+                part_folder.rename(folder / name)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(part_folder, ignore_errors=True)
         entries.append({**about, "folder": name})
         files |= {f"{name}/{file}": content for file, content in sealed.items()}
     return entries, files
@@ -263,8 +263,8 @@ def _write_columns(
     ]
     written = together(*writes, n_threads=n_threads)
     seals = dict(zip((file_of(*item) for item in layout.items()), written, strict=True))
-    for place in {folder, *(folder / Path(name).parent for name in layout)}:
-        sync(place)
+    for directory in {folder, *(folder / Path(name).parent for name in layout)}:
+        sync(directory)
     return seals
 
 
@@ -288,6 +288,6 @@ def _save_strings(path: Path, values: pa.LargeStringArray) -> None:
 
 def _sweep_parts(folder: Path, *, known: Sequence[str]) -> None:
     """Remove what writers that died left in `folder`; to be called under its lock."""
-    for place in sorted(folder.iterdir()):
-        if place.is_dir() and place.name not in known:
-            shutil.rmtree(place)
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.name not in known:
+            shutil.rmtree(path)

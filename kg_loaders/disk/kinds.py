@@ -20,7 +20,7 @@ _KINDS = {
 
 
 def odd_kind(path: str | os.PathLike[str]) -> str | None:
-    """What lies at `path` if it is no file and no folder; None also for nothing at all.
+    """What lies at `path` if it is not a file and no folder; None also for nothing at all.
 
     >>> odd_kind("/dev/null")
     'a device'
@@ -38,6 +38,6 @@ def require_file_or_folder(path: str | os.PathLike[str]) -> None:
     kind = odd_kind(path)
     if kind is not None:
         raise SourceError(
-            f"{Path(path)} is {kind}, and inputs are read more than once: write what it gives to a "
-            "file, and name that file"
+            f"{Path(path)} is {kind}, but inputs are read more than once; write its output "
+            f"to a file, and give that file"
         )

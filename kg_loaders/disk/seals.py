@@ -114,14 +114,14 @@ class Sealed:
 
 
 @contextmanager
-def faults(format: FolderFormat, place: Path) -> Iterator[None]:
-    """What cannot be read below becomes the format's error with `place` and the remedy."""
+def faults(format: FolderFormat, path: Path) -> Iterator[None]:
+    """What cannot be read below becomes the format's error with `path` and the remedy."""
     try:
         yield
     except format.error:
         raise
     except _UNREADABLE as error:
-        raise format.error(f"{place} cannot be read ({error}); {format.remedy}") from error
+        raise format.error(f"{path} cannot be read ({error}); {format.remedy}") from error
 
 
 # ---- opening -------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def _stat(folder: Path, name: str, file_seal: FileSeal, format: FolderFormat) ->
             )
     assert status is not None
     if not stat.S_ISREG(status.st_mode):
-        raise format.error(f"{file} is missing: what is there is no file; {format.remedy}")
+        raise format.error(f"{file} is not a regular file; {format.remedy}")
     if status.st_size != file_seal.size:
         raise format.error(
             f"{file} has {status.st_size} bytes, {file_seal.size} were written; {format.remedy}"
@@ -316,11 +316,11 @@ def memory() -> Path | None:
 
 def _entry(folder: Path, format: FolderFormat) -> Path | None:
     """The file that says what is known of `folder`."""
-    place = memory()
-    if place is None:
+    directory = memory()
+    if directory is None:
         return None
     key = f"{format.kind}\0{os.path.abspath(folder)}"
-    return place / hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return directory / hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _recall(entry: Path) -> str | None:
@@ -344,6 +344,6 @@ def _remember(entry: Path | None, fingerprint: str) -> None:
             others.sort(key=lambda path: path.lstat().st_mtime_ns)
             for old in others[: CACHE_ENTRIES // 2]:
                 old.unlink(missing_ok=True)
-        beside = entry.with_name(f".{entry.name}.{os.getpid()}.partial")
-        beside.write_text(fingerprint, encoding="ascii")
-        beside.replace(entry)
+        partial = entry.with_name(f".{entry.name}.{os.getpid()}.partial")
+        partial.write_text(fingerprint, encoding="ascii")
+        partial.replace(entry)

@@ -76,9 +76,9 @@ def shares_of(values: pa.Array, n: int) -> NDArray[np.uint16]:
     data = np.frombuffer(values.buffers()[2] or b"\0", np.uint8)
     starts, ends = offsets[:-1], offsets[1:]
     mixed = (ends - starts).astype(np.uint32)
-    for place in range(1, 5):
-        is_inside = ends - starts >= place
+    for position in range(1, 5):
+        is_inside = ends - starts >= position
         mixed *= np.uint32(31)
-        mixed += np.where(is_inside, data[np.where(is_inside, ends - place, 0)], 0)
+        mixed += np.where(is_inside, data[np.where(is_inside, ends - position, 0)], 0)
     shares[:] = (mixed * _MIXING >> np.uint32(16)) % np.uint32(n)
     return shares

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kg_loaders.errors import KgError, WriteError
 
-_AGAIN = ", then give the same command again; what was there before is untouched"
+_AGAIN = ", then run the same command again; earlier files are untouched"
 _REMEDIES = {
     errno.ENOSPC: f"make room{_AGAIN}",
     errno.EDQUOT: f"make room in your quota{_AGAIN}",
@@ -54,7 +54,8 @@ def _is_of(error: OSError, target: Path) -> bool:
     if error.filename is None:  # of an open file; numpy gives no number when a disk is full
         return error.errno is not None or "requested and" in str(error)
     named = Path(os.fsdecode(error.filename))
-    beside = named.relative_to(target.parent).parts[:1] if target.parent in named.parents else ()
+    inside = target.parent in named.parents
+    first_part = named.relative_to(target.parent).parts[:1] if inside else ()
     return named in (target, target.parent) or any(
-        part == target.name or part.startswith(f".{target.name}.") for part in beside
+        part == target.name or part.startswith(f".{target.name}.") for part in first_part
     )

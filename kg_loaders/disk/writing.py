@@ -271,7 +271,7 @@ def refuse_file(path: StrPath, *, force: bool, inputs: Iterable[StrPath] = ()) -
         if not target.exists():
             return
         if not target.is_file():
-            raise ExistsError(f"{target} is no regular file; choose another name")
+            raise ExistsError(f"{target} is not a regular file; choose another name")
         _refuse_inputs(target, inputs)
     if not force:
         raise ExistsError(f"{target} exists; choose another name, or replace it with --force")
@@ -303,13 +303,13 @@ def refuse_folder(
 
 def _refuse_inputs(target: Path, inputs: Iterable[StrPath]) -> None:
     """Raise when `target` is an input, however that is spelt or linked, or a folder around one."""
-    place = Path(os.path.realpath(target))
+    real_target = Path(os.path.realpath(target))
     for source in inputs:
         if not os.path.exists(source):
             continue
         if os.path.samefile(source, target):
             raise ExistsError(f"{target} is the input {source} itself; choose another output")
-        if place in Path(os.path.realpath(source)).parents:
+        if real_target in Path(os.path.realpath(source)).parents:
             raise ExistsError(f"{target} holds the input {source}; choose another output")
 
 

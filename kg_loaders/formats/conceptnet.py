@@ -51,13 +51,13 @@ def read(
             else:
                 report.n_blank += 1
             continue
-        _, relation, head, tail, told = fields
+        _, relation, head, tail, details = fields
         ends = [_NODE.fullmatch(head), _NODE.fullmatch(tail)]
         named = _RELATION.fullmatch(relation)
         try:
-            weight = facts.decode(told).weight
+            weight = facts.decode(details).weight
         except JSON_FAULTS:
-            report.reject(str(path), line_no, offset, "the last field is no JSON object", line)
+            report.reject(str(path), line_no, offset, "the last field is not a JSON object", line)
             continue
         if named is None or not (head.startswith("/c/") and ends[0]):
             report.reject(str(path), line_no, offset, "no relation, or no node before it", line)

@@ -95,8 +95,12 @@ def plain_name(name: str) -> str:
 
     >>> plain_name(" subjectId"), plain_name("#Entity 1"), plain_name(":START_ID(Person)")
     ('subject_id', 'entity_1', ':start_id')
+    >>> plain_name("n:ID(Person){label:Person}")
+    'n:id'
     """
-    bare = name.strip().strip("\"'").removeprefix("#").removeprefix("~").strip()
+    bare = name.strip().strip("\ufeff").strip("\"' ").removeprefix("#").removeprefix("~").strip()
+    if bare.endswith("}") and ":" in bare and "{" in bare:
+        bare = bare[: bare.index("{")]
     if bare.endswith(")") and ":" in bare:
         bare = bare[: bare.rindex("(")] if "(" in bare else bare
     return _BREAK.sub("_", _HUMP.sub("_", bare)).lower()

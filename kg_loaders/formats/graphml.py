@@ -40,12 +40,14 @@ from kg_loaders.reading.lines import read_whole
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 SPACE = "{http://graphml.graphdrawing.org/xmlns}"
+_SPACES = re.compile(r"\{http://graphml\.graphdrawing\.org/xmlns(?:/[\w.]+)?\}")
+"""Of all versions: older files of yEd have `/xmlns/graphml`, others `/xmlns/1.0rc`."""
 NODE_NAMES = (*LABELS, "entity_id")
 UNKNOWN_RELATION = "related"
 SEPARATOR = "<SEP>"
 _KEYWORDS = re.compile(rf"\s*(?:,|;|{SEPARATOR})\s*")
 _CHUNK = 1 << 16
-_DRAWN = {"node": "NodeLabel", "edge": "EdgeLabel"}
+_LABEL_ELEMENTS = {"node": "NodeLabel", "edge": "EdgeLabel"}
 """yEd's elements that hold a name, in whatever namespace."""
 _LABEL_BREAK = re.compile("[:;]")
 
@@ -66,7 +68,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
         yield from graph.begin(element) if event == "start" else graph.end(element)
     fault = fault or events.fault
     if root is None or _tag(root) != "graphml":
-        raise SourceError(f"{file} is no GraphML{f': {fault}' if fault else ''}")
+        raise SourceError(f"{file} is not GraphML{f': {fault}' if fault else ''}")
     yield from graph.rest()
     if fault:
         report.n_lines += 1
@@ -75,7 +77,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
 
 def _tag(element: Element) -> str:
     """The name of an element of GraphML, in no namespace or in its own."""
-    return element.tag.removeprefix(SPACE)
+    return _SPACES.sub("", element.tag, count=1)
 
 
 class XmlEvents:
@@ -189,9 +191,9 @@ class _Graph:
             name = self.keys.get(each.get("key", ""), each.get("key", ""))
             if (each.text or "").strip():
                 data[name] = each.text or ""
-            for drawn in each.iter():
-                if drawn.tag.endswith(f"}}{_DRAWN[tag]}") and (drawn.text or "").strip():
-                    data.setdefault("label", (drawn.text or "").strip())
+            for label in each.iter():
+                if label.tag.endswith(f"}}{_LABEL_ELEMENTS[tag]}") and (label.text or "").strip():
+                    data.setdefault("label", (label.text or "").strip())
         for name in ("label", "labels"):  # APOC writes them on the element, too
             if (value := element.get(name, "")) and (tag == "edge") == (name == "label"):
                 data.setdefault(name, value)
@@ -288,6 +290,6 @@ def _node(node: str, data: Mapping[str, str]) -> tuple[list[Record], set[str]]:
     if aliases:
         parts = re.split("[;|]", aliases[1])
         records += [Text(node, TextKind.ALIAS, each) for each in parts if each.strip()]
-    said = description[1].split(SEPARATOR) if description else []
-    records += [Text(node, TextKind.DESCRIPTION, each) for each in said if each]
+    labels = description[1].split(SEPARATOR) if description else []
+    records += [Text(node, TextKind.DESCRIPTION, each) for each in labels if each]
     return records, used

@@ -76,8 +76,9 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
 
 def _is_bare_node(item: Any) -> bool:
     """Whether an item is a node of which no text is said."""
-    own = {plain_name(key): value for key, value in item.items()} if isinstance(item, dict) else {}
-    node = first_of(IDS, own)
+    values = item.items() if isinstance(item, dict) else ()
+    fields = {plain_name(key): value for key, value in values}
+    node = first_of(IDS, fields)
     return node is not None and bool(_name(node[1]))
 
 
@@ -90,8 +91,8 @@ def _items(document: Any) -> list[Any] | None:
     lists = {name: value for name, value in document.items() if isinstance(value, list)}
     triples = first_of(_TRIPLES, lists)
     nodes, edges = first_of(_NODES, lists), first_of(_EDGES, lists)
-    found = [part[1] for part in (triples, nodes, edges) if part is not None]
-    return [item for part in found for item in part] if found else None
+    item_lists = [part[1] for part in (triples, nodes, edges) if part is not None]
+    return [item for part in item_lists for item in part] if item_lists else None
 
 
 def _item_records(item: Any) -> tuple[list[Record], list[str], bool]:
@@ -121,48 +122,48 @@ def record_of(line: bytes) -> list[Record]:
 
 
 def _object_records(item: Mapping[str, Any]) -> tuple[list[Record], list[str], bool]:
-    own: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     properties = item.get("properties")
     for part in (item, properties if isinstance(properties, dict) else {}):
         for key, value in part.items():
             if key != "properties":
-                own.setdefault(plain_name(key), value)
-    is_apoc = own.get("type") in ("relationship", "node")
+                fields.setdefault(plain_name(key), value)
+    is_apoc = fields.get("type") in ("relationship", "node")
     if is_apoc:
-        del own["type"]
-    places = {name: place for place, name in enumerate(own)}
+        del fields["type"]
+    places = {name: position for position, name in enumerate(fields)}
     ends = ends_of(places)
     if ends is None:
-        pair = next((p for p in _PAIRS if p[0] in own and p[1] in own), None)
+        pair = next((p for p in _PAIRS if p[0] in fields and p[1] in fields), None)
         if pair is None:
-            return (*_node_records(own), True)
-        names = [_name(own[name]) for name in pair]
+            return (*_node_records(fields), True)
+        names = [_name(fields[name]) for name in pair]
         if not all(names):
             return [], [], True
-        key = own.get("key")
+        key = fields.get("key")
         relation = key if isinstance(key, str) and key else UNKNOWN_RELATION
-        unused = [name for name in own if name not in (*pair, "key", "id")]
+        unused = [name for name in fields if name not in (*pair, "key", "id")]
         return [Triple(names[0], relation, names[1])], unused, relation != UNKNOWN_RELATION
-    names = [_name(own[name]) for name in ends]
+    names = [_name(fields[name]) for name in ends]
     if not all(names):
         return [], [], True
     used = {*ends, "id"} if is_apoc else {*ends}
-    return [Triple(*names)], [name for name in own if name not in used], True
+    return [Triple(*names)], [name for name in fields if name not in used], True
 
 
-def _node_records(own: Mapping[str, Any]) -> tuple[list[Record], list[str]]:
-    node = first_of(IDS, own)
+def _node_records(fields: Mapping[str, Any]) -> tuple[list[Record], list[str]]:
+    node = first_of(IDS, fields)
     name = _name(node[1]) if node else ""
     if node is None or not name:
         return [], []
     records: list[Record] = []
     used = {node[0]}
     for kind, names in TEXTS.items():
-        value = first_of([n for n in names if n not in used], own)
+        value = first_of([n for n in names if n not in used], fields)
         if value is not None:
             used.add(value[0])
             records += [Text(name, kind, text) for text in _texts(value[1], kind)]
-    return records, [key for key in own if key not in used]
+    return records, [key for key in fields if key not in used]
 
 
 def _texts(value: Any, kind: TextKind) -> Sequence[str]:
@@ -175,9 +176,9 @@ def _texts(value: Any, kind: TextKind) -> Sequence[str]:
 def _name(value: Any) -> str:
     """A value as a name: a text, a whole number, or the identifier of an object; "" for others."""
     if isinstance(value, dict):
-        own = {plain_name(key): part for key, part in value.items()}
-        found = first_of((*IDS, "name"), own)
-        return _name(found[1]) if found and not isinstance(found[1], dict) else ""
+        fields = {plain_name(key): part for key, part in value.items()}
+        name = first_of((*IDS, "name"), fields)
+        return _name(name[1]) if name and not isinstance(name[1], dict) else ""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if not (isinstance(value, str) or (is_number and abs(value) < 10**20)):
         return ""

@@ -13,6 +13,7 @@ to a misspelling.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -75,8 +76,9 @@ def read(
             texts = list(decoder.decode(line).texts())
             fault = _fault(texts) or (repeats_fault(line) if _may_repeat(line) else "")
         except msgspec.ValidationError as error:
-            other = [] if repeats_fault(line) else record_of(line)
-            fault, texts = "" if other else str(error), []
+            repeated = repeats_fault(line)
+            other = [] if repeated else record_of(line)
+            fault, texts = "" if other else repeated or _half_character(line) or str(error), []
         except JSON_FAULTS as error:
             fault = f"not JSON: {error}".split(" (byte")[0]
         if fault:
@@ -94,6 +96,17 @@ def read(
 _KEYS = tuple(f'"{name}"'.encode() for name in Node.__struct_fields__)
 
 
+def _half_character(line: bytes) -> str:
+    """What is wrong with a line that holds half of a character, as an escape (`\\ud800`)."""
+    try:
+        json.dumps(json.loads(line), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "half of a character (a \\ud... without its other half)"
+    except (ValueError, RecursionError):
+        return ""
+    return ""
+
+
 def _may_repeat(line: bytes) -> bool:
     """Whether a key may stand twice: cheaper than to look at every line."""
     return b"\\u" in line or any(line.count(key) > 1 for key in _KEYS)
@@ -103,7 +116,7 @@ def _fault(texts: list[Text]) -> str:
     if not all(text.node and text.value for text in texts):
         return "empty id, alias or type"
     if texts and language_tag(texts[0].language) is None:
-        return f"{texts[0].language!r} is no language tag, such as en or zh-hant"
+        return f"{texts[0].language!r} is not a language tag, such as en or zh-hant"
     if not all(0 <= text.frequency < 2**31 for text in texts):
         return "count is not a number from 0 to 2147483647"
     return ""

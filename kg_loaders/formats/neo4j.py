@@ -4,6 +4,7 @@
     ":Person",..                                     labels stand with colons between them
     personId:ID(Person),name,:LABEL                  an import's nodes; labels have ";" between them
     :START_ID(Person),role,:END_ID(Movie),:TYPE      an import's relationships
+    ~id,~label,name:String   ~id,~from,~to,~label    Neptune's vertices and edges
 
 A node's labels are its types; its name, aliases and description are the first properties that are
 called so (`kg_loaders.formats.field_names`). Other properties have no place in a graph and are
@@ -29,6 +30,7 @@ from kg_loaders.formats.field_names import (
     first_of,
     plain_name,
 )
+from kg_loaders.formats.tables.start import HeaderRow
 from kg_loaders.reading.csv_rows import CsvRows
 from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
@@ -61,21 +63,31 @@ def read(
     report: DamageReport,
     *,
     delimiter: str = ",",
+    has_blanks: bool = False,
     encoding: str | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[Record]:
-    """The triples and texts of every row; SourceError where the first is no header of Neo4j's."""
+    """Triples and texts of every row; `has_blanks` leaves out the blanks behind delimiters.
+
+    Raises `SourceError` if the first row is not a header of Neo4j.
+    """
     report.units = "rows"
     file = str(path)
     lines = read_lines(path, report, max_line_bytes=max_line_bytes, encoding=encoding)
-    rows = iter(CsvRows(file, lines, report, delimiter=delimiter, max_row_bytes=max_line_bytes))
+    rows = iter(CsvRows(
+        file, lines, report, delimiter=delimiter, max_row_bytes=max_line_bytes,
+        has_blanks=has_blanks,
+    ))  # fmt: skip
     header = next(rows, None)
     if header is None:
         raise SourceError(f"{file} is empty: the first row names the columns")
     report.n_comment += 1
     names = header.fields
     columns = _columns_of(names, file)
+    again = HeaderRow(header.line_no, tuple(names))
     for number, offset, raw, cells in rows:
+        if again.passes_over(number, cells, report):
+            continue
         if not raw.strip():
             report.n_blank += 1
             continue
@@ -93,27 +105,51 @@ def read(
 
 def _columns_of(names: Sequence[str], file: str) -> _Columns:
     """The columns that a header names, in either of the two forms."""
-    own = {"_id": "node", "_labels": "labels", "_start": "start", "_end": "end", "_type": "type"}
-    imported = {"ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end",
-                "TYPE": "type"}  # fmt: skip
-    columns = _Columns(is_apoc=any(name in own for name in names))
+    roles = {"_id": "node", "_labels": "labels", "_start": "start", "_end": "end", "_type": "type"}
+    names = [name.strip("\ufeff ") for name in names]
+    columns = _Columns(is_apoc=any(name in roles for name in names))
+    neptune = _neptune_columns(names)
     for place, name in enumerate(names):
-        title, _, kind = name.partition(":")
-        bare, _, group = kind.removesuffix(")").partition("(")
-        if columns.is_apoc and name in own:
-            setattr(columns, own[name], place)
-        elif not columns.is_apoc and bare in imported:
-            setattr(columns, imported[bare], place)
-            if f"{imported[bare]}_group" in _Columns.__slots__:
-                setattr(columns, f"{imported[bare]}_group", group)
-        elif bare != "IGNORE":
+        title, _, kind = name.partition("{")[0].partition(":")
+        bare, _, group = kind.strip().removesuffix(")").partition("(")
+        role = (
+            roles.get(name) if columns.is_apoc else neptune.get(name) or _IMPORTED.get(bare.upper())
+        )
+        if role is not None:
+            if getattr(columns, role) >= 0:
+                what = "an identifier" if role == "node" else f"the {role}"
+                raise SourceError(
+                    f"{file}: the first row, {', '.join(names)[:200]!r}, has two columns of "
+                    f"{what}; make them one: a composite identifier is not read"
+                )
+            setattr(columns, role, place)
+            if f"{role}_group" in _Columns.__slots__:
+                setattr(columns, f"{role}_group", group)
+        elif bare.upper() != "IGNORE" and not (neptune and name == "~id"):
             columns.properties[name if columns.is_apoc else title] = place
+    if columns.type < 0 <= min(columns.start, columns.end):
+        raise SourceError(
+            f"{file}: the first row, {', '.join(names)[:200]!r}, names both ends of relationships "
+            "but not what they are: add a column :TYPE (neo4j-admin takes it from its command line)"
+        )
     if columns.node < 0 and not columns.has_relations:
         raise SourceError(
             f"{file}: the first row names no columns of Neo4j's: _id,_labels,... or "
             "_start,_end,_type of APOC, :ID or :START_ID,:END_ID,:TYPE of an import"
         )
     return columns
+
+
+_IMPORTED = {
+    "ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end", "TYPE": "type",
+}  # fmt: skip
+
+
+def _neptune_columns(names: Sequence[str]) -> dict[str, str]:
+    """What the columns of Amazon Neptune are, by their names; empty for other tables."""
+    if {"~from", "~to", "~label"} <= {*names}:
+        return {"~from": "start", "~to": "end", "~label": "type"}
+    return {"~id": "node", "~label": "labels"} if {"~id", "~label"} <= {*names} else {}
 
 
 def _fault(cells: Sequence[str], columns: _Columns) -> str:
@@ -136,9 +172,9 @@ def _records(cells: Sequence[str], columns: _Columns, report: DamageReport) -> I
     if columns.node < 0 or not cells[columns.node]:
         return
     node = _id(cells[columns.node], columns.node_group)
-    said = {plain_name(name): cells[place] for name, place in columns.properties.items()}
-    said = {name: value for name, value in said.items() if value}
-    label, aliases, description = (first_of(n, said) for n in (LABELS, ALIASES, DESCRIPTIONS))
+    properties = {plain_name(name): cells[index] for name, index in columns.properties.items()}
+    properties = {name: value for name, value in properties.items() if value}
+    label, aliases, description = (first_of(n, properties) for n in (LABELS, ALIASES, DESCRIPTIONS))
     texts = [(TextKind.LABEL, label[1])] if label else []
     texts += [(TextKind.ALIAS, each) for each in _list(aliases[1] if aliases else "")]
     texts += [(TextKind.DESCRIPTION, description[1])] if description else []
@@ -159,8 +195,8 @@ def _count_properties(
     owner: str,
     taken: Sequence[str],
 ) -> None:
-    for name, place in columns.properties.items():
-        if cells[place] and plain_name(name) not in taken:
+    for name, position in columns.properties.items():
+        if cells[position] and plain_name(name) not in taken:
             report.skip(f"property {name} of {owner}")
             report.n_further += 1
 

@@ -188,8 +188,8 @@ def _unescaped(text: str) -> str:
 
 def _plain(value: str) -> str:
     """A text without quotes, without modifiers and comment."""
-    bare = _TEXT_COMMENT.sub("", value).strip()
-    return _unescaped(_TEXT_MODIFIERS.sub("", bare).strip())
+    text = _TEXT_COMMENT.sub("", value).strip()
+    return _unescaped(_TEXT_MODIFIERS.sub("", text).strip())
 
 
 def _quoted(value: str) -> tuple[str, str]:

@@ -57,7 +57,9 @@ def read_names(folder: Path, kind: str) -> dict[int, str]:
     paths = [folder / f"{kind}2id.txt{suffix}" for suffix in ("", *sorted(COMPRESSED))]
     path = next((file for file in paths if file.is_file()), None)
     if path is None:
-        raise SourceError(f"{paths[0]} is missing: it names the numbers of the triples beside it")
+        raise SourceError(
+            f"{paths[0]} is missing: it gives the names for the numbers in the triples"
+        )
     names: dict[int, str] = {}
     numbers: dict[str, int] = {}
     count: bytes | None = None

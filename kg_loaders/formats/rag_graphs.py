@@ -7,8 +7,8 @@
         "relationships": [{"start_node_id", "type", "end_node_id"}]}
 
 A node's name is its label text, its label its type, its description a description. Chunks of text
-and documents are no entities: they, and relations that touch them, are counted and left out, and so
-are properties and vectors. LightRAG's graph is GraphML: `kg_loaders.formats.graphml`.
+and documents are not entities: they, and relations that touch them, are counted and left out, and
+so are properties and vectors. LightRAG's graph is GraphML: `kg_loaders.formats.graphml`.
 
 The document is read as a whole (`ReaderBudget`); a node or a relation is the unit that is counted.
 """
@@ -25,6 +25,7 @@ from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.nesting import check_json
 from kg_loaders.reading.lines import BOM, read_whole
+from kg_loaders.reading.repeated_keys import json_reason
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 NO_ENTITIES = {"text_chunk", "Chunk", "Document"}
@@ -59,10 +60,10 @@ def _read(
     file = str(path)
     document, rest = first_value(file, read_whole(path, report.budget), report)
     report.units = "nodes and relations"
-    found = parts(document) if isinstance(document, dict) else None
-    if found is None:
+    graph_parts = parts(document) if isinstance(document, dict) else None
+    if graph_parts is None:
         raise SourceError(f"{file} has no {wanted}; is it of another program?")
-    nodes, relations = found
+    nodes, relations = graph_parts
     chunks = {node.id for node in nodes if isinstance(node.id, str) and node.label in NO_ENTITIES}
     for number, node in enumerate(nodes, 1):
         report.n_lines += 1
@@ -70,7 +71,7 @@ def _read(
     for number, ends in enumerate(relations, len(nodes) + 1):
         report.n_lines += 1
         if not _are_names(ends, 3):
-            report.reject(file, number, 0, "no relation between two nodes", _shown(ends))
+            report.reject(file, number, 0, "no relation between two nodes", _printable(ends))
         elif chunks.intersection((ends[0], ends[2])):
             report.skip("relation of a text chunk or a document")
         else:
@@ -96,7 +97,8 @@ def first_value(
         value, end = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError) as error:
         remedy = "" if report.policy is DamagePolicy.STOP else " (nothing before it is whole)"
-        raise SourceError(f"{file} is no JSON: {error}{remedy}; write it anew") from error
+        reason = json_reason(error)
+        raise SourceError(f"{file} is not JSON: {reason}{remedy}; write it anew") from error
     offset = start + len(text[:end].encode())
     raw = data[offset:].strip()
     if not raw:
@@ -105,11 +107,11 @@ def first_value(
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         name = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        raise ValueError(f"the key {name!r} stands twice in one object")
-    return found
+        raise ValueError(f"the key {name!r} occurs twice in one object")
+    return fields
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs)
@@ -127,21 +129,21 @@ def _llamaindex(document: dict[str, Any]) -> tuple[list[_Node], list[Any]] | Non
     triplets = document.get("triplets", [])
     if not (isinstance(nodes, dict) and isinstance(relations, dict) and isinstance(triplets, list)):
         return None
-    found = [_node(id, node, node_name(node)) for id, node in nodes.items()]
+    nodes_read = [_node(id, node, node_name(node)) for id, node in nodes.items()]
     ends = [_fields(each, "source_id", "label", "target_id") for each in relations.values()]
     stored = {tuple(each) for each in ends if _are_names(each, 3)}
     ends += [each for each in triplets if not (_are_names(each, 3) and tuple(each) in stored)]
-    return found, ends
+    return nodes_read, ends
 
 
 def _neo4j_graphrag(document: dict[str, Any]) -> tuple[list[_Node], list[Any]] | None:
     nodes, relations = document.get("nodes"), document.get("relationships")
     if not (isinstance(nodes, list) and isinstance(relations, list)):
         return None
-    found = [
+    nodes_read = [
         _node(each.get("id") if isinstance(each, dict) else None, each, None) for each in nodes
     ]
-    return found, [_fields(each, "start_node_id", "type", "end_node_id") for each in relations]
+    return nodes_read, [_fields(each, "start_node_id", "type", "end_node_id") for each in relations]
 
 
 def node_name(node: Any) -> Any:
@@ -150,9 +152,9 @@ def node_name(node: Any) -> Any:
 
 
 def _node(id: Any, node: Any, name: Any) -> _Node:
-    own = node if isinstance(node, dict) else {}
-    label = own.get("label", "")
-    return _Node(id, name, label if isinstance(label, str) else "", own.get("properties") or {})
+    fields = node if isinstance(node, dict) else {}
+    label = fields.get("label", "")
+    return _Node(id, name, label if isinstance(label, str) else "", fields.get("properties") or {})
 
 
 def _fields(each: Any, *names: str) -> Any:
@@ -168,17 +170,17 @@ def _are_names(values: Any, n: int) -> bool:
 def _texts(file: str, number: int, node: _Node, report: DamageReport) -> Iterator[Text]:
     """Name, type and description of a node, each counted."""
     if not (_are_names([node.id], 1) and isinstance(node.properties, dict)):
-        report.reject(file, number, 0, "a node without an id", _shown(node))
+        report.reject(file, number, 0, "a node without an id", _printable(node))
         return
     if node.label in NO_ENTITIES:
         report.skip("text chunk or document")
         return
-    said = {key: text for key, text in node.properties.items() if _are_names([text], 1)}
-    name = node.name or next((said[key] for key in NAMES if key in said), node.id)
+    properties = {key: text for key, text in node.properties.items() if _are_names([text], 1)}
+    name = node.name or next((properties[key] for key in NAMES if key in properties), node.id)
     texts = [Text(node.id, TextKind.LABEL, name)] if _are_names([name], 1) else []
     if node.label not in NO_TYPES:
         texts.append(Text(node.id, TextKind.TYPE, node.label))
-    description = next((said[key] for key in DESCRIPTIONS if key in said), "")
+    description = next((properties[key] for key in DESCRIPTIONS if key in properties), "")
     if description:
         texts.append(Text(node.id, TextKind.DESCRIPTION, description))
     if not texts:
@@ -188,5 +190,5 @@ def _texts(file: str, number: int, node: _Node, report: DamageReport) -> Iterato
     yield from texts
 
 
-def _shown(value: Any) -> bytes:
+def _printable(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True)[:200].encode()

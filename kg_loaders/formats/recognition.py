@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats.tables.start import start_bytes
+from kg_loaders.reading.unpacking import COMPRESSED
 
 ROBOT = "convert it with ROBOT (robot convert -i {path} -o {stem}.ttl) and read that"
 GRAPHML = "save it as GraphML there, or with networkx (networkx.write_graphml), and read that"
@@ -36,7 +37,7 @@ class FileKind:
     def advice(self, path: Path, formats: Container[str]) -> str:
         """The next step for `path`; for a file that one of `formats` reads, the option for it."""
         if self.format not in formats:
-            return self.next_step.format(path=path, stem=path.stem)
+            return self.next_step.format(path=path, stem=path.stem, suffix=path.suffix)
         return f"read it with --format {self.options.get('format', self.format)}"
 
 
@@ -49,6 +50,10 @@ def _none(name: str, next_step: str) -> FileKind:
 
 
 _UNPACK = "give it the ending {suffix}, by which it is unpacked (mv {{path}} {{path}}{suffix})"
+_UNPACKED = "unpack it ({tool} -dc {{path}} > {{stem}}) and read that"
+_TAR = _none("a tar archive", "unpack it (tar -xf {path}) and read a file of it")
+_TAR_PLACE = 257
+_TAR_ENDINGS = (".tgz", ".tbz", ".tbz2", ".txz")
 _BINARY: tuple[tuple[bytes, FileKind], ...] = (
     (b"PAR1", FileKind("Parquet", "parquet")),
     (b"$HDT", _none("HDT", "convert it with hdt2rdf (hdt2rdf {path} {stem}.nt) and read that")),
@@ -56,6 +61,10 @@ _BINARY: tuple[tuple[bytes, FileKind], ...] = (
     (b"BZh", _none("bzip2 data", _UNPACK.format(suffix=".bz2"))),
     (b"\x28\xb5\x2f\xfd", _none("Zstandard data", _UNPACK.format(suffix=".zst"))),
     (b"\xfd7zXZ\0", _none("xz data", _UNPACK.format(suffix=".xz"))),
+    (b"\x1f\x9d", _none("data of compress", _UNPACKED.format(tool="gzip"))),
+    (b"\x04\x22\x4d\x18", _none("LZ4 data", _UNPACKED.format(tool="lz4"))),
+    (b"\x5d\0\0", _none("LZMA data", _UNPACKED.format(tool="xz"))),
+    (b"\xff\x06\0\0sNaPpY", _none("Snappy data", "unpack it and read that")),
     (b"7z\xbc\xaf\x27\x1c", _none("a 7-Zip archive", "unpack it (7z x {path}) and read a file")),
     (b"Rar!", _none("a RAR archive", "unpack it (unrar x {path}) and read a file of it")),
     (b"PK\x03\x04", _none("a zip archive", _UNPACK.format(suffix=".zip") + "; a workbook of "
@@ -88,7 +97,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),
     "sparql": _none("the answer of a SPARQL endpoint", "ask for s, p and o as CSV (Accept: "
                     "text/csv), or let kept ask: kept kg build --sparql URL --query FILE"),
-    "html": _none("a web page", "it is no data: fetch the file itself, perhaps after a login"),
+    "html": _none("a web page", "it is not data: fetch the file itself, perhaps after a login"),
     "svg": _none("a drawing (SVG)", "a graph is read from data"),
     "mediawiki": _none("a dump of a wiki's pages", "its facts are in Wikidata's or DBpedia's dump"),
     "DescriptorRecordSet": _none("MeSH in XML", "read MeSH in RDF, mesh.nt.gz of "
@@ -162,7 +171,29 @@ SAME_FAMILY = (
 
 def recognise(path: Path, report: DamageReport | None = None) -> FileKind | None:
     """Return what a file is by its first bytes, unpacked; None where they leave it open."""
-    return kind_of(start_bytes(path, report or DamageReport())[0])
+    if path.suffix.lower() in _TAR_ENDINGS:
+        return _TAR
+    kind = kind_of(start_bytes(path, report or DamageReport())[0])
+    if kind is None or kind.name not in _TOOLS or path.suffix.lower() not in COMPRESSED:
+        return kind
+    return _packed_twice(path, kind)
+
+
+_TOOLS = {"gzip data": ".gz", "bzip2 data": ".bz2", "Zstandard data": ".zst", "xz data": ".xz"}
+_UNPACKERS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
+
+
+def _packed_twice(path: Path, inner: FileKind) -> FileKind:
+    """A file that is packed inside, too: the next step unpacks it once."""
+    ending = _TOOLS[inner.name]
+    target = "{stem}" if path.stem.lower().endswith(ending) else f"{{stem}}{ending}"
+    if target.format(stem=path.stem) == path.name:
+        target = f"once-{target}"
+    tool = _UNPACKERS[path.suffix.lower()]
+    return _none(
+        f"packed twice, {inner.name} in it",
+        f"unpack it once ({tool} -dc {{path}} > {target}) and read that",
+    )
 
 
 def kind_of(start: bytes) -> FileKind | None:
@@ -174,9 +205,11 @@ def kind_of(start: bytes) -> FileKind | None:
     for magic, kind in _BINARY:
         if start.startswith(magic):
             return kind
+    if start[_TAR_PLACE:].startswith(b"ustar"):
+        return _TAR
     if start[:1024].count(b"\0") * 20 > len(start[:1024]):
         return FileKind(
-            "binary data", next_step="it is no text: write TSV, CSV or N-Triples", is_sure=False
+            "binary data", next_step="it is not text: write TSV, CSV or N-Triples", is_sure=False
         )
     text = start.decode("utf-8", "replace")
     first = text.lstrip()[:1]
@@ -187,15 +220,23 @@ def kind_of(start: bytes) -> FileKind | None:
     if first in ("{", "[") and (of_json := _json_kind(text.lstrip())) is not None:
         return of_json
     rest = text[len(_COMMENTS.match(text)[0]) :]  # type: ignore[index]
-    return next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
+    of_text = next((kind for pattern, kind in _TEXT_KINDS if pattern.match(rest)), None)
+    return of_text or (_MAC if text.count("\r") > 1 and "\n" not in text else None)
+
+
+_MAC = FileKind(
+    "text whose lines end in CR, as on an old Mac",
+    next_step="end them in LF (tr '\\r' '\\n' < {path} > {stem}-lf{suffix}) and read that",
+    is_sure=False,
+)
 
 
 def _xml_kind(text: str) -> FileKind | None:
     """The kind of XML by its root; None for what is none, and for roots that say nothing."""
-    place = 0
-    while match := _XML_SKIPPED.match(text, place):
-        place = match.end()
-    match = _XML_ROOT.match(text, place)
+    position = 0
+    while match := _XML_SKIPPED.match(text, position):
+        position = match.end()
+    match = _XML_ROOT.match(text, position)
     if match is None:
         return None
     prefix, name, attributes = match.groups()
@@ -205,7 +246,19 @@ def _xml_kind(text: str) -> FileKind | None:
         return None
     if name == "Ontology" and (space is None or space[1] != OWL_NAMESPACE):
         return None
-    return _ROOTS.get(name)
+    is_tag = attributes[:1] in ("", "/") or attributes[:1].isspace()
+    if name in _ROOTS or prefix or space is not None or not (is_tag and _is_xml(text)):
+        return _ROOTS.get(name)
+    return FileKind(
+        f"XML of another kind (its root is <{name[:40]}>)",
+        next_step="write its facts as CSV or RDF and read that",
+        is_sure=False,
+    )
+
+
+def _is_xml(text: str) -> bool:
+    """Whether a text that begins with "<" is XML, and no row of names in angle brackets."""
+    return text.lstrip().startswith("<?xml") or "\t" not in text.partition("\n")[0]
 
 
 _ARRAY = re.compile(r"\[\s*[\[{]")

@@ -26,12 +26,12 @@ def split_texts(
     is_relation: bool,
     max_line_bytes: int,
     *,
-    aside: int = -1,
+    asides: Sequence[int] = (),
 ) -> tuple[TextBlock | None, NDArray[np.bool_]]:
     """Return the texts of regular lines, None if there are none, and which lines are odd `[line]`.
 
     `kinds` are those of the fields after the identifier, `further` of all that follow; None: there
-    are none. An empty field is no text.
+    are none. An empty field is not text.
     """
     data = block.with_line_ends()
     if fault_of(data, nul_is_text=True):
@@ -47,8 +47,7 @@ def split_texts(
     regular &= array[np.maximum(ends - 1, 0)] != _CR
     if further is None:
         regular &= n_texts <= len(kinds)
-    if 0 <= aside < len(regular):
-        regular[aside] = False
+    regular[[*asides]] = False
     lines = np.repeat(np.arange(len(last)), n_texts + 1)
     places = np.arange(len(marks)) - first[lines]
     is_text = (places > 0) & (starts < marks) & regular[lines]

@@ -24,12 +24,20 @@ from kg_loaders.formats.tables.layout import (
     Neo4jLayout,
     NodeLayout,
     TripleLayout,
+    WideLayout,
     layout_of,
     require_header,
     require_order,
 )
 from kg_loaders.formats.tables.rows import RowReader, order_remedy
-from kg_loaders.formats.tables.start import TableStart, csv_start, tab_separated_start
+from kg_loaders.formats.tables.start import (
+    HeaderRow,
+    TableStart,
+    csv_start,
+    is_separator_line,
+    note_blanks,
+    tab_separated_start,
+)
 from kg_loaders.formats.tables.text_columns import KINDS, TextColumns, text_columns
 from kg_loaders.formats.text_blocks import split_texts
 from kg_loaders.formats.tsv_blocks import split_triples
@@ -65,7 +73,7 @@ def read(
     """Triples, one per line, and what other columns say of their ends.
 
     `order` names the columns (OpenKE "htr", ConceptNet "rht", or names of a header), `header` says
-    whether the first line does; `encoding` is that of a file that is no UTF-8.
+    whether the first line does; `encoding` is that of a file that is not UTF-8.
     """
     table = _table(Path(path), report, order, header, encoding, max_line_bytes)
     yield from _read_table(Path(path), report, table, max_line_bytes)
@@ -93,17 +101,15 @@ def read_in_blocks(
             workers.leave_out(path, report)
         yield from _read_table(path, report, table, max_line_bytes)
         return
-    reader = partial(
-        _read_span, layout=layout, header_line=table.header_line, max_line_bytes=max_line_bytes
-    )
+    reader = partial(_read_span, layout=layout, header=table.header, max_line_bytes=max_line_bytes)
     yield from (workers or Workers()).read(reader, path, report)
 
 
 class _Table(NamedTuple):
-    """What the columns of a file are, and the number of the line that names them (0: none)."""
+    """What the columns of a file are, and the row that names them."""
 
     layout: Layout
-    header_line: int
+    header: HeaderRow
     encoding: str | None
 
 
@@ -118,7 +124,7 @@ def _table(
     order, header = require_order(order), require_header(header)
     start = tab_separated_start(path, report, encoding, max_line_bytes)
     layout = layout_of(start.fields, str(path), order=order, header=header, notes=report.notes)
-    return _Table(layout, start.rows[0][0] if layout.has_header else 0, encoding)
+    return _Table(layout, start.header(layout.has_header), encoding)
 
 
 def _read_table(
@@ -132,7 +138,7 @@ def _read_table(
     lines = read_lines(
         path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=table.encoding
     )
-    yield from _records(str(path), lines, report, table.layout, table.header_line)
+    yield from _records(str(path), lines, report, table.layout, table.header)
 
 
 def _read_span(
@@ -141,14 +147,14 @@ def _read_span(
     span: Span,
     *,
     layout: TripleLayout,
-    header_line: int,
+    header: HeaderRow,
     max_line_bytes: int,
 ) -> Iterator[Record | TripleBlock]:
     file = str(path)
-    header_line = header_line if span.start == 0 else 0
+    header = header.in_span(span)
     for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
         triples, odd = split_triples(
-            block, layout.order, max_line_bytes, aside=header_line - block.first_line
+            block, layout.order, max_line_bytes, asides=block.indices_of(header.line)
         )
         if triples is not None:
             report.n_lines += len(triples.ends)
@@ -157,22 +163,24 @@ def _read_span(
             lines = checked_lines(
                 file, block, report, chosen=odd, max_line_bytes=max_line_bytes, nul_is_text=True
             )
-            yield from _records(file, lines, report, layout, header_line)
+            yield from _records(file, lines, report, layout, header)
 
 
 def _records(
     file: str,
     lines: Iterable[tuple[int, int, bytes]],
     report: DamageReport,
-    layout: TripleLayout | NodeLayout,
-    header_line: int,
+    layout: TripleLayout | NodeLayout | WideLayout,
+    header: HeaderRow,
 ) -> Iterator[Record]:
     is_plain = isinstance(layout, TripleLayout) and layout.is_plain
     head, relation, tail = (layout.head, layout.relation, layout.tail) if is_plain else (0, 1, 2)  # type: ignore[union-attr]
     rows = RowReader(layout, report)
     for line_no, offset, line in lines:
         fields = line.decode().split("\t")
-        if line_no == header_line:
+        if header.passes_over(line_no, fields, report):
+            continue
+        if is_separator_line(line_no, fields):
             report.n_comment += 1
         elif is_plain and len(fields) == 3 and fields[0] and fields[1] and fields[2]:
             yield Triple(fields[head], fields[relation], fields[tail])
@@ -181,7 +189,8 @@ def _records(
             yield from records
             if fault:
                 reason = fault + _by_commas(line, 3)
-                report.reject(file, line_no, offset, reason, line, remedy=order_remedy(len(fields)))
+                remedy = order_remedy(len(fields), layout.n_fields)
+                report.reject(file, line_no, offset, reason, line, remedy=remedy)
 
 
 def read_texts(
@@ -203,7 +212,7 @@ def read_texts(
     comment. A file called .csv holds them as CSV.
     """
     _require_columns(columns)
-    start, found = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
+    start, layout = _text_table(Path(path), report, columns, header, encoding, max_line_bytes)
     lines = read_lines(
         path, report, max_line_bytes=max_line_bytes, nul_is_text=True, encoding=encoding
     )
@@ -211,8 +220,8 @@ def read_texts(
     if _is_csv(Path(path)):
         rows = _csv_rows(str(path), lines, report, start, max_line_bytes)
     yield from _texts_of_rows(
-        str(path), rows, report, columns=found, language=language, is_relation=is_relation,
-        header_line=start.rows[0][0] if found.has_header else 0,
+        str(path), rows, report, columns=layout, language=language, is_relation=is_relation,
+        header=start.header(layout.has_header),
     )  # fmt: skip
 
 
@@ -250,12 +259,16 @@ def _csv_rows(
 ) -> Iterator[Row]:
     """The rows of CSV that hold anything."""
     report.units = "rows"
-    rows = CsvRows(file, lines, report, delimiter=start.delimiter, max_row_bytes=max_line_bytes)
+    note_blanks(file, start, report)
+    rows = CsvRows(
+        file, lines, report, delimiter=start.delimiter, max_row_bytes=max_line_bytes,
+        has_blanks=start.has_blanks,
+    )  # fmt: skip
     for row in rows:
-        if row.line_no == start.separator_line:
-            report.n_comment += 1
-        elif not any(field.strip() for field in row.fields):
+        if not any(field.strip() for field in row.fields):
             report.n_blank += 1
+        elif start.is_aside(row.line_no, row.fields):
+            report.n_comment += 1
         else:
             yield row
 
@@ -275,14 +288,15 @@ def read_texts_in_blocks(
 ) -> Iterator[Record | TextBlock]:
     """What `read_texts` reads, many lines at once; the odd lines of a block follow its others.
 
-    Line by line where a line is no row of texts alone: with counts, columns that are left out, CSV
-    or another encoding; then without `workers`. `further` is the column of all fields that follow.
+    Line by line where a line is not a row of texts alone: with counts, columns that are left out,
+    CSV or another encoding; then without `workers`. `further` is the column of all fields that
+    follow.
     """
     _require_columns((*columns, *([further] if further else ())))
     how: Any = {"language": language, "is_relation": is_relation}
     path = Path(path)
-    start, found = _text_table(path, report, columns, header, encoding, max_line_bytes)
-    is_regular = COLUMNS.keys() >= {*found.columns} and not found.places
+    start, layout = _text_table(path, report, columns, header, encoding, max_line_bytes)
+    is_regular = COLUMNS.keys() >= {*layout.columns} and not layout.places
     if encoding is not None or not is_regular or _is_csv(path):
         if workers is not None:
             workers.leave_out(path, report)
@@ -294,8 +308,8 @@ def read_texts_in_blocks(
         del report.notes[quiet:]  # of the same columns
         return
     reader = partial(
-        _read_texts_span, columns=found.columns, further=further, max_line_bytes=max_line_bytes,
-        header_line=start.rows[0][0] if found.has_header else 0, **how,
+        _read_texts_span, columns=layout.columns, further=further, max_line_bytes=max_line_bytes,
+        header=start.header(layout.has_header), **how,
     )  # fmt: skip
     yield from (workers or Workers()).read(reader, path, report)
 
@@ -309,15 +323,15 @@ def _read_texts_span(
     language: str,
     is_relation: bool,
     further: str | None,
-    header_line: int,
+    header: HeaderRow,
     max_line_bytes: int,
 ) -> Iterator[Record | TextBlock]:
     kinds, last = [COLUMNS[name] for name in columns], COLUMNS[further] if further else None
-    header_line = header_line if span.start == 0 else 0
+    header = header.in_span(span)
     for block in read_blocks(path, report, max_line_bytes=max_line_bytes, span=span):
         texts, odd = split_texts(
             block, kinds, last, language, is_relation, max_line_bytes,
-            aside=header_line - block.first_line,
+            asides=block.indices_of(header.line),
         )  # fmt: skip
         if texts is not None:
             n_lines = len(texts.nodes)
@@ -332,7 +346,7 @@ def _read_texts_span(
             yield from _texts_of_rows(
                 str(path), _tab_separated(lines), report, columns=TextColumns(tuple(columns)),
                 language=language, is_relation=is_relation, further=further,
-                header_line=header_line,
+                header=header,
             )  # fmt: skip
 
 
@@ -351,12 +365,14 @@ def _texts_of_rows(
     columns: TextColumns,
     language: str,
     is_relation: bool,
-    header_line: int,
+    header: HeaderRow,
     further: str | None = None,
 ) -> Iterator[Text]:
     """Yield the texts of rows; `further` as of `read_texts_in_blocks`."""
     for line_no, offset, line, fields in rows:
-        if line_no == header_line:
+        if header.passes_over(line_no, fields, report):
+            continue
+        if is_separator_line(line_no, fields):
             report.n_comment += 1
             continue
         if len(fields) == 1 and _is_aside(line, report):
@@ -364,7 +380,7 @@ def _texts_of_rows(
         known = [*columns.columns]
         if columns.places and len(fields) > 1:
             fields += [""] * (len(columns.places) - len(fields))
-            fields = [fields[place] for place in columns.places] + fields[len(columns.places) :]
+            fields = [fields[index] for index in columns.places] + fields[len(columns.places) :]
         node, *values = fields
         if further:
             known += [further] * (len(values) - len(known))
@@ -435,7 +451,8 @@ def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> in
         bad = next((name for name in rows if not name or not {*"\t\n\r"}.isdisjoint(name)), None)
         if bad is not None:
             raise SourceError(
-                f"the name {bad!r} cannot stand in a TSV file (empty, or TAB, LF or CR in it); "
+                f"the name {bad!r} cannot be written to a TSV file (empty, or TAB, LF or CR "
+                f"in it); "
                 "export to N-Triples"
             )
         names.append([name.encode() for name in rows])

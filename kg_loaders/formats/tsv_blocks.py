@@ -6,6 +6,7 @@ as numbers where all heads and tails of a block are such.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ _TAB, _LF, _CR, _Q = b"\t\n\rQ"
 
 
 def split_triples(
-    block: LineBlock, order: str, max_line_bytes: int, *, aside: int = -1
+    block: LineBlock, order: str, max_line_bytes: int, *, asides: Sequence[int] = ()
 ) -> tuple[TripleBlock | None, NDArray[np.bool_]]:
     """The triples of regular lines, None if there are none, and which lines are odd `[line]`.
 
-    The line `aside`, from 0, is odd: it is a header.
+    The lines `asides`, from 0, are odd: they are headers.
     """
     data = block.with_line_ends()
     if fault_of(data, nul_is_text=True):
@@ -38,8 +39,7 @@ def split_triples(
     regular &= (array[ends - 1] != _CR) & (ends - starts <= max_line_bytes)
     first, second = marks[np.maximum(last - 2, 0)], marks[last - 1]
     regular &= (starts < first) & (first + 1 < second) & (second + 1 < ends)
-    if 0 <= aside < len(regular):
-        regular[aside] = False
+    regular[[*asides]] = False
     if not regular.any():
         return None, ~regular
     columns = (starts, first, first + 1, second, second + 1, ends)

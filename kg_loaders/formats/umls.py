@@ -131,7 +131,7 @@ class _Reader:
         """The texts of MRCONSO, whose rows are in the order of concepts."""
         concept, names = "", list[_Name]()
         for row in self._rows(path, _CONSO):
-            cui, code, name = (row.columns[place] for place in (0, 1, 14))
+            cui, code, name = (row.columns[position] for position in (0, 1, 14))
             language = language_tag(LANGUAGE_TAGS.get(code, code))
             if not cui or not name or language is None:
                 self._reject(path, row, "no concept, no name or no language")

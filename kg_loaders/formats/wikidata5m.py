@@ -38,12 +38,12 @@ def read_in_blocks(
     Raises `SourceError` for a name that is none of `FILES`.
     """
     name = Path(path).name.lower()
-    found = [options for end, options in FILES.items() if end in name]
-    if len(found) != 1:
+    matching = [options for end, options in FILES.items() if end in name]
+    if len(matching) != 1:
         raise SourceError(
             f"{path} is none of wikidata5m_{', wikidata5m_'.join(FILES)}; triples are tsv"
         )
-    yield from read_texts_in_blocks(path, report, max_line_bytes=max_line_bytes, **found[0])
+    yield from read_texts_in_blocks(path, report, max_line_bytes=max_line_bytes, **matching[0])
 
 
 def read(

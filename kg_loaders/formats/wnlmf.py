@@ -80,7 +80,7 @@ def read(
                 open_elements[-1].clear()  # what was read is let go of
     fault = fault or events.fault
     if root != "LexicalResource":
-        raise SourceError(f"{file} is no WN-LMF{f': {fault}' if fault else ''}")
+        raise SourceError(f"{file} is not WN-LMF{f': {fault}' if fault else ''}")
     yield from wordnet.rest()
     if fault:
         report.n_lines += 1
@@ -188,31 +188,31 @@ class _Wordnet:
         types = (PARTS_OF_SPEECH.get(part, part), synset.get("lexfile", ""))
         records += [Text(id, TextKind.TYPE, type) for type in types if type]
         for each in synset:
-            said = "".join(each.itertext()).strip()
+            text = "".join(each.itertext()).strip()
             if each.tag == "SynsetRelation":
                 name, target = _relation_name(each), each.get("target", "")
                 if name and target:
                     records.append(self._triple(id, name, target))
                 else:
                     self._reject_part(each, "a relation without a type or a target")
-            elif each.tag == "Definition" and said:
+            elif each.tag == "Definition" and text:
                 language = language_tag(each.get("language", "")) or self.language
                 if language_fits(language, self.languages):
-                    records.append(Text(id, TextKind.DESCRIPTION, said, language))
+                    records.append(Text(id, TextKind.DESCRIPTION, text, language))
                 else:
                     self.report.n_further += 1
                     self.report.skip("text in another language")
             else:
                 self._leave_out([each])
         if not records:
-            self.report.skip("synset of which nothing is said")
+            self.report.skip("synset without any statement")
         self.report.n_further += max(len(records) - 1, 0)
         yield from records
 
     def rest(self) -> Iterator[Record]:
         """The names of synsets and the relations of senses, now that all of them are known."""
         for synset, members in self.members.items():
-            places = {name: place for place, name in enumerate(self.orders.get(synset, ()))}
+            places = {name: number for number, name in enumerate(self.orders.get(synset, ()))}
             last = len(places)
             members.sort(
                 key=lambda one: min(places.get(one.sense, last), places.get(one.entry, last))
@@ -269,8 +269,8 @@ class _Wordnet:
 
 def _relation_name(element: Element) -> str:
     name = element.get("relType", "")
-    own = next((element.get(each, "") for each in _OWN_TYPES if element.get(each)), "")
-    return own if name == "other" and own else name
+    type_name = next((element.get(each, "") for each in _OWN_TYPES if element.get(each)), "")
+    return type_name if name == "other" and type_name else name
 
 
 def _count(sense: Element) -> int:

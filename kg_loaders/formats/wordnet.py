@@ -110,7 +110,7 @@ class Synset(NamedTuple):
     pointers: tuple[Pointer, ...]
     n_frames: int
     gloss: str
-    place: tuple[str, int, int] = ("", 0, 0)
+    position: tuple[str, int, int] = ("", 0, 0)
 
 
 def find_wordnet(path: str | Path | None = None) -> Path:
@@ -170,7 +170,7 @@ def load_synsets(folder: Path, report: DamageReport) -> dict[str, Synset]:
                 except ValueError as error:
                     report.reject(str(file), line_no, offset, str(error), line)
                     continue
-                synsets[synset.id] = synset._replace(place=(str(file), line_no, offset))
+                synsets[synset.id] = synset._replace(position=(str(file), line_no, offset))
     return synsets
 
 
@@ -276,7 +276,7 @@ def _records(
             reason = _pointer_fault(pointer, synset, synsets)
             if reason:
                 report.n_further += 1
-                report.reject(*synset.place, reason, " ".join(map(str, pointer)).encode())
+                report.reject(*synset.position, reason, " ".join(map(str, pointer)).encode())
                 continue
             words = (0, 0) if lexical == "synsets" else (pointer.source_word, pointer.target_word)
             ends = list(zip((synset, synsets[pointer.target]), words, strict=True))

@@ -130,7 +130,7 @@ def _lines(file: Path, report: DamageReport) -> Iterator[tuple[int, int, bytes]]
 def parts_of_speech(graph: KnowledgeGraph) -> NDArray[np.int64]:
     """Part of speech of each entity of a WordNet graph, `[entity]`: n 1, v 2, a 3, r 4, s 5.
 
-    0 for an entity whose id is no synset's; satellites count as adjectives, as in their ids.
+    0 for an entity whose id is not a synset's; satellites count as adjectives, as in their ids.
     """
     numbers = {letter: number for number, letter in enumerate("nvars", start=1)}
     names = (str(name) for name in graph.entities)

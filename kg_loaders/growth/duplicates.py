@@ -149,7 +149,7 @@ def _sharing(graph: KnowledgeGraph) -> dict[tuple[int, int], list[tuple[str, boo
     first[1:] = (codes[1:] != codes[:-1]) | (nodes[1:] != nodes[:-1])
     codes, nodes, is_label = codes[first], nodes[first], is_label[first]
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    found: dict[tuple[int, int], list[tuple[str, bool]]] = {}
+    pairs: dict[tuple[int, int], list[tuple[str, bool]]] = {}
     ends = np.append(starts[1:], len(codes))
     several = (ends - starts > 1) & (ends - starts <= MOST_SHARING)
     for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
@@ -157,8 +157,8 @@ def _sharing(graph: KnowledgeGraph) -> dict[tuple[int, int], list[tuple[str, boo
         for i in range(start, end):
             for j in range(i + 1, end):
                 pair = (int(nodes[i]), int(nodes[j]))
-                found.setdefault(pair, []).append((name, bool(is_label[i] and is_label[j])))
-    return found
+                pairs.setdefault(pair, []).append((name, bool(is_label[i] and is_label[j])))
+    return pairs
 
 
 class _Parts:
@@ -191,8 +191,8 @@ class _Parts:
         }
 
     def _types(self, entity: int) -> set[str | int]:
-        found: set[str | int] = set(self._graph.types(entity))
-        return found | {
+        types: set[str | int] = set(self._graph.types(entity))
+        return types | {
             int(tail)
             for _, relation, tail in self._graph.outgoing(entity).tolist()
             if relation == self._instance_of

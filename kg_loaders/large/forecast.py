@@ -86,9 +86,9 @@ class _Sample:
         return min(_all_of(np.concatenate([heads, tails])), self.graph.n_entities * self.times)
 
 
-def _all_of(drawn: NDArray[np.int32]) -> float:
+def _all_of(sample: NDArray[np.int32]) -> float:
     """How many there are of which these were drawn (Chao's lower bound)."""
-    counts = np.bincount(drawn)
+    counts = np.bincount(sample)
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
     return int((counts > 0).sum()) + once * (once - 1) / (2 * (twice + 1))
 
@@ -155,7 +155,7 @@ def _sampled(source: Source, n_bytes: int) -> _Sample:
         read[0] = size
     marks.append((read[0], time.process_time()))
     reading, n_records = _warm(marks), columns.n_records
-    begun = time.process_time()
+    start = time.process_time()
     graph = KnowledgeGraph(**columns.fields(languages=()))
     n_triples = max(n_records - len(graph.entity_texts) - len(graph.relation_texts), 0)
     return _Sample(
@@ -164,7 +164,7 @@ def _sampled(source: Source, n_bytes: int) -> _Sample:
         times=max(size / max(read[0], 1), 1.0),
         is_sorted=n_same > SORTED * n_triples,
         reading=reading,
-        finishing=time.process_time() - begun,
+        finishing=time.process_time() - start,
     )
 
 
@@ -175,8 +175,8 @@ def _warm(marks: Sequence[tuple[int, float]]) -> float:
     >>> _warm([(0, 0.0), (10, 9.0), (20, 10.0), (30, 11.0)])
     3.0
     """
-    (n_first, begun), (n_bytes, ended) = marks[1 if len(marks) > 3 else 0], marks[-1]
-    return (ended - begun) * n_bytes / max(n_bytes - n_first, 1)
+    (n_first, start), (n_bytes, ended) = marks[1 if len(marks) > 3 else 0], marks[-1]
+    return (ended - start) * n_bytes / max(n_bytes - n_first, 1)
 
 
 def size_of(path: Path) -> int:

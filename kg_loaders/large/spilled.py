@@ -109,8 +109,8 @@ class SpilledColumns:
     ) -> GraphFields:
         """Sort names and rows, drop duplicates; what is left is mapped from files in the folder."""
         languages = [*map(normal_tag, languages)]
-        found = self._rows("SELECT DISTINCT language FROM texts")
-        seen = {name for batch in found for name in batch.column(0).to_pylist()}
+        rows = self._rows("SELECT DISTINCT language FROM texts")
+        seen = {name for batch in rows for name in batch.column(0).to_pylist()}
         names = [*dict.fromkeys(languages), *sorted(seen.difference(languages))]
         if len(names) > MAX_LANGUAGES:
             raise SourceError(
@@ -219,8 +219,8 @@ class SpilledColumns:
         degrees = np.zeros(n_nodes, np.int64)
         for batch in self._rows(sql):
             degrees += np.bincount(batch.column(0).to_numpy(), minlength=n_nodes)
-            for place, column in enumerate(columns, 1):
-                column.add(batch.column(place).to_numpy())
+            for number, column in enumerate(columns, 1):
+                column.add(batch.column(number).to_numpy())
             values.add(batch.column(4))
         kinds, languages, counts = (column.mapped() for column in columns)
         return Texts(

@@ -43,8 +43,8 @@ def has_dot_segments(iri: str) -> bool:
 def require_no_dot_segments(path: Path, iri: str, what: str) -> None:
     """Raise `SourceError` for a base that the parsers would resolve wrongly."""
     if has_dot_segments(iri):
-        mended = urljoin(iri, urlsplit(iri).path)
-        example = f", as {mended}" if _ABSOLUTE.match(mended) else ""
+        resolved = urljoin(iri, urlsplit(iri).path)
+        example = f", as {resolved}" if _ABSOLUTE.match(resolved) else ""
         raise SourceError(
             f"{path}: {what} {iri!r} has the segments . or .. in it, from which the parser makes "
             f"other IRIs than RFC 3986; write it without them{example}"
@@ -60,15 +60,15 @@ class BaseWatch:
     def __init__(self, format: str) -> None:
         self._pattern = {"json": _JSON, "xml": _XML, "turtle": _TURTLE}[format]
         self._last = b""
-        self.found = ""
+        self.base = ""
 
     def see(self, data: bytes) -> None:
         """Take the next bytes; `found` is the first such base, or ""."""
-        if self.found:
+        if self.base:
             return
         seen = self._last + data
         bases = (_text(match[1]) for match in self._pattern.finditer(seen))
-        self.found = next((base for base in bases if has_dot_segments(base)), "")
+        self.base = next((base for base in bases if has_dot_segments(base)), "")
         self._last = seen[-MOST_BYTES:]
 
 
@@ -91,7 +91,7 @@ def require_base(iri: str) -> str:
         is_one = False
     if not is_one:
         raise SourceError(
-            f"the base {iri!r} is no absolute IRI with a path; give one such as {DEFAULT_BASE}"
+            f"the base {iri!r} is not an absolute IRI with a path; give one such as {DEFAULT_BASE}"
         )
     return iri
 

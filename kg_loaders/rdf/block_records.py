@@ -93,7 +93,7 @@ class BlockRecords:
         self._triples: list[TripleBlock] = []
         self._waiting: list[tuple[TextBlock, NDArray[np.bool_]]] = []  # and nodes by prefix
 
-    def found(self, statements: Statements) -> FoundRecords:
+    def records_in(self, statements: Statements) -> FoundRecords:
         """The triples of some statements, what rdf:type says as texts, and texts that wait."""
         codes = distinct_ids(statements.predicates, len(statements.terms))
         predicates = statements.terms.take(numbers_array(codes)).to_pylist()
@@ -103,10 +103,10 @@ class BlockRecords:
         parts = tuple(_rows_of(statements, np.flatnonzero(is_part)))
         if is_property.any():
             self._report.skip(PROPERTY, int(is_property.sum()))
-        found = self._found(statements.where(~(is_part | is_property)))
-        return replace(found, predicates=tuple(predicates), parts=parts)
+        records = self._records_in(statements.where(~(is_part | is_property)))
+        return replace(records, predicates=tuple(predicates), parts=parts)
 
-    def _found(self, statements: Statements) -> FoundRecords:
+    def _records_in(self, statements: Statements) -> FoundRecords:
         """The same of statements that stand for themselves."""
         codes = distinct_ids(statements.predicates, len(statements.terms))
         predicates = statements.terms.take(numbers_array(codes)).to_pylist()
@@ -125,18 +125,18 @@ class BlockRecords:
         triples = _triples(statements, np.flatnonzero(is_triple), self._shorten)
         return FoundRecords((*blocks, triples), tuple(predicates), texts, properties)
 
-    def take(self, found: FoundRecords) -> Iterator[Block]:
+    def take(self, records: FoundRecords) -> Iterator[Block]:
         """What was found of the next statements, save the texts, which wait."""
         if self._starts is None:
-            self._predicates.update(dict.fromkeys(found.predicates))
-        self._properties.update(dict.fromkeys(found.properties))
-        if found.texts is not None:
-            self._waiting.append(found.texts)
-        self._triples += [block for block in found.blocks if isinstance(block, TripleBlock)]
-        yield from found.blocks
-        rewritten = [row for part in found.parts for row in self._structures.take(part)]
+            self._predicates.update(dict.fromkeys(records.predicates))
+        self._properties.update(dict.fromkeys(records.properties))
+        if records.texts is not None:
+            self._waiting.append(records.texts)
+        self._triples += [block for block in records.blocks if isinstance(block, TripleBlock)]
+        yield from records.blocks
+        rewritten = [row for part in records.parts for row in self._structures.take(part)]
         if rewritten:
-            yield from self.take(self._found(statements_of(rewritten, self._report)))
+            yield from self.take(self._records_in(statements_of(rewritten, self._report)))
 
     def _texts_of(
         self, statements: Statements, rows: NDArray[np.int64], names: Mapping[int, str]
@@ -187,7 +187,7 @@ class BlockRecords:
     def rest(self) -> Iterator[Block]:
         """All that waits, as the last statements are known; texts of entities first."""
         structures = self._structures
-        yield from self.take(self._found(statements_of(structures.rest(), self._report)))
+        yield from self.take(self._records_in(statements_of(structures.rest(), self._report)))
         if self._starts is None:
             self._predicates.update(structures.on_properties)
         relations = self._shorten(strings_array(self._predicates, pa.string()))
@@ -213,36 +213,36 @@ class BlockRecords:
     def _relations_of_properties(self) -> dict[str, list[str]]:
         """By the short name of each property of a Wikibase, the short names of its relations."""
         properties = [*dict.fromkeys((*self._properties, *self._structures.properties))]
-        found: dict[str, list[str]] = {}
+        relations: dict[str, list[str]] = {}
         names = self._shorten(strings_array(properties, pa.string())).to_pylist()
         for name, iri in zip(names, properties, strict=True):
             related = self._structures.relations_of(iri, self._predicates)
             if related:
-                found[name] = self._shorten(strings_array(related, pa.string())).to_pylist()
-        return found
+                relations[name] = self._shorten(strings_array(related, pa.string())).to_pylist()
+        return relations
 
     def _renamed(self, texts: TextBlock, relations_of: dict[str, list[str]]) -> Iterator[TextBlock]:
         """Texts of properties as texts of their relations, of each relation a block."""
         related = [relations_of[name] for name in texts.nodes.to_pylist()]
-        for place in range(max(map(len, related))):
-            has_one = np.array([len(names) > place for names in related])
+        for position in range(max(map(len, related))):
+            has_one = np.array([len(names) > position for names in related])
             chosen = has_one[texts.node_ids]
-            names = [names[min(place, len(names) - 1)] for names in related]
+            names = [names[min(position, len(names) - 1)] for names in related]
             renamed = replace(texts, nodes=pa.array(names, pa.string()), is_relation=True)
-            self._report.n_further += int(chosen.sum()) if place else 0
+            self._report.n_further += int(chosen.sum()) if position else 0
             yield _rows(renamed, chosen)
 
     def _are_nodes(self, names: pa.StringArray) -> NDArray[np.bool_]:
         """Which names are heads or tails of triples."""
-        found = np.zeros(len(names), np.bool_)
+        are_nodes = np.zeros(len(names), np.bool_)
         for triples in self._triples:
             if isinstance(triples.entities, str):
                 numbers = numbers_behind(triples.entities, names)
-                found |= (numbers >= 0) & np.isin(numbers, triples.ends)
+                are_nodes |= (numbers >= 0) & np.isin(numbers, triples.ends)
             else:
                 places = pc.index_in(triples.entities, names).drop_null()
-                found[numpy_of(places)] = True
-        return found
+                are_nodes[numpy_of(places)] = True
+        return are_nodes
 
 
 def statements_of(rows: Iterable[Statement], report: DamageReport) -> Statements:
@@ -274,7 +274,7 @@ def _special(
     terms, is_text = statements.terms, statements.language_ids >= 0
 
     def of_terms(of_term: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The statements with such a subject or an object that is no text."""
+        """The statements with such a subject or an object that is not text."""
         if not of_term.any():
             return np.zeros(len(is_text), np.bool_)
         return np.asarray(
@@ -294,14 +294,14 @@ def _special(
 
 def _match(terms: pa.StringArray, part: str, pattern: str) -> NDArray[np.bool_]:
     """Which terms match a pattern; `part` is in all that do, and faster to look for."""
-    found: NDArray[np.bool_] = numpy_of(pc.match_substring(terms, part))
-    places = np.flatnonzero(found)
+    matches: NDArray[np.bool_] = numpy_of(pc.match_substring(terms, part))
+    places = np.flatnonzero(matches)
     if len(places):
-        found = found.copy()
-        found[places] = numpy_of(
+        matches = matches.copy()
+        matches[places] = numpy_of(
             pc.match_substring_regex(terms.take(numbers_array(places)), pattern)
         )
-    return found
+    return matches
 
 
 def _rows_of(statements: Statements, rows: NDArray[np.int64]) -> Iterator[Statement]:
@@ -351,8 +351,8 @@ def _types(
 
 
 def _are_in(names: pa.StringArray, known: pa.StringArray) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = numpy_of(pc.is_in(names, known))
-    return found
+    are_in: NDArray[np.bool_] = numpy_of(pc.is_in(names, known))
+    return are_in
 
 
 def _rows(texts: TextBlock, chosen: NDArray[np.bool_]) -> TextBlock:

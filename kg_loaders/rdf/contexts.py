@@ -37,7 +37,8 @@ def contexts_of(named: Mapping[str, str | Path] | Iterable[str]) -> dict[str, Pa
     for address, file in files.items():
         if not file.is_file():
             raise SourceError(
-                f"the context {address or 'for all addresses'}: {file} is no file; save what the "
+                f"the context {address or 'for all addresses'}: {file} is not a file; save "
+                f"what the "
                 "address gives there"
             )
     return files
@@ -104,7 +105,7 @@ class Contexts:
         except (OSError, ValueError, RecursionError) as error:
             raise ContextError(f"the context {file} cannot be read: {error}") from error
         if not isinstance(document, dict) or "@context" not in document:
-            raise ContextError(f'the context {file} is no object with "@context"')
+            raise ContextError(f'the context {file} is not an object with "@context"')
         self.put_into(document, within)
         return document["@context"], len(data)
 

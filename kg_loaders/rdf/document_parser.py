@@ -150,7 +150,7 @@ def oxigraph_rows(stream: Stream, format: str, base_iri: str | None) -> Iterator
         if quad is None:
             return
         n_faults = 0
-        if format in RECOVERING and stream.bases.found and has_dot_segments(parser.base_iri or ""):
+        if format in RECOVERING and stream.bases.base and has_dot_segments(parser.base_iri or ""):
             raise BaseSeenError(parser.base_iri)
         reason = _fault_of_iris(quad) if is_lenient else ""
         yield malformed(reason, stream.n_line_ends + 1) if reason else row_of(quad)
@@ -317,7 +317,7 @@ def _n_in_all(task: Task) -> int:
 
 
 def _with_contexts(data: bytes, task: Task) -> bytes:
-    """The document with contexts in the place of their addresses; what is no JSON stays."""
+    """The document with contexts in the place of their addresses; what is not JSON stays."""
     from kg_loaders.rdf.contexts import Contexts
 
     try:

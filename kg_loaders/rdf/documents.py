@@ -31,6 +31,7 @@ from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
 from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
 from kg_loaders.reading import isolated
 from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.reading.encodings import document_as_utf8
 from kg_loaders.reading.lines import BOM
 from kg_loaders.reading.unpacking import StreamDamageError, unpacked
 
@@ -39,7 +40,7 @@ BASES = {"rdf": "xml", "trix": "xml", "jsonld": "json", "n3": "turtle"}
 """What shows a base in the bytes alone; in Turtle and TriG the parser knows its base."""
 SMALL = 1 << 16
 PARSER = document_parser.__name__
-_SHOWN = 300
+_N_CHARACTERS = 300
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError", "annot allocate")
 
 
@@ -84,8 +85,8 @@ class Document:
             yield from self._parse(predicates, chain((start,), blocks))
 
     def blocks(self) -> Iterator[bytes]:
-        """The unpacked bytes without a byte-order mark; ends early at damage."""
-        blocks, start = unpacked(self.path, self.budget), b""
+        """The unpacked bytes as UTF-8, without a byte-order mark; ends early at damage."""
+        blocks, start = document_as_utf8(unpacked(self.path, self.budget)), b""
         try:
             while len(start) < len(BOM) and (block := next(blocks, b"")):
                 start += block
@@ -101,7 +102,7 @@ class Document:
                 self.budget.check(str(self.path), {"document_bytes": n_bytes})
                 spool.write(block)
                 bases.see(block)
-                require_no_dot_segments(self.path, bases.found, "the base")
+                require_no_dot_segments(self.path, bases.base, "the base")
             spool.flush()
         except SourceError:
             raise
@@ -175,8 +176,9 @@ class Document:
         if self.fault.contexts:
             named = ", ".join(self.fault.contexts)
             raise SourceError(
-                f"{self.path}: its terms are defined at {named}, and nothing is fetched; save what "
-                f"is there to a file and name it: --context {self.fault.contexts[0]}=FILE, or in "
+                f"{self.path}: its terms are defined at {named}, and kept fetches nothing; "
+                f"save that document to a file and give it: --context "
+                f"{self.fault.contexts[0]}=FILE, or in "
                 "Python contexts={address: file}"
             )
 
@@ -190,7 +192,7 @@ class Document:
             return self.budget.error(str(self.path), "memory_bytes", "its parser ran out of memory")
         if isolated.is_own_fault(code):
             return InternalError(_own_fault(self.path, errors))
-        words = " ".join(errors.split())[-_SHOWN:]
+        words = " ".join(errors.split())[-_N_CHARACTERS:]
         return SourceError(
             f"{self.path}: its parser crashed ({name}{': ' if words else ''}{words}); the file may "
             "be hostile or damaged: if you trust it, convert it to N-Triples"
@@ -199,10 +201,11 @@ class Document:
 
 def _own_fault(path: Path, errors: str) -> str:
     """The message for a parser that ended by a fault of ours; `errors` is its traceback."""
-    reason = (errors.strip().splitlines() or ["no message"])[-1][:_SHOWN]
+    reason = (errors.strip().splitlines() or ["no message"])[-1][:_N_CHARACTERS]
     return (
-        f"{path} was not read, through a fault in kept and not in the file: the process that "
-        f"parses RDF ended with {reason}. Install kept again (pip install --force-reinstall kept); "
+        f"{path} could not be read because of a fault in kept, not in the file: the process "
+        f"that parses RDF ended with {reason}. Install kept again (pip install "
+        f"--force-reinstall kept); "
         "if that does not help, please report it"
     )
 

@@ -77,7 +77,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SourceError(f"{self.url!r} is no address of an endpoint: give http(s)://...")
+            raise SourceError(f"{self.url!r} is not an address of an endpoint: give http(s)://...")
 
     @property
     def host(self) -> str:
@@ -101,12 +101,12 @@ def fetch(
     folder: Path,
     *,
     budget: ReaderBudget | None = None,
-    tell: Callable[[int], None] = lambda n_rows: None,
+    report: Callable[[int], None] = lambda n_rows: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Path:
     """Return all answers as one file of N-Triples in `folder`, fetching what is missing.
 
-    The file is called after the endpoint's host, as a graph's sources then are. `tell` hears how
+    The file is called after the endpoint's host, as a graph's sources then are. `report` hears how
     many rows there are so far. Raises `QueryError` for a query that cannot be asked in pages,
     `SourceError` for an endpoint that fails or does not answer as SPARQL's protocol says,
     `BudgetError` for a page that is larger than the budget's `document_bytes`.
@@ -120,7 +120,7 @@ def fetch(
             if state.n_pages:
                 sleep(endpoint.pause)
             paged = f"{query}\nLIMIT {endpoint.page_rows} OFFSET {state.offset}"
-            rows = list(_rows(_asked(endpoint, paged, budget, sleep), endpoint, state.offset))
+            rows = list(_rows(_request(endpoint, paged, budget, sleep), endpoint, state.offset))
             if rows:
                 state.recent = _with_new_page(endpoint, state, rows)
                 with whole_file(_page(folder, state.n_pages), force=True) as part:
@@ -129,7 +129,7 @@ def fetch(
                 state.offset += len(rows)
             state.is_finished = not rows
             write_bytes(folder / STATE, msgspec.json.encode(state), force=True)
-            tell(state.offset)
+            report(state.offset)
         joined = folder / f"{endpoint.host}.nt"
         with whole_file(joined, force=True) as part, part.open("wb") as sink:
             for number in range(state.n_pages):
@@ -196,19 +196,19 @@ def require_pages(query: str) -> None:
     Traceback (most recent call last):
     kg_loaders.errors.QueryError: the query has no ORDER BY: pages would overlap, or miss rows
     """
-    bare = _NOISE.sub(lambda noise: "<>" if noise[0].startswith("<") else " ", query)
-    while found := _PREFIX.match(bare):
-        bare = bare[found.end() :]
+    body = _NOISE.sub(lambda noise: "<>" if noise[0].startswith("<") else " ", query)
+    while match := _PREFIX.match(body):
+        body = body[match.end() :]
     outer = ""
-    while outer != bare:  # what stands in braces goes, the innermost first
-        outer, bare = bare, re.sub(r"\{[^{}]*\}", " ", bare)
+    while outer != body:  # what stands in braces goes, the innermost first
+        outer, body = body, re.sub(r"\{[^{}]*\}", " ", body)
     outer = outer.upper()
     if not re.match(r"\s*SELECT\b", outer):
         raise QueryError("the query must be a SELECT of subject, predicate and object")
     if "{" in outer or "}" in outer:
         raise QueryError("the braces of the query do not match")
-    if found := re.search(r"\b(LIMIT|OFFSET|VALUES)\b", outer):
-        raise QueryError(f"leave {found[0]} out at the end of the query: pages are made of it")
+    if match := re.search(r"\b(LIMIT|OFFSET|VALUES)\b", outer):
+        raise QueryError(f"leave {match[0]} out at the end of the query: pages are made of it")
     if not re.search(r"\bORDER\s+BY\b", outer):
         raise QueryError("the query has no ORDER BY: pages would overlap, or miss rows")
 
@@ -305,7 +305,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return urllib.request.Request(newurl, data=req.data, headers=dict(req.header_items()))
 
 
-def _asked(
+def _request(
     endpoint: Endpoint, query: str, budget: ReaderBudget, sleep: Callable[[float], None]
 ) -> bytes:
     """The body of an answer; a busy server is asked again."""
@@ -321,11 +321,11 @@ def _asked(
             try:
                 return _body(request, endpoint, budget, deadline)
             except urllib.error.HTTPError as error:
-                said = _start_of(error)
+                message = _start_of(error)
                 last = f"{error.code} {_printable(str(error.reason))}"
                 if error.code not in BUSY:
                     raise SourceError(
-                        f"{endpoint.url} refused the query: {last}: {said}"
+                        f"{endpoint.url} refused the query: {last}: {message}"
                     ) from error
                 wait = _named_wait(error.headers.get("Retry-After"))
             except SourceError:
@@ -417,7 +417,7 @@ def _statement(terms: list[object], number: int) -> ox.Triple:
         or not isinstance(value, ox.NamedNode | ox.BlankNode | ox.Literal)
     ):
         raise QueryError(
-            f"row {number} is no statement: {subject} {predicate} {value}; select a subject, a "
+            f"row {number} is not a statement: {subject} {predicate} {value}; select a subject, a "
             "predicate that is an IRI, and an object, all of them bound"
         )
     return ox.Triple(subject, predicate, value)

@@ -125,10 +125,10 @@ class LineSplitter:
 
         A bool for each of `terms`.
         """
-        asked = np.zeros(len(terms), np.bool_)
+        are_iris = np.zeros(len(terms), np.bool_)
         for column in columns:
-            asked[column] = True
-        places = np.flatnonzero(asked)
+            are_iris[column] = True
+        places = np.flatnonzero(are_iris)
         names = terms.take(numbers_array(places))
         if self._start is None:
             start = start_of(names)
@@ -194,8 +194,8 @@ def _cut(data: bytes, longest: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     columns = (starts + 1, subject, subject + 3, predicate, predicate + 3, last, ends + 1)
     is_text = is_text[regular]
     cuts = np.zeros(len(is_text) * _N_CUTS + 1, np.int32)
-    for place, column in enumerate(columns):
-        cuts[place:-1:_N_CUTS] = column[regular]
+    for number, column in enumerate(columns):
+        cuts[number:-1:_N_CUTS] = column[regular]
     cuts[-1] = cuts[-2] if len(is_text) else 0
     return regular, is_text, cuts
 

@@ -1,4 +1,4 @@
-"""What a graph does not hold of RDF: its numbers, dates and other literals that are no texts.
+"""What a graph does not hold of RDF: its numbers, dates and other literals that are not texts.
 
 urn:Q90 - urn:P1082 - "2165423"^^xsd:integer   ->  Q90, P1082, 2165423
 urn:Q90 - rdfs:label - "Paris"@en              a text of the graph, left out here

@@ -78,7 +78,7 @@ def text_predicates(
     """Return `base` with the predicates in `names`: a mapping, or texts `IRI=KIND`.
 
     KIND is label, alias or description; none takes a predicate out of `base`. Raises `SourceError`
-    for what is no absolute IRI and for another kind.
+    for what is not an absolute IRI and for another kind.
 
     >>> len(text_predicates(["http://a.example/called=alias"])) - len(TEXT_PREDICATES)
     1
@@ -89,7 +89,7 @@ def text_predicates(
     for iri, kind in names.items():
         if not _IRI.fullmatch(iri):
             raise SourceError(
-                f"names: {iri!r} is no absolute IRI; write it in full, as in "
+                f"names: {iri!r} is not an absolute IRI; write it in full, as in "
                 f"{RDFS}label=label (prefixes of a file are not known here)"
             )
         if isinstance(kind, str) and kind not in _KINDS:

@@ -50,29 +50,29 @@ class JsonShape(NamedTuple):
     rows: int
 
 
-def check_json(place: str, data: Data, budget: ReaderBudget) -> None:
+def check_json(location: str, data: Data, budget: ReaderBudget) -> None:
     """Raise `BudgetError` for a JSON document with too many levels or values."""
-    budget.check(place, json_shape(data)._asdict())
+    budget.check(location, json_shape(data)._asdict())
 
 
-def check_xml(place: str, data: Data, budget: ReaderBudget) -> dict[bytes, bytes]:
+def check_xml(location: str, data: Data, budget: ReaderBudget) -> dict[bytes, bytes]:
     """Return the entities of XML; raise `BudgetError` where they nest, or anything grows too large.
 
     Raises `SourceError` for the encoding: the scan reads the bytes as ASCII, and an encoding that
     could hide a declaration from it is refused.
     """
     if fault := xml_encoding_fault(data):
-        raise SourceError(f"{place}: {fault}; convert it to UTF-8 first")
+        raise SourceError(f"{location}: {fault}; convert it to UTF-8 first")
     entities, n_other = flat_entities(data)
-    budget.check(place, {"entities": n_other})
+    budget.check(location, {"entities": n_other})
     n_bytes = len(data) + sum(
         len(entities.get(reference[1], b"")) for reference in _REFERENCE.finditer(data)
     ) if entities else 0  # fmt: skip
-    budget.check(place, {"document_bytes": n_bytes})
+    budget.check(location, {"document_bytes": n_bytes})
     if n_bytes > max(FREE_BYTES, budget.expansion * len(data)):
         what = f"its entities unfold it to {n_bytes} bytes, from {len(data)}"
-        raise budget.error(place, "expansion", what)
-    budget.check(place, {"depth": xml_depth(data)})
+        raise budget.error(location, "expansion", what)
+    budget.check(location, {"depth": xml_depth(data)})
     return entities
 
 
@@ -119,9 +119,9 @@ def expanded(text: bytes, entities: Mapping[bytes, bytes]) -> bytes:
     return _REFERENCE.sub(lambda match: entities.get(match[1], match[0]), text)
 
 
-def check_n3(place: str, data: Data, budget: ReaderBudget) -> None:
+def check_n3(location: str, data: Data, budget: ReaderBudget) -> None:
     """Raise `BudgetError` for N3 with too many levels."""
-    budget.check(place, {"depth": n3_depth(data)})
+    budget.check(location, {"depth": n3_depth(data)})
 
 
 def json_shape(data: Data) -> JsonShape:

@@ -59,8 +59,9 @@ def from_rdflib(
 def to_rdflib(graph: KnowledgeGraph, *, base: str = "urn:kept:") -> rdflib.Graph:
     """All triples and texts as an rdflib graph.
 
-    An identifier that is no IRI ("Q90") is percent-encoded after `base`. Labels become rdfs:label,
-    aliases skos:altLabel without their counts, descriptions rdfs:comment, types rdf:type.
+    An identifier that is not an IRI ("Q90") is percent-encoded after `base`. Labels become
+    rdfs:label, aliases skos:altLabel without their counts, descriptions rdfs:comment, types
+    rdf:type.
     """
     import rdflib
 

@@ -197,14 +197,14 @@ def read_in_blocks(
             path, report, format=name, base_iri=base_iri, contexts=contexts
         )
         while rows := list(islice(statements, CHUNK_STATEMENTS)):
-            yield from records.take(records.found(statements_of(rows, report)))
+            yield from records.take(records.records_in(statements_of(rows, report)))
         yield from records.rest()
         return
     _require_options(path, base_iri)
     report.units = "lines"
     reader = partial(_read_span, name=name, max_line_bytes=max_line_bytes, **options)
-    for found in (workers or Workers()).read(reader, path, report):
-        yield from records.take(found)
+    for block_records in (workers or Workers()).read(reader, path, report):
+        yield from records.take(block_records)
     yield from records.rest()
 
 
@@ -224,14 +224,14 @@ def _read_span(
         statements, odd = splitter.split(block)
         if statements is not None:
             report.n_lines += len(statements)
-            yield records.found(statements)
+            yield records.records_in(statements)
         if odd.any():
             lines = checked_lines(
                 str(path), block, report, chosen=odd, max_line_bytes=max_line_bytes
             )
             watched = _watch_predicates(lines, predicates)
             rows = _read_lines(path, report, LINE_FORMATS[name], watched)
-            yield records.found(statements_of(rows, report))
+            yield records.records_in(statements_of(rows, report))
     yield FoundRecords((), tuple(_parsed(predicates)), None)
 
 
@@ -337,7 +337,7 @@ def _parsed(predicates: Iterable[bytes]) -> Iterator[str]:
         yield from (quad.predicate.value for quad in quads)
 
 
-_PLACE = re.compile(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$")
+_POSITION = re.compile(r"^Parser error at line \d+ [^:]*: | \(line \d+\)$")
 _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\b[0-9A-F]{4,8}\b")
 
 
@@ -351,7 +351,7 @@ def _reason(error: Exception) -> str:
 
 def _without_data(message: str) -> str:
     """The message without the data in it, so that there are few distinct reasons."""
-    return _VARIABLE.sub("…", " ".join(_PLACE.sub("", message).split()))[:200]
+    return _VARIABLE.sub("…", " ".join(_POSITION.sub("", message).split()))[:200]
 
 
 # ---- documents -----------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ class Shortener:
 def _no_text(
     kind: TextKind | None, predicate: str, value: LiteralTerm, languages: Sequence[str] | None
 ) -> str:
-    """Why a literal is no text of the graph, or ""."""
+    """Why a literal is not text of the graph, or ""."""
     if kind is None:
         return f"literal of {predicate}"
     if not value.value:

@@ -2,7 +2,7 @@
 
 The statements that the query can read go to the process as N-Triples (`query_patterns`,
 `statement_lines`): triples, and texts as rdfs:label, skos:altLabel, rdfs:comment and rdf:type. A
-name that is no IRI stands behind `urn:kept:`, in queries `kg:Q90`. Time, memory and rows are
+name that is not an IRI stands behind `urn:kept:`, in queries `kg:Q90`. Time, memory and rows are
 limited, and nothing is asked of another machine (SERVICE, FROM).
 
 A path of length zero joins a name of the query to itself, in the graph or not (SPARQL 1.1, 18.4).
@@ -43,9 +43,9 @@ PREFIXES = {"kg": BASE, "rdf": RDF_TYPE.removesuffix("type"), "rdfs": RDFS, "sko
 WHOLE_BELOW = 50_000
 """Statements; of a smaller graph all are loaded: that is faster than to look into the query."""
 UNSEEN = "urn:kept-internal:unseen"
-"""Subject and predicate of statements that are no part of the graph and that no pattern fits."""
+"""Subject and predicate of statements that are not part of the graph and that no pattern fits."""
 _OTHER_PLACES = ("SERVICE", "FROM")
-_PLACE = re.compile(r"error at (\d+):(\d+): ")
+_POSITION = re.compile(r"error at (\d+):(\d+): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Answer:
 def query(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None) -> Result:
     """Return the answer of `graph` to a SPARQL query as rdflib's Result: rows, a truth or a graph.
 
-    `PREFIXES` need not be declared. Raises `QueryError` for what is no query, for one that asks
+    `PREFIXES` need not be declared. Raises `QueryError` for what is not a query, for one that asks
     another place (SERVICE, FROM), and for one that costs more than `limits`.
 
     >>> graph = KnowledgeGraph.from_triples([("Q90", "P17", "Q142")])
@@ -108,12 +108,12 @@ def query(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None
     from rdflib import Graph
     from rdflib.query import Result
 
-    found = answer(graph, text, limits=limits)
-    if found.kind == "GRAPH":
+    answers = answer(graph, text, limits=limits)
+    if answers.kind == "GRAPH":
         result = Result("CONSTRUCT")
-        result.graph = Graph().parse(data=found.data, format="nt")
+        result.graph = Graph().parse(data=answers.data, format="nt")
         return result
-    return Result.parse(io.BytesIO(found.json()), format="json")
+    return Result.parse(io.BytesIO(answers.json()), format="json")
 
 
 def answer(graph: KnowledgeGraph, text: str, *, limits: QueryLimits | None = None) -> Answer:
@@ -143,11 +143,13 @@ def _refuse_other_places(text: str) -> None:
     words = list(words_of(text))
     for word in _OTHER_PLACES:
         if word in words:
-            raise QueryError(f"{word} asks another place; leave it out, the graph alone is asked")
+            raise QueryError(
+                f"{word} queries another endpoint, but only the graph can be queried; leave it out"
+            )
     first = next((word for word in words if word not in ("PREFIX", "BASE")), "")
     if first in UPDATES:
         raise QueryError(
-            f"this is no query in SPARQL but an update ({first}); a graph that is stored does not "
+            f"this is not a SPARQL query but an update ({first}); a graph that is stored does not "
             "change: kept kg add makes a new one"
         )
 
@@ -210,8 +212,8 @@ def _error(
     if fault == "absent":
         return QueryError(
             f"<{message}> is at an end of a path that may have length zero, and is not in the "
-            "graph; beside a pattern of any predicate that is not answered: leave it out, or name "
-            "the predicates"
+            "graph; together with a pattern of any predicate this is not supported; leave it "
+            "out, or name the predicates"
         )
     if fault == "evaluation":
         return QueryError(f"the query cannot be answered: {message}")
@@ -221,17 +223,17 @@ def _error(
 
 
 def _syntax_error(message: str, text: str) -> str:
-    place = _PLACE.match(message)
-    if place is None:
-        return f"this is no query in SPARQL: {message}"
-    number, column = int(place[1]), int(place[2])
+    position = _POSITION.match(message)
+    if position is None:
+        return f"this is not a SPARQL query: {message}"
+    number, column = int(position[1]), int(position[2])
     lines = text.splitlines() or [""]
     line = lines[min(number, len(lines)) - 1]
     near = line[max(column - 20, 0) : column + 20].strip()
-    reason = message[place.end() :]
+    reason = message[position.end() :]
     if "Prefix not found" in reason:
         known = ", ".join(f"{name}:" for name in PREFIXES)
         reason = f"a prefix is not declared; known are {known}, declare others with PREFIX"
     elif len(reason) > 200:
         reason = reason[:200] + "..."
-    return f"this is no query in SPARQL: line {number}, column {column}, near {near!r}: {reason}"
+    return f"this is not a SPARQL query: line {number}, column {column}, near {near!r}: {reason}"

@@ -1,7 +1,7 @@
 """A stored graph as N-Triples, whole or only the statements that some patterns match.
 
 A triple is a statement of three IRIs; a label, alias, description or type of a node is one of
-rdfs:label, skos:altLabel, rdfs:comment or rdf:type. An identifier that is no IRI stands behind
+rdfs:label, skos:altLabel, rdfs:comment or rdf:type. An identifier that is not an IRI stands behind
 `urn:kept:`, percent-encoded.
 """
 

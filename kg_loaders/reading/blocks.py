@@ -119,10 +119,10 @@ def numbers_between(
     numbers = np.zeros(len(starts), np.int32)
     if not is_number.any():
         return numbers - np.int32(1)
-    for place in range(int(n_digits[is_number].max())):
-        digits = np.where(place < n_digits, array[ends - 1 - place] - _ZERO, 0)
+    for position in range(int(n_digits[is_number].max())):
+        digits = np.where(position < n_digits, array[ends - 1 - position] - _ZERO, 0)
         is_number &= digits <= 9
-        numbers += digits.astype(np.int32) * np.int32(10**place)
+        numbers += digits.astype(np.int32) * np.int32(10**position)
     is_number &= (n_digits == 1) | (array[np.minimum(starts, len(array) - 1)] != _ZERO)
     return np.where(is_number, numbers, np.int32(-1))
 

@@ -76,23 +76,25 @@ class ReaderBudget:
             match = _SETTING.fullmatch(setting)
             if match is None or match[1] not in LIMITS:
                 raise KgError(
-                    f"{VARIABLE}: {setting!r} is no limit; write NAME=NUMBER, the number perhaps "
+                    f"{VARIABLE}: {setting!r} is not a limit; write NAME=NUMBER, the number "
+                    f"perhaps "
                     f"with K, M or G, with one of {', '.join(LIMITS)}"
                 )
             values[match[1]] = int(match[2]) * _UNITS[match[3]]
         return cls(**values)
 
-    def check(self, place: str, seen: Mapping[str, int]) -> None:
+    def check(self, location: str, seen: Mapping[str, int]) -> None:
         """Raise `BudgetError` for the first value of `seen` (by limit) that is above its limit."""
         for name, value in seen.items():
             if value > getattr(self, name):
-                raise self.error(place, name, _WHAT[name].format(value))
+                raise self.error(location, name, _WHAT[name].format(value))
 
-    def error(self, place: str, name: str, what: str) -> BudgetError:
-        """The error that `what` was seen at `place`, and how to raise the limit `name`."""
+    def error(self, location: str, name: str, what: str) -> BudgetError:
+        """The error that `what` was seen at `location`, and how to raise the limit `name`."""
         limit = getattr(self, name)
         return BudgetError(
-            f"{place}: {what}, and the limit {name} is {limit}; it may be hostile or damaged. If "
+            f"{location}: {what}, and the limit {name} is {limit}; it may be hostile or "
+            f"damaged. If "
             f"you trust it, raise it: kept --limits {name}=NUMBER ..., {VARIABLE}={name}=NUMBER in "
             f"the environment, or in Python ReaderBudget({name}=NUMBER)"
         )
@@ -106,7 +108,7 @@ def bytes_of(text: str) -> int:
     """
     match = re.fullmatch("([0-9]{1,15})([KMG]?)", text)
     if match is None:
-        raise KgError(f"{text!r} is no number of bytes; write one such as 512M or 2G")
+        raise KgError(f"{text!r} is not a number of bytes; write one such as 512M or 2G")
     return int(match[1]) * _UNITS[match[2]]
 
 

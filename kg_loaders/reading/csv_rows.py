@@ -35,7 +35,8 @@ class _NoRowError(Exception):
 class CsvRows:
     """The rows of lines; one that is malformed is rejected with all of its lines.
 
-    `report.n_lines`, which counts lines, is set right to count rows.
+    `report.n_lines`, which counts lines, is set right to count rows. `has_blanks` leaves out the
+    blanks behind delimiters.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class CsvRows:
         *,
         delimiter: str,
         max_row_bytes: int,
+        has_blanks: bool = False,
     ) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), max_row_bytes))  # the module's own is 128K
         self._file, self._lines, self._report = file, lines, report
@@ -53,7 +55,9 @@ class CsvRows:
         self._row: list[Line] = []
         self._n_bytes, self._n_reread = 0, 0
         self._waiting: deque[Line] = deque()
-        self._reader = csv.reader(_Feed(self), strict=True, delimiter=delimiter)
+        self._reader = csv.reader(
+            _Feed(self), strict=True, delimiter=delimiter, skipinitialspace=has_blanks
+        )
 
     def __iter__(self) -> Iterator[Row]:
         while True:

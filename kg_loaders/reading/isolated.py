@@ -86,7 +86,7 @@ def _set_up(path: list[str], package: str) -> None:
         PACKAGE, Path(package) / "__init__.py", submodule_search_locations=[package]
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"{package} is no package")
+        raise ImportError(f"{package} is not a package")
     sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules[PACKAGE])
 

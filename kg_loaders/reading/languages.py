@@ -1,7 +1,7 @@
 """Language tags as every reader gives them: well-formed (BCP 47) and in lower case.
 
 A tag that a reader let through and a writer cannot hold would be found when a graph is exported;
-so `en_US`, as locales are written, becomes `en-us` at the door, and what is no tag is refused.
+so `en_US`, as locales are written, becomes `en-us` at the door, and what is not a tag is refused.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import pyoxigraph as ox
 
 MALFORMED = "malformed language tag"
 _CODES = {"zh-classical": "lzh"}
-"""Wikimedia's own code of a wiki that is no tag, and the language's tag."""
+"""Wikimedia's own code of a wiki that is not a tag, and the language's tag."""
 
 
 def normal_tag(text: str) -> str:
-    """Return the tag in the form that graphs hold; what is no tag stays as it is.
+    """Return the tag in the form that graphs hold; what is not a tag stays as it is.
 
     >>> normal_tag("pt_BR"), normal_tag("no tag")
     ('pt-br', 'no tag')

@@ -32,7 +32,7 @@ from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.arrow import reuse_freed_memory
 from kg_loaders.errors import SourceError
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.encodings import as_utf8
+from kg_loaders.reading.encodings import as_utf8, document_as_utf8
 from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -86,6 +86,20 @@ class LineBlock:
             return len(self.ends)
         n_ends = int(np.count_nonzero(np.frombuffer(self.data, np.uint8) == ord("\n")))
         return n_ends + (not self.data.endswith(b"\n"))
+
+    def indices_of(self, line: bytes) -> list[int]:
+        """Return which lines are `line`, from 0; a byte-order mark and a CR do not count."""
+        found = []
+        place = self.data.find(line) if line else -1
+        while place >= 0:
+            end = place + len(line)
+            has_mark = self.data[max(place - len(BOM), 0) : place] == BOM
+            start = place - len(BOM) if has_mark else place
+            begins = start == 0 or self.data[start - 1] == ord("\n")
+            if begins and self.data[end : end + 2].removeprefix(b"\r")[:1] in (b"", b"\n"):
+                found.append(self.data.count(b"\n", 0, start))
+            place = self.data.find(line, end)
+        return found
 
     def with_line_ends(self) -> bytes:
         """The bytes, the last line ended too, and without CR where every line ends in CRLF."""
@@ -179,7 +193,7 @@ def read_blocks(
     file, line_no, offset = str(path), span.first_line, span.start
     blocks = unpacked(Path(path), report.budget, report.progress, start=span.start, end=span.end)
     if span == WHOLE:  # spans are of UTF-8 alone
-        blocks = as_utf8(blocks, encoding)
+        blocks = as_utf8(blocks, encoding, file)
     parts = _parts(blocks, max_line_bytes)
     for kind, data, reason in _gathered(
         parts, LINE_BLOCK_BYTES if block_bytes is None else block_bytes
@@ -209,12 +223,12 @@ def read_blocks(
 
 
 def read_whole(path: str | Path, budget: ReaderBudget | None = None) -> bytes:
-    """Every unpacked byte; BudgetError, or SourceError for what is missing or damaged."""
+    """Every unpacked byte, as UTF-8; BudgetError, or SourceError for what is missing or damaged."""
     budget = budget or ReaderBudget.from_environment()
     parts: list[bytes] = []
     n_bytes = 0
     try:
-        for block in unpacked(Path(path), budget):
+        for block in document_as_utf8(unpacked(Path(path), budget)):
             parts.append(block)
             n_bytes += len(block)
             budget.check(str(path), {"document_bytes": n_bytes})

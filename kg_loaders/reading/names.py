@@ -36,7 +36,7 @@ class _Part:
 
 
 class Names:
-    """Names of entities, or of relations: one by one in `ids`, or many at once by `place`.
+    """Names of entities, or of relations: one by one in `ids`, or many at once by `add_block`.
 
     Names that are a number behind the start of the first ones, as `Q90` or `http://…/Q90`, are not
     hashed: their numbers are looked up. That start, or that there is none, is settled by the first
@@ -58,7 +58,7 @@ class Names:
     def __len__(self) -> int:
         return len(self.ids) + sum(map(len, self._known))
 
-    def place(self, names: pa.StringArray | str, ids: Ids) -> Ids:
+    def add_block(self, names: pa.StringArray | str, ids: Ids) -> Ids:
         """A copy of `ids` into `names`, which `sort` turns into ranks where it stands."""
         if isinstance(names, str):
             self._settle(names)
@@ -111,7 +111,7 @@ class Names:
 
     def sort(self) -> tuple[Vocabulary, Ids]:
         """All names, sorted, and the ranks of `ids`; what was placed becomes ranks."""
-        one_by_one = self.place(strings(self.ids), np.arange(len(self.ids), dtype=np.int32))
+        one_by_one = self.add_block(strings(self.ids), np.arange(len(self.ids), dtype=np.int32))
         self._merge()
         known = [part.numbers[part.numbers >= 0] for part in self._parts]
         numbers = _distinct_numbers([*self._numbers, *known])

@@ -152,32 +152,32 @@ def kept_parts(
         raise SourceError(
             "rejected lines of a reading that goes on cannot be put aside; use --damage skip"
         )
-    own = DamageReport(
+    part_report = DamageReport(
         report.policy,
         report.quarantine,
         report.max_kept,
         budget=report.budget,
         remedy=report.remedy,
     )
-    own.progress = report.progress
+    part_report.progress = report.progress
     if folder is None:
         with tempfile.TemporaryDirectory() as name:
-            yield Parts(Path(name), _new(source, settings), own), own
+            yield Parts(Path(name), _new(source, settings), part_report), part_report
     else:
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        with claim(place):
-            yield Parts(place, _opened(place, _new(source, settings)), own), own
-    report.take(own)
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        with claim(target):
+            yield Parts(target, _opened(target, _new(source, settings)), part_report), part_report
+    report.take(part_report)
 
 
 def remove_parts(folder: str | Path) -> None:
     """Remove the parts in `folder`, and `folder` if nothing else is in it."""
-    place = Path(folder)
-    for path in [place / STATE, *place.glob("[0-9]*.arrow")]:
+    directory = Path(folder)
+    for path in [directory / STATE, *directory.glob("[0-9]*.arrow")]:
         path.unlink(missing_ok=True)
-    if place.is_dir() and not any(place.iterdir()):
-        place.rmdir()
+    if directory.is_dir() and not any(directory.iterdir()):
+        directory.rmdir()
 
 
 def _new(source: Path, settings: str) -> _State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from typing import Any
 
@@ -33,8 +34,15 @@ def repeats_fault(raw: bytes) -> str:
     try:
         key = repeated_key(raw)
     except ValueError as error:
+        return json_reason(error)
+    return "" if key is None else f"the key {key!r} occurs twice in one object"
+
+
+def json_reason(error: ValueError | RecursionError) -> str:
+    """Return why JSON cannot be read; for a long number Python's own words name a setting."""
+    if isinstance(error, json.JSONDecodeError) or "integer string" not in str(error):
         return str(error)
-    return "" if key is None else f"the key {key!r} stands twice in one object"
+    return f"a number of more than {sys.get_int_max_str_digits()} digits"
 
 
 def _check(pairs: list[tuple[str, Any]]) -> None:

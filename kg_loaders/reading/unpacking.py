@@ -141,13 +141,13 @@ def archive_member(path: Path) -> tuple[Path, str] | None:
     Raises `SourceError` for an archive of several files, of which the path names none, and for a
     member that is packed itself; `StreamDamageError` for an archive that is damaged.
     """
-    place = _archive_place(path)
-    if place is not None and PurePosixPath(place[1]).suffix.lower() in (*COMPRESSED, ARCHIVE):
+    member = _archive_place(path)
+    if member is not None and PurePosixPath(member[1]).suffix.lower() in (*COMPRESSED, ARCHIVE):
         raise SourceError(
-            f"{place[0]}, member {place[1]!r} is itself packed; unpack the archive (unzip "
-            f"{place[0]}) and name that file"
+            f"{member[0]}, member {member[1]!r} is itself packed; unpack the archive (unzip "
+            f"{member[0]}) and name that file"
         )
-    return place
+    return member
 
 
 def _archive_place(path: Path) -> tuple[Path, str] | None:
@@ -205,10 +205,10 @@ def _only_member(archive: Path) -> str:
     )
 
 
-def check_expansion(place: str, n_out: int, n_in: int, budget: ReaderBudget) -> None:
+def check_expansion(location: str, n_out: int, n_in: int, budget: ReaderBudget) -> None:
     """Raise `BudgetError` when `n_in` bytes have unfolded to too many."""
     if n_out > FREE_BYTES and n_out > budget.expansion * n_in:
-        budget.check(place, {"expansion": n_out // max(n_in, 1)})
+        budget.check(location, {"expansion": n_out // max(n_in, 1)})
 
 
 def why(error: Exception) -> str:

@@ -30,7 +30,7 @@ from typing import Any, Self
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import KgError, SourceError
 from kg_loaders.reading.budget import ReaderBudget
-from kg_loaders.reading.encodings import is_utf16
+from kg_loaders.reading.encodings import is_other_than_utf8
 from kg_loaders.reading.lines import WHOLE, Span
 from kg_loaders.reading.unpacking import is_packed
 
@@ -61,7 +61,7 @@ class Workers:
         self._n_workers = n_workers
         self._pool, self._is_given = pool, pool is not None
         self._processes: ProcessPoolExecutor | None = None
-        self._begun: Future[Any] = Future()
+        self._first_job: Future[Any] = Future()
         """Done when the processes take work."""
 
     def __enter__(self) -> Self:
@@ -106,7 +106,7 @@ class Workers:
         if not path.is_file() or not _is_large(path):
             return [WHOLE]
         with path.open("rb") as stream:
-            if is_utf16(stream.read(4)):
+            if is_other_than_utf8(stream.read(4)):
                 report.notes.append(f"{path} is UTF-16 and was read by one process")
                 return [WHOLE]
         return spans_of(path)
@@ -117,18 +117,18 @@ class Workers:
         n_others = self._n_workers - 1
         pool = self._pool = self._pool or ThreadPoolExecutor(n_others)
         how = (reader, path, report.policy, report.max_kept, report.budget)
-        rest, waiting = deque(spans), deque[tuple[Span, Future[_Found]]]()
+        rest, waiting = deque(spans), deque[tuple[Span, Future[_SpanItems]]]()
         n_before, n_odd_before = report.n_lines, report.read_singly
 
         def taken() -> Iterator[Any]:
             span, future = waiting.popleft()
             span = span._replace(first_line=1 + report.n_lines - n_before)
-            found = future.result()
-            if found.report is None:
+            result = future.result()
+            if result.report is None:
                 yield from reader(path, report, span)
                 return
-            found.add_to(report, span)
-            yield from found.items
+            result.add_to(report, span)
+            yield from result.items
 
         while rest or waiting:
             n_lines, n_odd = report.n_lines - n_before, report.read_singly - n_odd_before
@@ -141,9 +141,9 @@ class Workers:
                 waiting.append((span, pool.submit(_read_span, *how, span)))
             is_next = bool(waiting) and waiting[0][1].done()
             if not is_next and rest and n_done <= SPANS_AHEAD * n_others:
-                own: Future[_Found] = Future()
-                waiting.append((span := rest.popleft(), own))
-                own.set_result(_read_span(*how, span))
+                here: Future[_SpanItems] = Future()
+                waiting.append((span := rest.popleft(), here))
+                here.set_result(_read_span(*how, span))
             else:
                 yield from taken()
 
@@ -151,8 +151,8 @@ class Workers:
         """So many processes, which start when they are first asked for; None until they have."""
         if self._processes is None:
             self._processes = ProcessPoolExecutor(n, get_context("spawn"), initializer=_begin)
-            self._begun = self._processes.submit(os.getpid)
-        return self._processes if self._begun.done() else None
+            self._first_job = self._processes.submit(os.getpid)
+        return self._processes if self._first_job.done() else None
 
 
 def _is_large(path: Path) -> bool:
@@ -172,9 +172,9 @@ def spans_of(path: Path) -> list[Span]:
     return spans or [WHOLE]
 
 
-def _line_end(stream: Any, place: int) -> int | None:
-    """Where the line ends that holds the byte before `place`; None if with the file."""
-    stream.seek(place - 1)
+def _line_end(stream: Any, start: int) -> int | None:
+    """Where the line ends that holds the byte before `start`; None if with the file."""
+    stream.seek(start - 1)
     while block := stream.read(LOOK_BYTES):
         at = block.find(b"\n")
         if at >= 0:
@@ -185,7 +185,7 @@ def _line_end(stream: Any, place: int) -> int | None:
 
 # ---- of a span -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _SpanItems:
     """What a span holds; without a report it is to be read again, for its error."""
 
     items: list[Any]
@@ -212,16 +212,16 @@ def _read_span(
     max_kept: int,
     budget: ReaderBudget,
     span: Span,
-) -> _Found:
+) -> _SpanItems:
     with tempfile.TemporaryDirectory() as name:
         aside = Path(name) / "aside" if policy is DamagePolicy.QUARANTINE else None
         report = DamageReport(policy, aside, max_kept, budget=budget)
         try:
             items = list(reader(path, report, span))
         except KgError:
-            return _Found([], None)
+            return _SpanItems([], None)
         raw = aside.read_bytes() if aside is not None and aside.exists() else b""
-    return _Found(items, report, raw)
+    return _SpanItems(items, report, raw)
 
 
 def _begin() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from entity_linking import DictionaryLinker, LinkedText, gold_link
-from entity_linking.completing import needs_links, touch, with_links
+from entity_linking.completing import has_entity, needs_links, touch, with_links
 from entity_linking.mentions import Mention
 from kg_loaders import Text, TextKind, graph_from_records
 
@@ -73,3 +75,29 @@ def test_mentions_side_by_side_do_not_touch() -> None:
     assert _links((5, 6, None), text="Paris+Seine") == [
         ("Paris", PARIS), ("+", "-"), ("Seine", SEINE),
     ]  # fmt: skip
+
+
+class _Proposes:
+    """A linker with the same links for every text."""
+
+    def __init__(self, *links: tuple[int, int, str | None]) -> None:
+        self.links = tuple(gold_link(*link) for link in links)
+
+    def link(self, texts: Sequence[str]) -> list[LinkedText]:
+        return [LinkedText(text, self.links) for text in texts]
+
+
+def test_a_proposal_without_entity_takes_no_mentions_place() -> None:
+    """The text's own mention stays where the linker finds a longer one that it cannot link."""
+    text = LinkedText(SENTENCE, (gold_link(6, 10, None),))
+    (done,) = with_links([text], _Proposes((0, 5, PARIS), (6, 13, None)))
+    assert [(k.start, k.end, k.entity) for k in done.links] == [
+        (0, 5, PARIS), (6, 10, None), (6, 13, None),
+    ]  # fmt: skip
+
+
+def test_some_link_with_an_entity_is_enough() -> None:
+    mixed = (gold_link(0, 5, PARIS), gold_link(6, 10, None))
+    assert has_entity(LinkedText(SENTENCE, mixed))
+    assert not has_entity(LinkedText(SENTENCE, mixed[1:]))
+    assert not has_entity(LinkedText(SENTENCE, ()))

@@ -20,9 +20,10 @@ import pytest
 from kept.graphs.builder import BuilderConfig
 from kept.inputs.views import builder_for
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.questions.plan import asks_questions
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import Study
 from kept.methods import METHODS, method
 from kept.tasks.datasets.public_graphs import GRAPHS, TEXTS
 from tests.kept.tiny_task_files import WRITERS, relation_examples, world_graph, write_task_file
@@ -203,7 +204,7 @@ def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     for part, start in zip(given, (0, 72, 108), strict=False):
         rows = examples[start : start + (72 if part == "train" else 36)]
         write_task_file(tmp_path / committed.task[part], kind, rows)
-    runs = ExperimentRuns(small(committed, shared), tmp_path, tmp_path / "runs")
+    runs = Study(ComparisonTrial(small(committed, shared), tmp_path, tmp_path / "runs"))
     records = [runs.run(RunKey(row, "true", 0)) for row in ("kbert", *variants)]
     assert all(record is not None and record.costs["steps"] == 2 for record in records)
     assert len({record.run for record in records if record is not None}) == len(records)

@@ -25,7 +25,7 @@ from experiments.completion_table.cells import (
 from experiments.completion_table.graphs import NAMES, Asked, TableGraph, prepare
 from experiments.completion_table.record import Record, judge
 from experiments.completion_table.tables import to_markdown
-from kept.apps.cli.kgc.train_options import TrainOptions, require_options
+from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.kgc.kge.splits import read_splits
 from kept.kgc.kge.trained import read_description
 from kg_loaders import SourceError
@@ -57,7 +57,7 @@ def test_every_scorer_of_the_plan_is_told_what_it_takes() -> None:
         assert set(plan.graphs) <= set(NAMES)
         if plan.train:
             told = {**plan.train, "weights": None} | ({"of": (Path("a"),)} if plan.of else {})
-            require_options(TrainOptions(seed=0, holdout=0.05, **told))
+            TrainOptions.of(seed=0, holdout=0.05, **told)
         assert all(one in plans for one in plan.of)
         assert plan.is_table == (plan.graphs == ("codex-s", "codex-s-unseen"))
 

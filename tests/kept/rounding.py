@@ -1,7 +1,7 @@
 """How far two trainings may end apart that differ only in the order of their sums.
 
 Two processes, two threads, another processor or another library add the same numbers in another
-order. One error model says what that may do, so that a tolerance is no number found by trying:
+order. One error model says what that may do, so that a tolerance is not a number found by trying:
 
 1. A gradient is a sum of some thousand products. Another order changes it by about `TERMS * eps`
    of the size of the tensor's gradients, where `eps` is that of the numbers' type and `TERMS` the

@@ -159,7 +159,7 @@ def test_a_method_that_reads_no_graph_needs_none(
     small_graph: KnowledgeGraph, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = dataclasses.replace(METHODS["colake"], view=WordsView, builder=WORDS_ONLY)
-    monkeypatch.setitem(METHODS, "colake", line)
+    monkeypatch.setitem(METHODS.built_in, "colake", line)
     auto = AutoEncoder(method_encoder("colake", small_graph, tokenizer), tokenizer)
     linked = LinkedText("old Paris", (gold_link(4, 9, "Q90"),))
     (alone, plain) = auto.encode([linked, "old Paris"])

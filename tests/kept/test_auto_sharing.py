@@ -185,7 +185,7 @@ def test_pickles_and_code_are_not_opened(tokenizer: Any, tmp_path: Path) -> None
     config |= {"model_type": "mine", "auto_map": {"AutoModel": "evil.Evil"}}
     (place / "config.json").write_text(json.dumps(config))
     (place / "evil.py").write_text("raise SystemExit('run')")
-    with pytest.raises(CheckpointError, match="model_type 'mine', which is none of"):
+    with pytest.raises(CheckpointError, match="model_type 'mine', which is not one of"):
         AutoEncoder.from_pretrained(place)
     with pytest.raises(ConfigError, match="has no revision"):
         AutoEncoder.from_pretrained(place, revision="main")

@@ -97,7 +97,7 @@ def test_minilm_is_the_real_one() -> None:
     assert short.config.num_hidden_layers == 3
     assert torch.equal(short(**encoded).last_hidden_state, states[3])
     assert hosts.load_tokenizer("minilm:3").get_vocab() == tokenizer.get_vocab()
-    with pytest.raises(HostError, match="first 7 layers are asked for; it has 6"):
+    with pytest.raises(HostError, match="first 7 layers were requested; it has 6"):
         hosts.load_host("minilm:7")
 
 

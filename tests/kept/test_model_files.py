@@ -1,4 +1,4 @@
-"""Models and hosts on disk: what was altered, cut, forged or is no number is refused by name."""
+"""Models and hosts on disk: what was altered, cut, forged or is not a number is refused by name."""
 
 from __future__ import annotations
 

@@ -58,6 +58,24 @@ def test_an_encoder_counts_what_it_does_not_read(
     assert "2 of 4 texts cut" in repr(encoded)
 
 
+@pytest.mark.parametrize("max_words", [4, 5, 8, 20, 51, 52])
+def test_the_account_of_any_cut(max_words: int, host: Path, small_graph: KnowledgeGraph) -> None:
+    """Every length round the limit, counted by hand: a word is a piece, two pieces are the host's.
+
+    The first link of a text is always read, the second, at its end, only where all of it is.
+    """
+    builder = BuilderConfig(max_words=max_words)
+    encoder = AutoEncoder.from_host("kbert", host, small_graph, builder=builder)
+    room = max_words - 2
+    for n in {0, 1, room - 3, room - 2, room - 1, room, room + 1, 90} - {-1, -2}:
+        cut = encoder.encode([_long(n)], small_graph).cut
+        assert cut is not None
+        n_lost = max(0, n + 2 - room)
+        assert (cut.n_texts, cut.n_links) == (1, 2)
+        assert (cut.n_cut, cut.n_pieces_lost) == (int(n_lost > 0), n_lost), n
+        assert cut.n_links_lost == int(n_lost > 0), n
+
+
 def test_an_encoder_that_reads_everything_says_nothing(
     host: Path, small_graph: KnowledgeGraph, caplog: pytest.LogCaptureFixture
 ) -> None:

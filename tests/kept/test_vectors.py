@@ -83,7 +83,7 @@ def test_a_file_that_is_none(tmp_path: Path, graph: KnowledgeGraph) -> None:
     with pytest.raises(CheckpointError, match=r"absent\.txt cannot be read"):
         Wikipedia2VecFile(tmp_path / "absent.txt")(graph)
     (tmp_path / "binary").write_bytes(b"1 2\nENTITY/Seine \xff\n")
-    with pytest.raises(CheckpointError, match="binary is no text in UTF-8"):
+    with pytest.raises(CheckpointError, match="binary is not text in UTF-8"):
         Wikipedia2VecFile(tmp_path / "binary")(graph)
     assert open_vectors(tmp_path) == ScorerFolder(tmp_path)
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from kept.graphs.builder import BuilderConfig
-from kept.heads.model import CHOICE, REGRESSION, SCORE, SPAN, KnowledgeForTask
-from kept.heads.span import START_END
+from kept.heads.model import KnowledgeForTask
 from kept.tasks.datasets.formats import TASKS
+from kept.tasks.kinds import CHOICE, REGRESSION, SCORE, SPAN, START_END
 from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder

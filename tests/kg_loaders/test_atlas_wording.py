@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kg_loaders.atlas.tables import Item, Name, World
+from kg_loaders.atlas.tables import AtlasTables, Item, Name
 from kg_loaders.atlas.wording import Draft, Surfaces, Writer
 from kg_loaders.errors import SourceError
 from kg_loaders.records import Triple
@@ -30,7 +30,7 @@ TRIPLES = (
     Triple("Q1", "P19", "Q3"), Triple("Q2", "P19", "Q3"), Triple("Q3", "P206", "Q4"),
     Triple("Q3", "P47", "Q5"), Triple("Q3", "P31", "Q6"),
 )  # fmt: skip
-WORLD = World({item.id: item for item in ITEMS}, TRIPLES)
+WORLD = AtlasTables({item.id: item for item in ITEMS}, TRIPLES)
 
 
 def _draft(template: str, id: str) -> Draft | None:
@@ -93,7 +93,7 @@ def test_the_indefinite_article_fits_the_first_letter(name: str, text: str) -> N
 def test_former_names_fill_no_phrase_and_others_some() -> None:
     names = (Name("", "Weir"), Name("", "Weirtown"), Name("", "Wera", is_former=True))
     item = Item("Q3", "Weir", "city", names, {}, {})
-    writer = Writer(World({"Q3": item}, ()))
+    writer = Writer(AtlasTables({"Q3": item}, ()))
     drafts = [writer.fill("{x}", item, Random(seed)) for seed in range(200)]
     texts = [draft.text for draft in drafts if draft is not None]
     assert set(texts) == {"Weir", "Weirtown"}

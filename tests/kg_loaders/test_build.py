@@ -234,7 +234,7 @@ def test_text_columns_and_a_reader_of_ones_own(
         yield Text("a", TextKind.LABEL, languages[0])
 
     monkeypatch.setattr(sys.modules[__name__], "read", read, raising=False)
-    monkeypatch.setitem(FORMATS, "mine", Format(__name__, takes_languages=True))
+    monkeypatch.setitem(FORMATS.built_in, "mine", Format(__name__, takes_languages=True))
     (tmp_path / "t.tsv").write_bytes(GOOD)
     graph, report = load(
         [Source(tmp_path / "t.tsv", "mine"), tmp_path / "t.tsv"], languages=["de", "en"]

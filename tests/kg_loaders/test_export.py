@@ -126,7 +126,7 @@ def test_failed_export_leaves_nothing(small_graph: KnowledgeGraph, tmp_path: Pat
         export(small_graph, tmp_path / "x.doc")
     with pytest.raises(WriteError, match="there is no folder"):
         export(small_graph, tmp_path / "none" / "x.tsv")
-    with pytest.raises(SourceError, match="cannot stand"):
+    with pytest.raises(SourceError, match="cannot be written"):
         export(graph_from_records([Triple("a", "", "b")]), tmp_path / "x.tsv")
     assert os.listdir(tmp_path) == []
 

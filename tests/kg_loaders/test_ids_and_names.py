@@ -32,7 +32,11 @@ def graph() -> KnowledgeGraph:
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.__name__)
 def test_a_name_is_told_how_to_become_an_id(ask: Any, graph: KnowledgeGraph) -> None:
-    with pytest.raises(NodeIdError, match=r"'d020' is no id but a str; graph\.entities\.id\('d0"):
+    with pytest.raises(
+        NodeIdError,
+        match=r"'d020' is not an id but a str; "
+        r"graph\.entities\.id\('d0",
+    ):
         ask(graph, "d020")
     for outside in (2, -1, 10**12):
         with pytest.raises(NodeIdError, match="is outside"):

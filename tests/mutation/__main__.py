@@ -3,7 +3,8 @@
 Tries `-n` mutants of every module of kg_loaders, entity_linking and kept, always the same, and
 prints what was caught by the tests that `targets.py` names or finds. `--sample` draws so many of
 the modules, by `--seed`; `--seconds` ends it. What is known is kept in `.mutation/`: a run that was
-ended goes on, and only what changed is tried again. A run without named modules writes `score.md`.
+ended goes on, and only what changed is tried again. A run without named modules writes `score.md`,
+and `blind.json` keeps the score that the first run of a sample came to: give that run its time.
 `accepted.json` lists equivalent mutants, each with the reason why no test can tell it from the
 original.
 """
@@ -36,7 +37,8 @@ def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in WARM:  # once, for every process that is forked from this one
         importlib.import_module(name)
-    from tests.mutation.score import told
+    from tests.mutation.blind import Sample, as_markdown, remember
+    from tests.mutation.score import score_of
     from tests.mutation.targets import drawn, groups_of
     from tests.mutation.trial import State, run_group
 
@@ -57,13 +59,18 @@ def main() -> int:
                 failed.append(chosen)
     accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     chosen_groups = [group.only(given.modules) for group in groups]
-    text, n_left = told(Path.cwd(), chosen_groups, given.n, State(STATE), accepted)
+    score = score_of(Path.cwd(), chosen_groups, given.n, State(STATE), accepted)
+    first_scores = HERE / "blind.json"
+    if given.sample and not given.modules:
+        sample = Sample(given.seed, given.sample, given.n)
+        remember(first_scores, sample, score.n_modules, score.n_judged, score.n_caught)
+    text = score.text + as_markdown(first_scores)
     sys.stdout.write(text)
     if not given.modules:
         (HERE / "score.md").write_text(text, encoding="utf-8")
     for group in failed:
         sys.stdout.write(f"pytest failed on {' '.join(group.tests)}: see .mutation/pytest.log\n")
-    return 1 if n_left or failed else 0
+    return 1 if score.n_left or failed else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.mutants import mutants_of, sample
@@ -23,11 +24,26 @@ again. *Untried* are those that no run came to; they do not count.
 """
 
 
-def told(
+@dataclass(frozen=True)
+class Score:
+    """The table in Markdown with the survivors below it, how many these are, and sums.
+
+    These are over the modules whose mutants were all tried and hold: how many modules, how many
+    mutants but for the equivalent ones, and how many of these were caught or ended.
+    """
+
+    text: str
+    n_left: int
+    n_modules: int
+    n_judged: int
+    n_caught: int
+
+
+def score_of(
     root: Path, groups: Sequence[Group], n: int, state: State, accepted: dict[str, str]
-) -> tuple[str, int]:
-    """The table in Markdown with the survivors below it, and how many these are."""
-    rows, left, total = [], [], [0] * 8
+) -> Score:
+    """Return what is known of the first `n` mutants of each module."""
+    rows, left, total, whole = [], [], [0] * 8, [0, 0, 0]
     for group in groups:
         for module in group.modules:
             mutants = mutants_of((root / module).read_text(encoding="utf-8"), module)
@@ -48,10 +64,14 @@ def told(
             n_tried = sum(results.values()) - results["untried"] - results["stale"]
             counts = [len(mutants), n_tried, *results.values()]
             total = [a + b for a, b in zip(total, counts, strict=True)]
+            if not results["untried"] + results["stale"]:
+                caught = results["caught"] + results["ended"]
+                sums = (1, n_tried - results["equivalent"], caught)
+                whole = [a + b for a, b in zip(whole, sums, strict=True)]
             rows.append(_row(f"`{module}`", counts))
     rows.append(_row("**all**", total))
     survivors = ["", "## Survivors", "", *(left or ["None."]), ""]
-    return HEAD + "\n".join([*rows, *survivors]), len(left)
+    return Score(HEAD + "\n".join([*rows, *survivors]), len(left), *whole)
 
 
 def _row(name: str, counts: list[int]) -> str:

@@ -160,7 +160,7 @@ def _parsed(path: Path) -> ast.Module:
 GROUPS = (
     _group("kept/evaluation", "ranking ranks/counting", "kept/evaluation", "ranking",
            "ranking_groups", "ranking_budget"),
-    _group("kept/lab/comparison", "compare", "kept/lab/comparison", "experiment_verdicts",
+    _group("kept/lab/study", "run effects judge", "kept/lab/comparison", "experiment_verdicts",
            "experiment_reports", "regression_comparison", "experiment_runs"),
     _group("kept/inputs/controls", "conditions random_texts shuffles link_errors",
            "kept/inputs/controls", "conditions", "random_texts", "link_errors"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.children import IMPORTABLE, with_tests
+from tests.mutation.blind import Sample, as_markdown, remember
 from tests.mutation.mutants import mutants_of, sample
 from tests.mutation.targets import GROUPS, N_FILES, drawn, groups_of, name_of, nearest
 
@@ -64,7 +65,9 @@ screen = open(sys.argv[1], "w", buffering=1, encoding="utf-8")
 tell = lambda line: screen.write(line + "\\n")
 code = trial.run_group(root, group, 12, state, float("inf"), tell)
 assert code == 0, code
-print(score.told(root, [group], 12, trial.State(state.path), accepted)[0])
+result = score.score_of(root, [group], 12, trial.State(state.path), accepted)
+print("sums", result.n_modules, result.n_judged, result.n_caught)
+print(result.text)
 """
 
 
@@ -101,6 +104,7 @@ def test_faults_are_caught_or_survive_and_nothing_is_tried_twice(tmp_path: Path)
         "nobody_asks::True → False": "unreached",
     }
     assert "| `toy.py` | 7 | 7 | 4 | 1 | 1 | 1 | 0 | 0 | 83 % |" in table
+    assert "sums 1 6 5\n" in table
     survivors = table.partition("## Survivors")[2]
     assert survivors.strip() == "- `toy.py::nobody_asks::True → False` (no test reaches it)"
 
@@ -170,7 +174,7 @@ def test_a_change_that_drops_a_variable_of_the_scope_around_is_made(tmp_path: Pa
     (tmp_path / "toy.py").write_text(module, encoding="utf-8")
     (tmp_path / "test_toy.py").write_text(test, encoding="utf-8")
     program = "\n".join(line for line in RUN.splitlines() if "accepted = " not in line)
-    results, _ = _run(tmp_path, program.replace("accepted)[0]", "{})[0]"))
+    results, _ = _run(tmp_path, program.replace("path), accepted)", "path), {})"))
     assert results == {
         "Base.__init__::True → False": "caught",
         "Child.__init__::super().__init__() → pass": "caught",
@@ -184,6 +188,33 @@ def test_the_sample_is_the_same_whatever_stands_before_it() -> None:
 
 
 SOURCES = pytest.mark.skipif(not (ROOT / "kept").is_dir(), reason="of a wheel")
+
+
+def test_the_first_score_of_a_seed_stays(tmp_path: Path) -> None:
+    path = tmp_path / "blind.json"
+    assert as_markdown(path) == ""
+    remember(path, Sample(10, 40, 6), 0, 0, 0)
+    assert as_markdown(path) == "", "a run that tried no module says nothing"
+    remember(path, Sample(10, 40, 6), 30, 200, 150)
+    remember(path, Sample(2, 60, 6), 60, 300, 270)
+    remember(path, Sample(10, 40, 6), 40, 200, 199)
+    rows = [line for line in as_markdown(path).splitlines() if line.startswith("| ")]
+    assert rows[1:] == [
+        "| 2 | 60 | 60 | 6 | 300 | 270 | 90 % |", "| 10 | 40 | 30 | 6 | 200 | 150 | 75 % |",
+    ]  # fmt: skip
+
+
+def test_a_file_of_slow_tests_alone_ends_no_run(tmp_path: Path) -> None:
+    """None of its tests is collected, so that there is nothing to measure in it."""
+    (tmp_path / "toy.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "test_toy.py").write_text(TESTS, encoding="utf-8")
+    marked = "import pytest\n\n\n@pytest.mark.slow\ndef test_slow():\n    pass\n"
+    (tmp_path / "test_slow.py").write_text(marked, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n", encoding="utf-8")
+    files = '("test_slow.py", "test_toy.py"), False)'
+    results, _ = _run(tmp_path, RUN.replace('("test_toy.py",))', files))
+    assert results["larger::if a < b → if False"] == "caught"
+    assert len(results) == 7
 
 
 @SOURCES

@@ -262,6 +262,8 @@ class Trial:
         name = f"reach of {file} in {' '.join(self.group.modules)}"
         key = sha(sources + self.tests_sha[file])
         record = self.state.known.get(name)
+        if not any(test.split("::")[0] == file for test in items):
+            return {}  # all of them are slow
         if record is None or record["key"] != key:
             mine = [item for test, item in items.items() if test.split("::")[0] == file]
             report = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)

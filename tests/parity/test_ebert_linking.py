@@ -13,7 +13,8 @@ from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
-from kept.heads.model import LINKING, SCORE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
+from kept.tasks.kinds import LINKING, SCORE
 from kept.training.finetuning.linking.decoding import EBERTLinker, without_overlap
 from kept.training.finetuning.linking.questions import CandidateData, questions_of
 from tests.parity.stored_digits import half_unit

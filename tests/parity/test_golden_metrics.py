@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from entity_linking.mentions import LinkedText
-from kept.heads.model import MULTI, SINGLE
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import MULTI, SINGLE
 from kept.tasks.scores.official_scores import NO_RELATION
 from kept.tasks.scores.scores import scores
 from tests.parity.stored_digits import half_unit

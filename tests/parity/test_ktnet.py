@@ -16,8 +16,8 @@ from transformers import AutoConfig, AutoModel
 from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch, Visibility
 from kept.encoders.ktnet import KTNET
 from kept.graphs.views.ktnet import CONCEPTS
-from kept.heads.model import SPAN, KnowledgeForTask, task_loss
-from kept.heads.span import START_END
+from kept.heads.model import KnowledgeForTask, task_loss
+from kept.tasks.kinds import SPAN, START_END
 from kept.vectors import ENTITY_PREFIX, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 

@@ -27,8 +27,8 @@ from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch, Visib
 from kept.convert.luke import Rows, from_original, renamed_state, with_body
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.graphs.graph import NodeKind
-from kept.heads.model import MULTI, SINGLE
 from kept.layers.entity_attention import attention_shares
+from kept.tasks.kinds import MULTI, SINGLE
 
 N_CONFIGURATIONS = 50
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[MASK]": 2, "[MASK2]": 3}

@@ -10,8 +10,9 @@ import torch
 from kept.batches import N_SPECIAL_ROWS
 from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.errors import ConfigError
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE
 
 
 def for_classification(

@@ -1,7 +1,7 @@
 """`Capitals`: which words of a text are written as names, by their capitals and where they stand.
 
-English writes names with capitals, so a word without one is no name; a capital at the beginning of
-a sentence says nothing by itself. Rules of the language, fitted to no data; other languages
+English writes names with capitals, so a word without one is not a name; a capital at the beginning
+of a sentence says nothing by itself. Rules of the language, fitted to no data; other languages
 (German nouns) and text without case need other gates.
 """
 
@@ -54,7 +54,7 @@ class Capitals:
         """Whether what stands there may be a name.
 
         Its first and its last word have a capital; it has a letter besides figures and is no
-        weekday and no month; one word that begins a sentence is no common word.
+        weekday and no month; one word that begins a sentence is not a common word.
         """
         words = self._words[self._first(start) : bisect_left(self._starts, end)]
         if not words or not (words[0].is_capital and words[-1].is_capital):
@@ -83,20 +83,20 @@ class Capitals:
         ("Best Buy Co"), but no word of the language.
         """
         run: list[_Word] = []
-        for place, word in enumerate([*self._words, None]):
-            if word is not None and run and word.joins and self._goes_on(run[-1], place):
+        for position, word in enumerate([*self._words, None]):
+            if word is not None and run and word.joins and self._goes_on(run[-1], position):
                 run.append(word)
                 continue
             if run:
                 yield from self._trimmed(run)
             run = [word] if word is not None and word.is_capital else []
 
-    def _goes_on(self, last: _Word, place: int) -> bool:
+    def _goes_on(self, last: _Word, position: int) -> bool:
         """Whether the word at a place goes on with a run that ends before it."""
-        word = self._words[place]
+        word = self._words[position]
         if word.is_capital:
             return not self._ends_company(last, word)
-        follows = self._words[place + 1] if place + 1 < len(self._words) else None
+        follows = self._words[position + 1] if position + 1 < len(self._words) else None
         if follows is None or not follows.joins:
             return False
         form, after = self._form(word), self._form(follows)

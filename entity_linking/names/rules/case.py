@@ -14,6 +14,8 @@ from typing import Literal, get_args
 Case = Literal["smart", "sensitive", "insensitive"]
 CASES: tuple[Case, ...] = get_args(Case)
 LONGEST_ACRONYM = 3
+_DOTTED = str.maketrans("i", "İ")
+"""Where a name has a dotted capital I, its small i has one, too: İZMİR."""
 
 
 def raised_forms(form: str) -> list[str]:
@@ -25,6 +27,10 @@ def raised_forms(form: str) -> list[str]:
     ways = [form[0].upper() + form[1:]]
     if len(form) > LONGEST_ACRONYM:
         ways.append(form.upper())
+        if "İ" in form:
+            ways.append(form.translate(_DOTTED).upper())
+        if "ß" in form:
+            ways.append(form.replace("ß", "ẞ").upper())
     if form.islower():
         ways.append(" ".join(word[0].upper() + word[1:] for word in form.split()))
     return [way for way in dict.fromkeys(ways) if way != form]

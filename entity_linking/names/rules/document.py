@@ -26,7 +26,7 @@ SHARE_OF_END, SHARE_OF_ACRONYM, SHARE_OF_PART = 0.8, 0.8, 0.4
 class Longer(NamedTuple):
     """The mention `place` that another one is short for."""
 
-    place: int
+    position: int
     share: float
     reason: str
 
@@ -41,26 +41,26 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
     words = [each.words for each in described]
     with_word: dict[str, list[int]] = {}
     with_acronym: dict[str, list[int]] = {}
-    for place, own in enumerate(words):
-        if len(own) < 2:
+    for position, part in enumerate(words):
+        if len(part) < 2:
             continue
-        for word in own:
-            with_word.setdefault(word, []).append(place)
-        for acronym in described[place].acronyms:
-            with_acronym.setdefault(acronym, []).append(place)
+        for word in part:
+            with_word.setdefault(word, []).append(position)
+        for acronym in described[position].acronyms:
+            with_acronym.setdefault(acronym, []).append(position)
     longer: list[Longer | None] = []
-    for place, own in enumerate(words):
-        short = described[place].short
-        places = [p for p in with_word.get(own[0], []) if _is_part(own, words[p])] if own else []
-        named = [p for p in with_acronym.get(short, []) if len(own) == 1]
+    for position, part in enumerate(words):
+        short = described[position].short
+        places = [p for p in with_word.get(part[0], []) if _is_part(part, words[p])] if part else []
+        named = [p for p in with_acronym.get(short, []) if len(part) == 1]
         if not places and not named:
             longer.append(None)
             continue
-        nearest = _nearest(places or named, place)
+        nearest = _nearest(places or named, position)
         if not places:
             share = SHARE_OF_ACRONYM
         else:
-            is_end = words[nearest][-len(own) :] == own
+            is_end = words[nearest][-len(part) :] == part
             share = SHARE_OF_END if is_end else SHARE_OF_PART
         reason = f"short for {surfaces[nearest]!r} at {starts[nearest]}"
         longer.append(Longer(nearest, share, reason))
@@ -82,10 +82,10 @@ def _described(surface: str) -> _Described:
     return _Described(words, tuple(acronyms(base)) if len(words) > 1 else (), base.replace(".", ""))
 
 
-def _is_part(own: tuple[str, ...], longer: tuple[str, ...]) -> bool:
-    return len(own) < len(longer) and set(own) <= set(longer)
+def _is_part(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
+    return len(shorter) < len(longer) and set(shorter) <= set(longer)
 
 
-def _nearest(places: Sequence[int], place: int) -> int:
-    before = [p for p in places if p < place]
+def _nearest(places: Sequence[int], position: int) -> int:
+    before = [p for p in places if p < position]
     return before[-1] if before else places[0]

@@ -17,6 +17,9 @@ LETTERS = str.maketrans(
         "Ð": "D", "ħ": "h", "Ħ": "H",
     }
 )  # fmt: skip
+_OPENED = {"Æ": "Ae", "Œ": "Oe"}
+_JOINED_CAPITAL = re.compile("[ÆŒ](?=[^\\W\\d_A-Z])")
+"""A capital of two letters before a small one, of which the second is small when it is parted."""
 GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta",
     "η": "eta", "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu",
@@ -34,7 +37,11 @@ _GREEK = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?![\u0370-\u03ff])")
 _GREEK_NAME = re.compile(
     rf"(?<=-)(?:{'|'.join(NAMED_LETTERS)})(?![^\W_])|\b(?:{'|'.join(NAMED_LETTERS)})(?=-)"
 )
-_AT_HYPHEN = re.compile(r"-(?=[\u0370-\u03ff](?![^\W_]))")
+_AT_HYPHEN = re.compile(r"-(?=[\u0370-\u03ff][A-Z]?(?![^\W_]))")
+_BEFORE_CAPITAL = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?=[A-Z](?![^\W_]))")
+SMALL_LETTERS = [name for name in NAMED_LETTERS if name.islower() and len(name) > 2]
+_LAST_LETTER = re.compile(rf"(?<=[^\W_]) ({'|'.join(SMALL_LETTERS)})$")
+"""A Greek letter's name as the last word: interferon gamma, but not Delta Air Lines."""
 _POSSESSIVE = re.compile(r"^([^\W\d_]\w+)['’]s(?= [a-z])")
 _NOUN = re.compile(r"(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+[a-rt-z]$")
 _SIBILANT = ("ch", "sh", "x", "z")
@@ -50,12 +57,13 @@ def unmarked(form: str) -> str:
     Marks are dropped only where they are diacritics (U+0300 to U+036F), never the vowel signs of
     other scripts.
 
-    >>> unmarked("Côte d'Ivoire"), unmarked("Straße des 17. Juni")
-    ("Cote d'Ivoire", 'Strasse des 17. Juni')
+    >>> unmarked("Côte d'Ivoire"), unmarked("Straße des 17. Juni"), unmarked("Æsir")
+    ("Cote d'Ivoire", 'Strasse des 17. Juni', 'Aesir')
     """
     if form.isascii():
         return form
-    loose = unicodedata.normalize("NFD", form).translate(LETTERS)
+    loose = unicodedata.normalize("NFD", _JOINED_CAPITAL.sub(lambda m: _OPENED[m[0]], form))
+    loose = loose.translate(LETTERS)
     loose = "".join(c for c in loose if not "\u0300" <= c <= "\u036f")
     return unicodedata.normalize("NFC", loose)
 
@@ -67,6 +75,8 @@ def spellings(name: str) -> Iterator[str]:
     ['TNF-alpha', 'TNF-a', 'TNFα', 'TNFalpha']
     >>> list(spellings("T cell")), list(spellings("Alzheimer's disease"))
     (['T-cell', 'T cells', 'T-cells'], ['Alzheimer disease'])
+    >>> list(spellings("interferon gamma")), list(spellings("NF-κB"))[:3]
+    (['interferon γ', 'interferon-γ', 'interferon-gamma'], ['NF-kappaB', 'NF-kappa B', 'NF-kB'])
     """
     if not name.isascii():
         plain = unmarked(name)
@@ -77,6 +87,9 @@ def spellings(name: str) -> Iterator[str]:
     elif "-" in name:
         letters = _GREEK_NAME.sub(lambda match: NAMED_LETTERS[match[0]], name)
         yield from _if_other(name, letters)
+    if last := _LAST_LETTER.search(name):
+        begin, letter = name[: last.start()], NAMED_LETTERS[last[1]]
+        yield from (f"{begin} {letter}", f"{begin}-{letter}", f"{begin}-{last[1]}")
     yield from _if_other(name, _POSSESSIVE.sub(r"\1", name))
     hyphened = _LETTER_FIRST.sub(r"\1-", name)
     yield from _if_other(name, hyphened)
@@ -92,6 +105,7 @@ def _greek(name: str) -> Iterator[str]:
         return
     by_name = _GREEK.sub(lambda match: GREEK.get(match[0], match[0]), name)
     yield from _if_other(name, by_name)
+    yield from _if_other(name, _BEFORE_CAPITAL.sub(lambda m: f"{GREEK.get(m[0], m[0])} ", name))
     yield from _if_other(name, _GREEK.sub(lambda match: LATIN.get(match[0], match[0]), name))
     joined = _AT_HYPHEN.sub("", name)
     yield from _if_other(name, joined)

@@ -78,7 +78,7 @@ KIND_WEIGHTS: dict[Kind, float] = {
     Kind.OVERLAP: 0.01,
 }
 
-SAID: dict[Kind, str] = {
+REASONS: dict[Kind, str] = {
     Kind.EXACT: "",
     Kind.SPELLING: "spelling of ",
     Kind.DISAMBIGUATOR: "short for ",
@@ -149,32 +149,32 @@ def name_variants(name: str) -> list[Variant]:
     ['The Who (band): EXACT', 'The Who: DISAMBIGUATOR', 'Who: ARTICLE']
     """
     forms = list(_reductions(name))
-    bare = forms[1].form if forms[1:] and forms[1].kind is Kind.DISAMBIGUATOR else name
+    plain = forms[1].form if forms[1:] and forms[1].kind is Kind.DISAMBIGUATOR else name
     kinds: dict[str, Kind] = {}
     for form, kind in forms:
         kinds.setdefault(form, kind)
     for form, kind in forms:
         kinds.setdefault(loosen(form), kind if kind is not Kind.EXACT else Kind.SPELLING)
-    for form in spellings(bare):
-        kinds.setdefault(form, Kind.SPELLING if bare == name else Kind.DISAMBIGUATOR)
-    for form in acronyms(without_legal_form(bare)):
+    for form in spellings(plain):
+        kinds.setdefault(form, Kind.SPELLING if plain == name else Kind.DISAMBIGUATOR)
+    for form in acronyms(without_legal_form(plain)):
         kinds.setdefault(form, Kind.ACRONYM)
     return [Variant(form, kind) for form, kind in kinds.items()]
 
 
 def _reductions(name: str) -> Iterator[Variant]:
     yield Variant(name, Kind.EXACT)
-    bare = name
+    reduced = name
     if name[-1] in ")]）" and (short := _PARENTHESES.sub("", name)) and short != name:
-        bare = short
-        yield Variant(bare, Kind.DISAMBIGUATOR)
-    before, comma, after = bare.partition(", ")
+        reduced = short
+        yield Variant(reduced, Kind.DISAMBIGUATOR)
+    before, comma, after = reduced.partition(", ")
     if comma and after and before and not is_legal(after.split()[0]):
         yield Variant(before, Kind.COMMA)
-    first, _, rest = bare.partition(" ")
+    first, _, rest = reduced.partition(" ")
     if rest and first.lower() in ARTICLES:
         yield Variant(rest, Kind.ARTICLE)
-    if (stem := without_legal_form(bare)) != bare:
+    if (stem := without_legal_form(reduced)) != reduced:
         yield Variant(stem, Kind.LEGAL)
 
 

@@ -54,7 +54,7 @@ TITLES = _words(
     officer pope president prince princess prof professor queen rabbi rev reverend saint sen senator
     sergeant sheikh sir sister st sultan"""
 )
-"""Words before a name that are no part of it; "prime", "vice", "crown" may precede them."""
+"""Words before a name that are not part of it; "prime", "vice", "crown" may precede them."""
 
 BEFORE_TITLES = _words("chief crown deputy first former grand late prime the then vice")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from entity_linking.detection import Found, SpanTagger
+from entity_linking.detection import DetectedText, SpanTagger
 from entity_linking.mentions import Linker
 
 
@@ -14,10 +14,10 @@ class Sure:
     def __init__(self, linker: Linker) -> None:
         self._linker = linker
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
         """As `Detector`."""
         return [
-            Found(linked, (1.0,) * len(linked.links), ("",) * len(linked.links))
+            DetectedText(linked, (1.0,) * len(linked.links), ("",) * len(linked.links))
             for linked in self._linker.link(texts)
         ]
 
@@ -28,12 +28,12 @@ class SureWithKinds:
     def __init__(self, linker: Linker, tagger: SpanTagger) -> None:
         self._linker, self._tagger = linker, tagger
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
         """As `Detector`."""
         found = []
         for linked, tagged in zip(self._linker.link(texts), self._tagger.tag(texts), strict=True):
             kinds = {(span.start, span.end): span.kind for span in tagged.spans}
             places = ((link.mention.start, link.mention.end) for link in linked.links)
             own = tuple(kinds.get(place, "") for place in places)
-            found.append(Found(linked, (1.0,) * len(own), own))
+            found.append(DetectedText(linked, (1.0,) * len(own), own))
         return found

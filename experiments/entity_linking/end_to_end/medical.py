@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from entity_linking import DictionaryLinker, gold_link
 from entity_linking.decision import Decision
 from entity_linking.detection import EndToEnd, NamesAndTagger
-from entity_linking.detection.misspelt import Mended, Slips, WithMisspelt
+from entity_linking.detection.misspelt import TypoCandidates, TypoIndex, WithMisspelt
 from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.mentions import LinkedText, Linker, Mention
 from entity_linking.names import NameCandidates, NameIndex, NameLinker, count_links
@@ -197,8 +197,8 @@ def linker(
     finder = NameLinker(names)
     mentions: Linker = finder
     if misspelt:
-        slips = Slips(names)
-        mentions, by_name = WithMisspelt(finder, slips), Mended(by_name, slips)
+        slips = TypoIndex(names)
+        mentions, by_name = WithMisspelt(finder, slips), TypoCandidates(by_name, slips)
     source = FirstFound([by_name, SpeltAlike(graph, None)])
     plain = Pipeline(mentions, source, scorer or scorers["prior"])
     if not corrected:

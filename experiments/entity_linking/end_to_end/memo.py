@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from entity_linking.detection import Found
+from entity_linking.detection import DetectedText
 from entity_linking.detection.found import Detector
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Candidates, CandidateSource, Scorer, Scores
@@ -19,9 +19,9 @@ class OnceDetector:
     """A `Detector` that remembers."""
 
     def __init__(self, detector: Detector) -> None:
-        self._detector, self._known = detector, dict[Key, Found]()
+        self._detector, self._known = detector, dict[Key, DetectedText]()
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
         """As `Detector`."""
         return _once(self._known, texts, lambda text: (text,), self._detector.detect)
 

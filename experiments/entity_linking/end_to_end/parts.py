@@ -259,7 +259,7 @@ class Parts:
                 teaching.held_out,
                 settings=replace(self.rerank_settings, seed=seed),
                 graph_hash=self.laboratory.world.graph.content_hash,
-                dear=[each for each in scorers if each in DEAR],
+                expensive=[each for each in scorers if each in DEAR],
             )
             model.save(place)
             if model.asking is not None:

@@ -12,6 +12,7 @@ from experiments.entity_linking.causes import LINK_CAUSES
 from experiments.entity_linking.end_to_end.results import calibration
 from experiments.entity_linking.end_to_end.study import BEST, ROWS
 from experiments.entity_linking.inputs.benchmarks import FILES, PARTLY_MARKED
+from kept.lab.study.tables import Table, with_interval
 
 Told = Mapping[str, Any]
 BEFORE = "trained (before)"
@@ -112,9 +113,9 @@ def _three(score: Told) -> str:
 
 def _rows(results: Told, published: Mapping[str, Mapping[str, float]], count: str) -> str:
     ran = _ran(results)
-    rows = [[name, *(_interval(results[b]["rows"][name][count]) for b in ran)] for name in ROWS]
+    rows = [[name, *(with_interval(results[b]["rows"][name][count]) for b in ran)] for name in ROWS]
     if count == "required":
-        given = {b: _interval(own["oracle"]) for b, own in _best(results).items()}
+        given = {b: with_interval(own["oracle"]) for b, own in _best(results).items()}
         rows.append(["gold spans, the best row's choice", *(given.get(b, "not run") for b in ran)])
         rows += [[name, *(f"{scores[b]:.3f}" for b in ran)] for name, scores in published.items()]
     return table([count, *ran], rows)
@@ -126,10 +127,6 @@ def _seeds(scores: Told) -> str:
         for row, by_benchmark in scores.items()
     ]
     return table(["row", *FILES], rows)
-
-
-def _interval(score: Told) -> str:
-    return f"{score['estimate']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"
 
 
 def _tuning(tuned: Told) -> str:
@@ -236,7 +233,5 @@ def _namesakes(told: Told) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Markdown."""
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    """Return a Markdown table."""
+    return Table(heads, rows).compact() + "\n"

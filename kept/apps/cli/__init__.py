@@ -68,21 +68,27 @@ def _print_version(is_asked: bool) -> None:
 def _root(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version of kept."
+        ),
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error instead of a message.")
     ] = False,
     offline: Annotated[
         bool,
-        typer.Option("--offline", help="Use no network for models, as with HF_HUB_OFFLINE=1."),
+        typer.Option(
+            "--offline", help="Do not use the network for models; the same as HF_HUB_OFFLINE=1."
+        ),
     ] = False,
     limits: Annotated[
         str | None,
         typer.Option(
             metavar="'NAME=NUMBER ...'",
-            help="What one file may cost, for files you trust, such as 'document_bytes=4G "
-            "entities=50'; else what KEPT_LIMITS says.",
+            help="Raise limits on what one input file may cost, for files that you trust, such "
+            "as 'document_bytes=4G entities=50' (default: the variable KEPT_LIMITS, "
+            "otherwise kept's own limits).",
         ),
     ] = None,
 ) -> None:
@@ -102,7 +108,7 @@ def _root(
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look": (demo, explore, show, doctor),
     "Graphs and texts": (),
-    "Train and ask": (
+    "Train and predict": (
         fit_command,
         pretrain,
         finetune_command,
@@ -112,11 +118,11 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         convert,
         serve,
     ),
-    "Judge": (compare, report, probe, audit, curve),
+    "Compare and check": (compare, report, probe, audit, curve),
 }  # fmt: skip
 GROUPS = {
     "Graphs and texts": {"kg": kg, "link": link, "data": data, "kgc": kgc, "vectors": vectors},
-    "Judge": {"check": check},
+    "Compare and check": {"check": check},
 }
 """What there is, by what it is for: the panels of `kept --help`."""
 for _panel, _commands in COMMANDS.items():

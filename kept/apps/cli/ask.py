@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -9,6 +10,7 @@ import typer
 
 from kept.apps.cli.options import LinkCase, Threads
 from kept.apps.cli.terminal import echo
+from kept.help_texts import KG
 from kept.suggestions import require_local
 
 if TYPE_CHECKING:
@@ -28,61 +30,91 @@ def _local_hub_or_server(value: str | None) -> str | None:
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     decoder: Annotated[
         str | None,
         typer.Option(
             callback=_local_hub_or_server,
-            help="Write an answer too, with this decoder: smollm2, a folder, a hub name, or the "
-            "address of an OpenAI-compatible server (http://127.0.0.1:11434/v1).",
+            help="Also write an answer in words with this decoder: smollm2, a folder, a name on "
+            "the Hugging Face hub, or the address of an OpenAI-compatible server "
+            "(http://127.0.0.1:11434/v1).",
         ),
     ] = None,
     decoder_model: Annotated[
-        str, typer.Option(help="Model of the server (default: the first that it lists).")
+        str,
+        typer.Option(
+            help="With the address of a server: the name of its model (default: the first that "
+            "it lists)."
+        ),
     ] = "",
     facts_as: Annotated[
         str,
         typer.Option(
             "--as",
-            help="How the decoder is shown facts: {kept.decoders.asking:FactsAs}. A decoder reads "
-            "words as it is; the other two take little room, and need training.",
+            help="How the decoder gets facts: {kept.decoders.asking:FactsAs}. Any decoder can "
+            "read words. The other two are shorter, but need a decoder that was trained on "
+            "them.",
         ),
     ] = "words",
     max_facts: Annotated[
-        int, typer.Option(min=1, max=256, help="Facts that the decoder is shown, best first.")
+        int,
+        typer.Option(
+            min=1, max=256, help="Largest number of facts that the decoder gets, best first."
+        ),
     ] = 4,
     order: Annotated[
         str,
-        typer.Option(help="Order of the facts: alike (most like the question, by MiniLM), file."),
+        typer.Option(
+            help="Which facts come first: alike (most similar to the question, by MiniLM), or "
+            "file (order of the graph)."
+        ),
     ] = "alike",
     directions: Annotated[
-        str, typer.Option(help="Facts whose head is named (head), or also the tail (both).")
+        str,
+        typer.Option(
+            help="head: only facts whose head is named in the question. both: also facts whose "
+            "tail is named."
+        ),
     ] = "both",
     begin: Annotated[
-        str, typer.Option(help='Beginning of the answer, such as "The capital of France is".')
+        str,
+        typer.Option(
+            help='First words of the answer, which the decoder continues, such as "The capital '
+            'of France is".'
+        ),
     ] = "",
     most_words: Annotated[
-        int, typer.Option("--new", min=1, max=4096, help="Most word pieces that are written.")
+        int,
+        typer.Option(
+            "--new", min=1, max=4096, help="Longest answer of the decoder, in word pieces."
+        ),
     ] = 24,
     least_confidence: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Confidence below which there is no answer (default: .4)."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Smallest confidence at which an answer is given, from 0 to 1 (default: 0.4). "
+            "Raise it for fewer wrong answers.",
+        ),
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(help="Folder of `kept fit` on questions: answer in the way that it chose."),
+        typer.Option(
+            help="Folder of a run of `kept fit` on questions. Its settings are used for the answer."
+        ),
     ] = None,
     case: LinkCase = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     threads: Threads = None,
 ) -> Any:
-    """Answer a question from a graph: the values that it has, or that it does not have any.
+    """Answer a question from a graph, or print that the graph does not contain the answer.
 
-    The question is linked as `kept link` does, and its words are compared with the relations that
-    entities of this kind have. Printed are the values, the facts that say so, and the confidence
-    that the graph holds what was asked. With --decoder a language model also writes an answer from
-    the facts; each fact is left out in turn, and the number before it is what the answer's
-    log-probability loses.
+    The question is linked as by `kept link`, and its words are compared with the relations that
+    entities of this kind have. Printed are the answers, the facts that support them, and the
+    confidence that the graph contains what was asked. With --decoder a language model also writes
+    an answer from the facts. The number before each fact is how much the log-probability of that
+    answer falls without the fact.
 
     Example: kept ask "What is the capital of France?" --kg kg/
     """
@@ -95,12 +127,13 @@ def ask(
     from kept.errors import ConfigError
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
-    decoder_options = {"--as": facts_as != "words", "--order": order != "alike",
-             "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
-    if decoder is None and (
-        alone := next((name for name, is_set in decoder_options.items() if is_set), "")
-    ):
+    for_local = {"--as": facts_as != "words", "--order": order != "alike",
+                 "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
+    for_any = {"--max-facts": max_facts != 4, "--new": most_words != 24}
+    if decoder is None and (alone := _first_set(for_local | for_any)):
         raise ConfigError(f"{alone} is for decoders; name one: --decoder smollm2")
+    if decoder is not None and is_server(decoder) and (alone := _first_set(for_local)):
+        raise ConfigError(f"{alone} is for local decoders; leave it out, or name a folder")
     if run is not None:
         if decoder is not None or least_confidence is not None or case is not None:
             raise ConfigError("--run has a decoder, a confidence and a case; leave the options out")
@@ -134,6 +167,11 @@ def ask(
     else:
         echo("\n".join([*lines, f"chosen from the graph: {chosen}"]))
     return reply | {"chosen": chosen}
+
+
+def _first_set(options: Mapping[str, bool]) -> str:
+    """Return the first option that is given; "" for none."""
+    return next((name for name, is_set in options.items() if is_set), "")
 
 
 def _answered_by(run: Path, kg: Path, question: str, as_json: bool) -> Any:
@@ -174,7 +212,7 @@ def _local_reply(
     )
     if reply.facts and reply.facts[0].change < LIKELIER:
         echo(
-            "no fact shown made this answer likelier: it is the decoder's own",
+            "no fact made this answer likelier: it comes from the decoder itself",
             fg="yellow",
             err=True,
         )

@@ -43,9 +43,9 @@ class TerminalConsole(Console):
                 cells = [column.header, *column.cells]
                 column.min_width = max(Measurement.get(self, wide, each).maximum for each in cells)
         needed = Measurement.get(self, wide, table).minimum
-        own, self.width = self.width, max(self.width, needed)
+        width, self.width = self.width, max(self.width, needed)
         self.print(table)
-        self.width = own
+        self.width = width
 
     def render_str(self, text: str, **options: Any) -> Any:
         """As rich does; here, so that widths are those of what is shown."""

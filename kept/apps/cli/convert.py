@@ -17,29 +17,34 @@ def convert(
     method: Annotated[
         str,
         typer.Argument(
-            help="ernie, knowbert, kbert, kepler, colake, kadapter, qagnn, greaselm or luke."
+            help="Method of the checkpoint: ernie, knowbert, kbert, kepler, colake, kadapter, "
+            "qagnn, greaselm or luke."
         ),
     ],
     file: Annotated[
-        Path | None, typer.Argument(help="The released checkpoint, as the original wrote it.")
+        Path | None, typer.Argument(help="The released checkpoint, as its authors published it.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="New folder of the model.")
+        Path | None, typer.Option("--output", "-o", help="New folder for the model.")
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="An option of the method's converter: kg=DIR."
+            "--set",
+            metavar="NAME=VALUE",
+            help="An option of the method's converter, such as kg=DIR. May be repeated.",
         ),
     ] = None,
     options: Annotated[
-        bool, typer.Option("--options", help="List the options of METHOD and convert nothing.")
+        bool, typer.Option("--options", help="Print the options of METHOD and convert nothing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model at OUTPUT.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is a model.")
+    ] = False,
 ) -> None:
-    """Convert a released checkpoint; a file with a weight that has no place is refused.
+    """Convert a released checkpoint. A file with a weight that kept cannot place is refused.
 
-    `kept convert METHOD --options` prints the original's layout and the options.
+    `kept convert METHOD --options` prints the layout of the original and the options.
 
     Example: kept convert ernie ernie_base/ -o runs/released
     """

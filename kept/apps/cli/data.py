@@ -9,22 +9,26 @@ import typer
 
 from kept.apps.cli.options import KeptCommand
 from kept.apps.cli.terminal import echo
+from kept.help_texts import DATA
 
 app = typer.Typer(help="Fetch public data sets from their owners, and check them.",
                   no_args_is_help=True)  # fmt: skip
 Folder = Annotated[
     Path | None,
-    typer.Option("--data", envvar="KEPT_DATA", help="Where data sets lie."),
+    typer.Option("--data", envvar="KEPT_DATA", help=DATA),
 ]
 Sources = Annotated[
-    Path | None, typer.Option(help="A YAML file of data sets of your own, in kept's form.")
+    Path | None,
+    typer.Option(
+        help="YAML file that describes further data sets, in the form of kept's own list."
+    ),
 ]
 NO_FOLDER = "name the folder of data sets: --data DIR, or the environment variable KEPT_DATA"
 
 
 @app.command("list", cls=KeptCommand)
 def list_sets(data: Folder = None, sources: Sources = None) -> None:
-    """Print each data set: what it is, whose, under which licence, and what of it is here.
+    """List the data sets that kept can fetch: content, owner, licence, and which files are there.
 
     Example: kept data list
     """
@@ -46,17 +50,20 @@ def list_sets(data: Folder = None, sources: Sources = None) -> None:
 
 @app.command("get", cls=KeptCommand)
 def get(
-    name: Annotated[str, typer.Argument(help="A data set of `kept data list`.")],
+    name: Annotated[str, typer.Argument(help="Name of a data set, as `kept data list` prints it.")],
     data: Folder = None,
     sources: Sources = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="You have read the licence and keep to it.")
+        bool,
+        typer.Option(
+            "--accept", help="Confirm that you have read the licence of the data set and accept it."
+        ),
     ] = False,
 ) -> None:
-    """Fetch a data set from its owner, at a fixed revision; every file is checked by its hash.
+    """Download a data set from its owner, at a fixed revision. Every file is checked by its hash.
 
-    What is here already is not fetched again, and a download that broke off is resumed. Addresses
-    were read off listings of the owners' repositories.
+    Files that are there are not fetched again, and an interrupted download is continued. The
+    addresses come from the file listings of the owners' repositories.
 
     Example: kept data get codex-s --accept
     """
@@ -77,29 +84,30 @@ def get(
     fetched = [file for file in missing if file.url is not None]
     if fetched and not accept:
         raise ConfigError(
-            f"read the licence ({source.licence}) at {source.owner}; --accept says that you keep "
-            "to it"
+            f"read the licence ({source.licence}) at {source.owner}, then confirm with "
+            f"--accept that you accept it"
         )
     for file in fetched:
-        fetch(file, data, tell=echo)
+        fetch(file, data, report=echo)
     echo(f"{len(source.files) - len(missing)} files were here, {len(fetched)} were fetched")
     if by_hand:
         paths = ", ".join(str(data / file.path) for file in by_hand)
         raise ConfigError(
-            f"no address is known for {len(by_hand)} files: take them from {source.owner} and put "
-            f"them there: {paths}; `kept data check {name}` says whether they are the same"
+            f"no address is known for {len(by_hand)} files: download them from "
+            f"{source.owner} to these paths: {paths}; then run `kept data check {name}`"
         )
 
 
 @app.command("check", cls=KeptCommand)
 def check(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Data sets; all that have a file here by default.")
+        list[str] | None,
+        typer.Argument(help="Names of data sets (default: all of which a file is there)."),
     ] = None,
     data: Folder = None,
     sources: Sources = None,
 ) -> None:
-    """Compare every file with the hash of its owner's; exit code 1 where one is missing or differs.
+    """Compare every file with the hash of the original. Exit code 1 if one is missing or differs.
 
     Example: kept data check codex-s wiki80
     """
@@ -110,19 +118,19 @@ def check(
     if data is None:
         raise ConfigError(NO_FOLDER)
     known = read_sources(sources)
-    asked = names or [
+    requested = names or [
         name
         for name, source in known.items()
         if any((data / file.path).is_file() for file in source.files)
     ]
     n_faults = 0
-    for name in asked:
+    for name in requested:
         source = source_of(name, known)
         missing = missing_files(source, data)
         n_faults += len(missing)
         echo(f"{name}: {len(source.files) - len(missing)} of {len(source.files)} files are right")
         for each in missing:
             echo(f"  {data / each.file.path}: {each.fault}")
-    if not asked:
+    if not requested:
         echo(f"{data} holds none of the data sets that kept names")
     raise typer.Exit(1 if n_faults else 0)

@@ -50,15 +50,15 @@ class Declared:
         self.__module__ = run.__module__
 
     def __call__(self, **values: Any) -> Any:
-        given = {name: value for name, value in values.items() if value is not None}
-        return self._run(self.model.read(None, given))
+        values_given = {name: value for name, value in values.items() if value is not None}
+        return self._run(self.model.read(None, values_given))
 
     @property
     def model(self) -> type[RunConfig]:
         """The model of the options."""
         module, _, name = self._place.partition(":")
-        found: type[RunConfig] = getattr(import_module(module), name)
-        return found
+        model: type[RunConfig] = getattr(import_module(module), name)
+        return model
 
     @cached_property
     def __signature__(self) -> inspect.Signature:

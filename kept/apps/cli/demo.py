@@ -16,22 +16,35 @@ from kept.bounds import MAX_MINUTES
 def demo(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder of the run; finished parts are not repeated."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the run. Parts that are finished there are not repeated.",
+        ),
     ] = Path("runs/demo"),
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML instead of the shipped one.")
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            help="YAML file with the settings of the demo (default: the one that comes with kept).",
+        ),
     ] = None,
     methods: Annotated[
         str | None,
         typer.Option(
             "--methods",
             "-m",
-            help="Compare these methods as well, with controls: comma-separated names, or all.",
+            help="Also compare these methods with controls: names separated by commas, or all.",
         ),
     ] = None,
     methods_config: Annotated[
         Path | None,
-        typer.Option("--methods-config", help="An experiment instead of the shipped `atlas`."),
+        typer.Option(
+            "--methods-config",
+            help="Experiment in which the methods are compared (default: `atlas`, which comes "
+            "with kept).",
+        ),
     ] = None,
     budget_minutes: Annotated[
         float | None,
@@ -39,22 +52,25 @@ def demo(
             "--budget-minutes",
             min=0,
             max=MAX_MINUTES,
-            help="Stop training methods after this many minutes; the same command resumes.",
+            help="Stop training methods after this many minutes. The same command continues.",
         ),
     ] = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the report.")] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the report in the browser.")
+    ] = False,
 ) -> None:
-    """Show what knowledge decides, on two shipped worlds: training, controls, report.
+    """Show what a knowledge graph changes, on two data sets that come with kept.
 
-    First a company of made-up people, whose graph alone knows the answer: facts true, shuffled,
-    hidden; then edited, added and wrong ones, without training. Second the atlas, real facts and
-    sentences that state most answers: CoLAKE with controls, triple scorers. With --methods,
-    every method named is also pre-trained and fine-tuned on the atlas, with true, shuffled and no
-    knowledge. The same command resumes a run that was interrupted.
+    The first is a company of made-up people, whose graph alone has the answers. A model is trained
+    on it and tested with true, shuffled and hidden facts, and then with edited, added and wrong
+    ones, without further training. The second is the atlas: real facts, and sentences that state
+    most of the answers; CoLAKE with controls, and triple scorers. --methods also pre-trains and
+    fine-tunes every method that you name on the atlas, with true, shuffled and no facts. The same
+    command continues a run that was interrupted.
 
     Example: kept demo --open
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     from transformers.utils.logging import disable_progress_bar
 
     from kept.apps.cli.comparing.compare_run import show
@@ -87,7 +103,7 @@ def demo(
             experiment=experiment,
             methods=names,
             should_stop=lambda: (
-                budget_minutes is not None and time.monotonic() - begun >= budget_minutes * 60
+                budget_minutes is not None and time.monotonic() - start >= budget_minutes * 60
             ),
         )
     for compared in result.methods:

@@ -31,7 +31,7 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as of any program."""
 _INTERRUPTS: ContextVar[list[int] | None] = ContextVar("interrupts", default=None)
 TYPERS = (typer.Exit, typer.Abort, FAULTY_LINE, BrokenPipeError)
-"""What ends a command and is no error of it: a faulty command line and a closed pipe among them."""
+"""Exceptions that end a command without being its error, such as a faulty command line."""
 _NO_SPACE = "No space left"  # as Rust and C++ say it, without a number
 _NO_MEMORY = re.compile("(can't|cannot|not) allocate( enough)? memory|out of memory|enough memory")
 NO_SPACE = "no space left on the disk"
@@ -120,7 +120,7 @@ def _known_cause(error: Exception) -> str | None:
     chain = _chain(error)
     full = (errno.ENOSPC, errno.EDQUOT)
     if any(getattr(each, "errno", None) in full or _NO_SPACE in str(each) for each in chain):
-        return f"{_at_work_on(error)}{NO_SPACE}; free some, then give the same command again"
+        return f"{_at_work_on(error)}{NO_SPACE}; free some space, then run the same command again"
     if "inline_container" in message or "PytorchStreamWriter" in message:
         return (
             f"{_at_work_on(error)}torch could not write it whole; is there {NO_SPACE}? ({message})"
@@ -149,12 +149,13 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _fault(error: Exception) -> str:
     """What happened, where, and what to do, of an exception that nothing here foresaw."""
     frame = traceback.extract_tb(_ours(error) or error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
+    position = f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
     message = str(error).strip() or "no message"
     return (
-        f"{_at_work_on(error)}{type(error).__name__}: {message} ({place}). "
-        "kept did not foresee this: a file may be damaged or made for something else. "
-        "Run again with --debug (kept --debug COMMAND ...) for the whole traceback."
+        f"{_at_work_on(error)}{type(error).__name__}: {message} ({position}). "
+        "This error was not expected: a file may be damaged, or of another format than kept "
+        "takes it for. "
+        "Run again with --debug (kept --debug COMMAND ...) for the traceback."
     )
 
 

@@ -16,19 +16,19 @@ import typer
 
 EXAMPLES = (
     ("kept kg build triples.tsv -o kg/", "your graph, checked and ready"),
-    ('kept link "Ada met Bruno." --kg kg/', "which entities a text names"),
+    ('kept link "Ada met Bruno." --kg kg/', "which entities a text mentions"),
     ('kept ask "Where was Ada born?" --kg kg/', "an answer with the fact behind it"),
     ("kept fit labelled.csv --kg kg/ -o run/", "a model that reads the graph, and a verdict"),
-    ("kept demo --open", "two worlds, true and false facts, one page"),
+    ("kept demo --open", "two data sets, true and false facts, one page"),
 )
 """What a newcomer tries first, and what it gives."""
 COMPLETION = (
     ("--install-completion", "Complete commands and options in this shell from now on."),
-    ("--show-completion", "Show what does that, to put it somewhere yourself."),
-    ("--help", "Show this."),
+    ("--show-completion", "Print the completion script for this shell, to install it yourself."),
+    ("--help", "Show this page."),
 )
 """Options that typer adds."""
-PANELS = ("Look", "Graphs and texts", "Train and ask", "Judge")
+PANELS = ("Look", "Graphs and texts", "Train and predict", "Compare and check")
 """What commands are for, in the order in which they are shown."""
 NARROWEST, WIDEST = 40, 100
 """Characters a line."""
@@ -47,7 +47,7 @@ def first_screen(app: typer.Typer, width: int | None = None) -> str:
     for panel, rows in panels(app).items():
         lines += ["", panel, *_rows(rows, width)]
     lines += ["", "Options", *_rows(list(_options(app)), width), ""]
-    lines.append("kept COMMAND --help explains each, with an example.")
+    lines.append("kept COMMAND --help explains a command, with an example.")
     return "\n".join(lines)
 
 
@@ -56,22 +56,24 @@ def panels(app: typer.Typer) -> dict[str, list[tuple[str, str]]]:
 
     >>> from kept.apps.cli import app
     >>> panels(app)["Graphs and texts"][0]
-    ('kg', 'Build, grow, ask, check and export knowledge graphs.')
+    ('kg', 'Build, extend, query, check and export knowledge graphs.')
     """
-    found: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
+    rows_of_panel: dict[str, list[tuple[str, str]]] = {panel: [] for panel in PANELS}
     for command in app.registered_commands:
         text = command.help or inspect.getdoc(command.callback) or ""
-        found.setdefault(str(command.rich_help_panel), []).append((str(command.name), text))
+        rows_of_panel.setdefault(str(command.rich_help_panel), []).append((str(command.name), text))
     for group in app.registered_groups:
         assert group.typer_instance is not None
         callback = group.typer_instance.registered_callback
         help_text = group.typer_instance.info.help
         if callback is not None:
             help_text = inspect.getdoc(callback.callback)
-        found.setdefault(str(group.rich_help_panel), []).append((str(group.name), str(help_text)))
+        rows_of_panel.setdefault(str(group.rich_help_panel), []).append(
+            (str(group.name), str(help_text))
+        )
     return {
         panel: [(name, " ".join(text.split("\n\n")[0].split())) for name, text in rows]
-        for panel, rows in found.items()
+        for panel, rows in rows_of_panel.items()
     }
 
 
@@ -88,7 +90,7 @@ def _options(app: typer.Typer) -> Iterator[tuple[str, str]]:
 
 
 def _rows(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...], width: int) -> list[str]:
-    """Two columns; what does not fit beside a long name goes beneath it."""
+    """Two columns; a text that does not fit next to a long name goes below it."""
     left = max(len(name) for name, _ in rows) + 4
     if left > width // 2:
         pad = " " * 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,8 +25,26 @@ from kept.bounds import (
     CaseName,
 )
 from kept.errors import ConfigError
+from kept.help_texts import (
+    BUDGET_MINUTES,
+    CASE,
+    CONFIG,
+    DEVICE,
+    HOST,
+    LEARNING_RATE,
+    REDIRECTS,
+    RESUME,
+    SEED,
+    SHARD,
+    SKIP_DAMAGED,
+    STEPS,
+    THREADS,
+    TRACK,
+)
 from kept.suggestions import no_such, require_local, require_there
+from kg_loaders import plugins
 from kg_loaders.disk.kinds import require_file_or_folder
+from kg_loaders.plugins import plugins_of
 
 
 def local_or_hub(value: str | None) -> str | None:
@@ -45,54 +63,47 @@ MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="YAML file; flags override it."),
+    typer.Option("--config", "-c", help=CONFIG),
 ]
 LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help="Of the network.")
+    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help=LEARNING_RATE)
 ]
-Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Of everything random.")]
+Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help=SEED)]
 HostModel = Annotated[
     str | None,
-    typer.Option(callback=local_or_hub, help="minilm (default), a folder or a hub name."),
+    typer.Option(callback=local_or_hub, help=HOST),
 ]
-Steps = Annotated[
-    int | None, typer.Option(min=1, max=MAX_COUNT, help="Optimiser steps, or give --epochs.")
-]
-Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help="Threads of torch.")]
-Device = Annotated[str | None, typer.Option(help="auto (default), cpu, cuda or mps.")]
+Steps = Annotated[int | None, typer.Option(min=1, max=MAX_COUNT, help=STEPS)]
+Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help=THREADS)]
+Device = Annotated[str | None, typer.Option(help=DEVICE)]
 Minutes = Annotated[
     float | None,
     typer.Option(
         min=LEAST_MINUTES,
         max=MAX_MINUTES,
-        help="Stop with a checkpoint after this many minutes.",
+        help=BUDGET_MINUTES,
     ),
 ]
 Track = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Curves in one of {kept.apps.integrations.trackers:NAMES} too; may be repeated.",
+        help=TRACK,
     ),
 ]
 Sharding = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PART",
-        help="Under a launcher: what the processes share out, each with a part of it "
-        "({kept.training.config:Shard}); may be repeated.",
+        help=SHARD,
     ),
 ]
-Going = Annotated[
-    bool, typer.Option("--resume", help="Resume from the last checkpoint in the folder.")
-]
-Skipping = Annotated[
-    bool, typer.Option("--skip-damaged", help="With --resume: skip damaged checkpoints.")
-]
+Going = Annotated[bool, typer.Option("--resume", help=RESUME)]
+Skipping = Annotated[bool, typer.Option("--skip-damaged", help=SKIP_DAMAGED)]
 
 
 def known_case(value: str | None) -> str | None:
-    """A callback of `LinkCase`: refuses what is no case policy, before anything is loaded."""
+    """A callback of `LinkCase`: refuses what is not a case policy, before anything is loaded."""
     if value not in (None, *get_args(CaseName)):
         raise ConfigError(f"--case is {value!r}; choose one of {', '.join(get_args(CaseName))}")
     return value
@@ -103,10 +114,7 @@ LinkCase = Annotated[
     typer.Option(
         "--case",
         callback=known_case,
-        help="How case counts where texts are linked by names "
-        "({entity_linking.names.rules.case:Case}): sensitive matches case, insensitive ignores it, "
-        "smart lets a text raise the case of a name, never lower it. Default: that of the run or "
-        "index that is given, else smart.",
+        help=CASE,
     ),
 ]
 RedirectFile = Annotated[
@@ -114,7 +122,7 @@ RedirectFile = Annotated[
     typer.Option(
         "--redirects",
         metavar="FILE",
-        help="Redirects, TSV from<TAB>to: links of the texts that lead to one lead to its target.",
+        help=REDIRECTS,
     ),
 ]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
@@ -164,14 +172,14 @@ def _names(match: re.Match[str]) -> str:
 def require_named(
     flags: Mapping[str, Any], tables: Mapping[str, str], settings: Sequence[str] = ()
 ) -> None:
-    """Raise `ConfigError` naming every flag, or setting, that is no name of its table.
+    """Raise `ConfigError` naming every flag, or setting, that is not a name of its table.
 
     Tables are read as they stand in their files, so that a slip is answered before torch is loaded.
     """
-    given = dict(each.split("=", 1) for each in settings if "=" in each) | dict(flags)
+    values = dict(each.split("=", 1) for each in settings if "=" in each) | dict(flags)
     faults = []
     for name, table in tables.items():
-        value, names = given.get(name), _written_names(*table.split(":"))
+        value, names = values.get(name), _written_names(*table.split(":"))
         if not isinstance(value, str) or names is None:
             continue
         folded = {_folded(each) for each in names}
@@ -185,9 +193,9 @@ def require_given(
     flags: Mapping[str, Any], groups: Sequence[Sequence[str]], settings: Sequence[str] = ()
 ) -> None:
     """Raise `ConfigError` naming every group of options of which none is given."""
-    given = {each.partition("=")[0].strip() for each in settings}
-    given |= {name for name, value in flags.items() if value is not None}
-    missing = [group for group in groups if given.isdisjoint(group)]
+    names_given = {each.partition("=")[0].strip() for each in settings}
+    names_given |= {name for name, value in flags.items() if value is not None}
+    missing = [group for group in groups if names_given.isdisjoint(group)]
     if missing:
         names = "; ".join(" or ".join(map(_flag, group)) for group in missing)
         raise ConfigError(
@@ -208,7 +216,8 @@ def _folded(name: str) -> str:
 def _written_names(module: str, table: str) -> list[str] | None:
     """The names in a table as they stand in its file, so that a help text loads no torch.
 
-    A table is a dictionary, a tuple or a `Literal`; None where it is not written out in full.
+    A table is a dictionary, a tuple, a `Literal`, or a `Table` of such a dictionary, whose plugins
+    are named, too; None where it is not written out in full.
     """
     package, *inner = module.split(".")
     spec = find_spec(package)  # a module in it would be looked for by importing the package
@@ -217,11 +226,26 @@ def _written_names(module: str, table: str) -> list[str] | None:
     path = Path(spec.submodule_search_locations[0], *inner).with_suffix(".py")
     if not path.is_file():
         return None
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    values = dict(_assignments(ast.parse(path.read_text(encoding="utf-8"))))
+    value = values.get(table)
+    if not isinstance(value, ast.Call):
+        return _strings_of(value)
+    group, lines = value.args[:2]
+    names = _strings_of(values.get(lines.id) if isinstance(lines, ast.Name) else lines)
+    if names is None or not isinstance(group, ast.Attribute):
+        return None
+    return list(
+        dict.fromkeys([*names, *(p.name for p in plugins_of(getattr(plugins, group.attr)))])
+    )
+
+
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.AST | None]]:
+    """The names that a module assigns at its top, and the values as they are written."""
+    for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == table for target in targets):
-            return _strings_of(getattr(node, "value", None))
-    return None
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, getattr(node, "value", None)
 
 
 def _strings_of(value: ast.AST | None) -> list[str] | None:

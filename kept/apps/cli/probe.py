@@ -14,6 +14,7 @@ import typer
 from kept.apps.cli.options import Threads, local_or_hub
 from kept.bounds import MAX_COUNT, MAX_SEED, MAX_WEIGHT
 from kept.errors import ConfigError
+from kept.help_texts import FORCE_FILES, SEED
 
 
 def probe(
@@ -21,53 +22,66 @@ def probe(
         str,
         typer.Argument(
             callback=local_or_hub,
-            help="A masked LM (folder or hub name), a decoder (folder, or smollm2), or the folder "
-            "of a run.",
+            help="A masked language model (a folder or a name on the Hugging Face hub), a "
+            "decoder (a folder, or smollm2), or the folder of a run.",
         ),
     ],
     kg: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the graph; without --collection, its triples are the questions."
+            help="Folder of the knowledge graph. Its triples are the questions, unless "
+            "--collection is given."
         ),
     ] = None,
     collection: Annotated[
         str,
-        typer.Option(help="Questions of a collection (trex, pararel, squad, …) of LAMA's folder."),
+        typer.Option(
+            help="Use the questions of this collection in the folder of LAMA: trex, pararel, "
+            "squad, …"
+        ),
     ] = "",
-    data: Annotated[Path | None, typer.Option(help="LAMA's folder, for --collection.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of LAMA, for --collection.")] = None,
     relations: Annotated[
-        str, typer.Option(help="Relations to probe, comma-separated: P19,P36 (default: all).")
+        str,
+        typer.Option(
+            help="Relations to probe, separated by commas, such as P19,P36 (default: all)."
+        ),
     ] = "",
     templates: Annotated[
         Path | None,
         typer.Option(
-            help='relation<TAB>"[X] was born in [Y] ." (.tsv), or JSONL as LAMA has it. A relation '
-            'without one becomes "[X] LABEL [Y] .".'
+            help='File with a sentence for each relation: TSV with lines such as P19<TAB>"[X] '
+            'was born in [Y] .", or JSON lines in the form of LAMA. A relation without a '
+            'sentence becomes "[X] LABEL [Y] .".'
         ),
     ] = None,
     mode: Annotated[
         str,
         typer.Option(
-            help="weights: the model alone; graph: with links and facts of the graph; both."
+            help="weights: the model alone. graph: the model with links and facts of the graph. "
+            "both: one after the other."
         ),
     ] = "weights",
     show_asked: Annotated[
         bool,
         typer.Option(
-            "--show-asked", help="In mode graph, also show the facts that are the answers."
+            "--show-asked",
+            help="With --mode graph: also give the model the facts that are the answers.",
         ),
     ] = False,
     vocabulary: Annotated[
         Path | None,
         typer.Option(
-            help="Words of the restricted ranking, one per line (default: all words of one piece)."
+            help="File with the words to rank, one per line (default: all words of one piece)."
         ),
     ] = None,
     max_items: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MAX_COUNT, help="Number of triples per relation, drawn by the seed."
+            min=1,
+            max=MAX_COUNT,
+            help="Largest number of triples per relation; more are sampled with --seed (default: "
+            "all).",
         ),
     ] = None,
     edits: Annotated[
@@ -75,22 +89,24 @@ def probe(
         typer.Option(
             min=0,
             max=MAX_COUNT,
-            help="In mode graph, change this many facts of the graph, one at a time, and report "
-            "which answers change.",
+            help="With --mode graph: change this many facts, one at a time, and report which "
+            "answers change.",
         ),
     ] = 0,
     one_by_one: Annotated[
         bool,
         typer.Option(
-            "--one-by-one", help="Score answers of several pieces one mask at a time (slow)."
+            "--one-by-one",
+            help="Score answers of several word pieces by filling one mask at a time (slow).",
         ),
     ] = False,
     truth: Annotated[
         bool,
         typer.Option(
             "--truth",
-            help="Score each object in its place by how true a run that was trained with "
-            "mention_truth (WKLM) holds it; a pass for each.",
+            help="Rank answers by how true the model judges the sentence with each of them. "
+            "Needs a run trained with the objective mention_truth (WKLM); slow, one pass "
+            "per answer.",
         ),
     ] = False,
     first_word: Annotated[
@@ -98,24 +114,24 @@ def probe(
         typer.Option(
             min=0.0,
             max=MAX_WEIGHT,
-            help="With --truth, add so many times the probability of the object's first piece.",
+            help="With --truth: weight of the probability of the answer's first word piece, "
+            "which is added to the score.",
         ),
     ] = 0.0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for scores (JSON) and answers (JSONL)."),
+        typer.Option("--output", "-o", help="Folder for scores (JSON) and answers (JSON lines)."),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the drawn items and the intervals.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
     threads: Threads = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_FILES)] = False,
 ) -> Any:
-    """Probe a model with a collection's questions or a graph's triples, and rank its answers.
+    """Probe what a model knows: rank its answers to cloze questions from a collection or a graph.
 
-    Prints P@1 with the numbers of questions, scored and skipped, an interval over facts, the
-    majority baseline and bins by the subject's degree, for two rankings: words of one piece, and
-    all objects of the relation; then an audit of leaks.
+    Printed are P@1 with the number of questions that were scored and skipped, an interval over
+    facts, the majority baseline, and scores by the number of facts about the subject. There are two
+    rankings: among words of one piece, and among all objects of the relation. An audit of leaks
+    follows.
 
     Example: kept probe ./my-bert --kg kg/ --relations P19,P36
     """

@@ -69,7 +69,7 @@ MEANING = {
     "restricted": "among words of one piece",
     "objects": "among all objects of the relation, by mean log-probability",
 }
-BY_TRUTH = "among all objects of the relation, by how true the model holds them in their place"
+BY_TRUTH = "among all objects of the relation, by how true the model judges the sentence with each"
 
 EDITS = (
     "no fact is hidden, and shown counts the questions where the fact that is true after the edit "
@@ -144,7 +144,9 @@ def _require_mode(mode: str, show_asked: bool, edits: int) -> None:
     if mode not in MODES:
         raise ConfigError(f"mode {mode!r}: one of {', '.join(MODES)}")
     if show_asked and mode == "weights":
-        raise ConfigError("--show-asked shows facts, which mode weights never does: --mode graph")
+        raise ConfigError(
+            "--show-asked gives the model facts, which --mode weights never does; use --mode graph"
+        )
     if edits and mode == "weights":
         raise ConfigError("--edits changes the graph, which mode weights never reads: --mode graph")
 
@@ -177,8 +179,8 @@ def _questions(
 def _require_known(questions: QuestionSet, graph: KnowledgeGraph) -> None:
     if not any(_ids(item.fact, graph) for item in questions.items):
         raise ConfigError(
-            "mode graph asks about what the graph knows, and it knows head, relation and tail of "
-            "no question; give a graph with the same identifiers, or use mode weights"
+            "--mode graph needs questions about facts of the graph, but it has head, "
+            "relation and tail of none; give a graph with the same identifiers, or use mode weights"
         )
 
 
@@ -191,7 +193,7 @@ def _drawn_edits(
     edits = draw_edits(questions.items, graph, n, seed=seed)
     if not edits:
         raise ConfigError(
-            "no asked fact of the graph can get another answer of its relation; ask relations with "
+            "no fact can be changed to another object of its relation; choose relations with "
             "several objects, or leave out --edits"
         )
     return edits
@@ -242,7 +244,7 @@ def _words(path: Path) -> list[str]:
     words = [raw.decode().strip() for _, _, raw in read_lines(path, DamageReport())]
     words = [word for word in words if word]
     if not words:
-        raise ConfigError(f"{path} holds no word; write one per line")
+        raise ConfigError(f"{path} has no word; write one per line")
     return words
 
 
@@ -286,7 +288,7 @@ def _tell(
     n_shown = sum(answer.asked_shown for answer in result.answers)
     what = {"none": "no facts are read", "hidden": "facts between subject and answer are hidden"}
     share_shown = (
-        f"a fact between subject and answer is shown in {n_shown} of {len(result.answers)}"
+        f"the model gets a fact between subject and answer in {n_shown} of {len(result.answers)}"
     )
     console.print(
         f"{result.model} ({result.method}), mode {result.mode}: "
@@ -351,8 +353,8 @@ def shortfall(rows: Sequence[ProbeRow], mode: str) -> str | None:
         "put the relations into words that the model has met (--templates FILE), or show facts "
         "(--mode graph)"
         if mode == "weights"
-        else "show the asked facts too (--show-asked), or take a method that was trained to read "
-        "them (kept pretrain)"
+        else "also give the model the facts that are the answers (--show-asked), or use a "
+        "method that was pre-trained to read facts (kept pretrain)"
     )
     return (
         f"P@1 {whole.p_at_1:.3f} is no better than always the relation's most frequent object "

@@ -82,9 +82,9 @@ def triple_of(graph: KnowledgeGraph, fact: Sequence[str]) -> Triple:
 
 def entity_of(graph: KnowledgeGraph, name: str) -> int:
     """Return the entity with that identifier, else the only one with that label."""
-    found = graph.entities.find(name)
-    if found is not None:
-        return int(found)
+    entity = graph.entities.find(name)
+    if entity is not None:
+        return int(entity)
     rows = _labelled(graph.entity_texts, name)
     if len(rows) == 1:
         return rows[0]
@@ -99,9 +99,9 @@ def entity_of(graph: KnowledgeGraph, name: str) -> int:
 
 def relation_of(graph: KnowledgeGraph, name: str) -> int:
     """Return the relation with that identifier, else the only one with that label."""
-    found = graph.relations.find(name)
-    if found is not None:
-        return int(found)
+    relation = graph.relations.find(name)
+    if relation is not None:
+        return int(relation)
     rows = _labelled(graph.relation_texts, name)
     if len(rows) == 1:
         return rows[0]

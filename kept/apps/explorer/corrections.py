@@ -26,10 +26,10 @@ def record(path: Path, text: str, choices: Mapping[tuple[int, int], str | None])
 
     The line of the same text is replaced, any other stays byte for byte; a text without choices has
     no line. The file is whole at every moment, and several processes may record into it: each reads
-    it under the lock under which it writes. Raises `ConfigError` where a line is no annotation,
+    it under the lock under which it writes. Raises `ConfigError` where a line is not an annotation,
     and `WriteError`.
     """
-    links = tuple(gold_link(*place, entity) for place, entity in sorted(choices.items()))
+    links = tuple(gold_link(*span, entity) for span, entity in sorted(choices.items()))
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
     ours = to_json(LinkedText(text, links, name))
     with whole_file(path, force=True, wait=WAIT_SECONDS) as part:  # read under the writer's lock
@@ -51,7 +51,8 @@ def _lines(path: Path) -> list[tuple[bytes, _Line]]:
             parsed.append((line, msgspec.json.decode(line, type=_Line)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(
-                f"{path}, line {number} is no annotated text: {error}; mend it, or name another "
+                f"{path}, line {number} is not an annotated text: {error}; mend it, or name "
+                f"another "
                 "file with --gold"
             ) from error
     return parsed

@@ -75,9 +75,9 @@ class Explorer:
         return " ".join(cut(part) for part in parts)
 
     # ---- the panes ---------------------------------------------------------
-    def link(self, asked: Question) -> dict[str, Any]:
+    def link(self, question: Question) -> dict[str, Any]:
         """Return the mentions of a text with their candidates, the best first, and why."""
-        linked = self._text(asked)
+        linked = self._text(question)
         (explained,) = explain(self.linker, [linked])
         return {
             "text": linked.text,
@@ -87,62 +87,62 @@ class Explorer:
             ],
         }
 
-    def read(self, asked: Question) -> dict[str, Any]:
+    def read(self, question: Question) -> dict[str, Any]:
         """Return what a reader reads of the text, and its answer if it is a run."""
-        graph = self._graph(asked)
-        linked, reader = self._text(asked), self._reader(asked)
-        return reader.read(linked, graph, asked.targets, self.linker, narrow=asked.narrow)
+        graph = self._graph(question)
+        linked, reader = self._text(question), self._reader(question)
+        return reader.read(linked, graph, question.targets, self.linker, narrow=question.narrow)
 
-    def used(self, asked: Question) -> dict[str, Any]:
+    def used(self, question: Question) -> dict[str, Any]:
         """Return the answer without each fact and each link (see `Predictor.explain`)."""
-        reader = self._reader(asked)
+        reader = self._reader(question)
         if reader.predictor is None:
             raise ConfigError(
                 f"{reader.name} has no trained weights here: give a run of kept finetune as --model"
             )
-        graph = self._graph(asked)
-        example = reader.example(self._text(asked), asked.targets)
-        explanation = reader.predictor.explain(example, graph, self.linker, about=asked.about)
-        found = explanation.as_json()
-        for one in found["influences"]:
+        graph = self._graph(question)
+        example = reader.example(self._text(question), question.targets)
+        explanation = reader.predictor.explain(example, graph, self.linker, about=question.about)
+        fields = explanation.as_json()
+        for one in fields["influences"]:
             one["what"] = cut(one["what"])
             one["fact"] = None if one["row"] is None else names_of(graph, one["row"])
-        return found
+        return fields
 
-    def what_if(self, asked: Question) -> dict[str, Any]:
+    def what_if(self, question: Question) -> dict[str, Any]:
         """Return what is read and answered before and after the changes of the graph."""
-        if not asked.changes:
+        if not question.changes:
             raise ConfigError("nothing is changed yet: delete, add, edit or shuffle facts first")
-        before = self.read(msgspec.structs.replace(asked, changes=()))
-        after = self.read(asked)
-        graph = self._graph(asked)
+        before = self.read(msgspec.structs.replace(question, changes=()))
+        after = self.read(question)
+        graph = self._graph(question)
         return {"before": before, "after": after, "moved": self._moved(graph)}
 
-    def correct(self, asked: Question) -> dict[str, Any]:
+    def correct(self, question: Question) -> dict[str, Any]:
         """Write the choices for the mentions of a text as its gold links."""
         if self.gold is None:
             raise ConfigError("corrections have no file here: start kept explore with --gold FILE")
-        choices = self._choices(asked)
-        self._text(asked)  # refuses choices that fit no mention
-        n_texts, n_links = record(self.gold, asked.text, choices)
+        choices = self._choices(question)
+        self._text(question)  # refuses choices that fit no mention
+        n_texts, n_links = record(self.gold, question.text, choices)
         return {"path": str(self.gold), "n_texts": n_texts, "n_links": n_links}
 
-    def names(self, asked: NameQuestion) -> dict[str, Any]:
+    def names(self, question: NameQuestion) -> dict[str, Any]:
         """Return the entities that a name may mean, the best first."""
-        whole = Link(Mention(0, len(asked.name)), (), None, 1.0)
-        (linked,) = self.linker.propose([LinkedText(asked.name, (whole,))])
-        found = [candidate.entity for candidate in linked.links[0].candidates]
-        if self.graph.entities.find(asked.name) is not None:
-            found.insert(0, asked.name)
-        return {"entities": [self._entity(name) for name in dict.fromkeys(found[:N_CANDIDATES])]}
+        whole = Link(Mention(0, len(question.name)), (), None, 1.0)
+        (linked,) = self.linker.propose([LinkedText(question.name, (whole,))])
+        entities = [candidate.entity for candidate in linked.links[0].candidates]
+        if self.graph.entities.find(question.name) is not None:
+            entities.insert(0, question.name)
+        return {"entities": [self._entity(name) for name in dict.fromkeys(entities[:N_CANDIDATES])]}
 
     # ---- parts -------------------------------------------------------------
-    def _reader(self, asked: Question) -> Reader:
+    def _reader(self, question: Question) -> Reader:
         for reader in self.readers:
-            if reader.key == asked.reader:
+            if reader.key == question.reader:
                 return reader
         keys = ", ".join(reader.key for reader in self.readers)
-        raise ConfigError(f"nobody here is called {asked.reader!r}; there are {keys}")
+        raise ConfigError(f"there is no model called {question.reader!r}; there are {keys}")
 
     def _found(self, text: str) -> LinkedText:
         if text not in self._linked:
@@ -151,21 +151,21 @@ class Explorer:
                 self._linked.popitem(last=False)
         return self._linked[text]
 
-    def _text(self, asked: Question) -> LinkedText:
+    def _text(self, question: Question) -> LinkedText:
         """The text with the linker's links, mentions that the page adds, and its choices."""
-        linked = self._found(asked.text)
-        choices = self._choices(asked)
+        linked = self._found(question.text)
+        choices = self._choices(question)
         places = [(link.mention.start, link.mention.end) for link in linked.links]
         added = sorted(choices.keys() - set(places))
         if added:
             linked = self._with_mentions(linked, added)
         return with_choices(linked, choices)
 
-    def _choices(self, asked: Question) -> dict[tuple[int, int], str | None]:
+    def _choices(self, question: Question) -> dict[tuple[int, int], str | None]:
         """The entities that were chosen, by identifier, label or alias; raises `KgError`."""
         return {
             (c.start, c.end): None if c.entity is None else entity_named(self.graph, c.entity).id
-            for c in asked.choices
+            for c in question.choices
         }
 
     def _with_mentions(self, linked: LinkedText, places: Sequence[tuple[int, int]]) -> LinkedText:

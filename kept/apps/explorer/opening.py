@@ -75,7 +75,7 @@ def read_texts(given: str) -> list[str]:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is no text in UTF-8: {error}") from error
+            raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
         texts, where = [line.strip() for line in lines if line.strip()], str(path)
     elif path.suffix and " " not in given:
         raise ConfigError(f"{given} is not a file; text with spaces is taken as text")

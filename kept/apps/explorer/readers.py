@@ -221,7 +221,7 @@ def _facts_read(
     if n_read == n_all:
         return []
     return [
-        f"{n_read} of the {n_all} facts that the graph has about the linked names are shown to it."
+        f"The model reads {n_read} of the {n_all} facts that the graph has about the linked names."
     ]
 
 

@@ -132,7 +132,7 @@ class ExplorerServer(ThreadingHTTPServer):
         """
         if not self._waiting.acquire(blocking=False):
             return Reply.failure(
-                HTTPStatus.SERVICE_UNAVAILABLE, "other questions are being answered; ask again"
+                HTTPStatus.SERVICE_UNAVAILABLE, "other requests are being answered; try again"
             )
         future: Future[Reply] = self._worker.submit(work)
         future.add_done_callback(lambda _: self._waiting.release())
@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked(self, part: str) -> Reply:
         before, _, name = part.rpartition("/")
         if before != "call" or name not in CALLS:
-            return Reply.failure(HTTPStatus.NOT_FOUND, "there is no such question")
+            return Reply.failure(HTTPStatus.NOT_FOUND, "there is no such request")
         body = self._body()
         if isinstance(body, Reply):
             return body
@@ -250,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
             return Reply.failure(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "questions are JSON")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()) or "Transfer-Encoding" in self.headers:
-            return Reply.failure(HTTPStatus.LENGTH_REQUIRED, "a question says how long it is")
+            return Reply.failure(HTTPStatus.LENGTH_REQUIRED, "a request needs a Content-Length")
         if len(length) > 9 or int(length) > limits.body_bytes:
             return Reply.failure(
                 HTTPStatus.CONTENT_TOO_LARGE

@@ -93,7 +93,7 @@ def _texts(X: Iterable[str]) -> list[str]:
     texts = list(np.asarray(X, dtype=object).ravel() if isinstance(X, np.ndarray) else X)
     wrong = next((text for text in texts if not isinstance(text, str)), None)
     if wrong is not None:
-        raise ConfigError(f"{wrong!r} is no text; give a list of strings, one per sample")
+        raise ConfigError(f"{wrong!r} is not text; give a list of strings, one per sample")
     if not texts:
         raise ConfigError("there is no text; give one or more")
     return [str(text) for text in texts]

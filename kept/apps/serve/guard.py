@@ -118,12 +118,14 @@ class Guard:
         if not length.isdigit() or len(length) > 12 or int(length) > self._limits.body_bytes:
             raise self._too_large()
         if self._n_inside > self._limits.n_requests:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests wait; ask again")
+            raise Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are waiting; try again"
+            )
         most = self._limits.memory_bytes
         if most is not None and memory_bytes() > most:
             raise Refusal(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                "the service has no memory left for this; ask again, or give it more",
+                "the service has no memory left for this request; try again, or raise --max-memory",
             )
 
     def _too_large(self) -> Refusal:

@@ -169,7 +169,7 @@ class _Call:
 
     def __enter__(self) -> None:
         if self._tools.n_calls >= self._tools.limits.n_requests:
-            raise ToolError("too many calls wait; call again in a moment")
+            raise ToolError("too many calls are waiting; call again in a moment")
         self._tools.n_calls += 1
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

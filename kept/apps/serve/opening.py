@@ -64,5 +64,5 @@ def open_masked(name: str) -> ClozeModel:
     """Return the masked LM or run of that name; raises `ConfigError` for a decoder."""
     model = open_model(name)
     if not isinstance(model, ClozeModel):
-        raise ConfigError(f"{name} is a decoder; /probe asks masked language models and runs")
+        raise ConfigError(f"{name} is a decoder; /probe needs a masked language model or a run")
     return model

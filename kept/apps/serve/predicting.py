@@ -14,10 +14,10 @@ from kept.apps.serve.requests import PredictItem
 from kept.errors import ConfigError
 from kept.suggestions import no_such
 from kept.tasks.datasets.unlabelled import (
-    FORMS,
     RowParser,
     UnlabelledLine,
     alternatives,
+    form_of,
     has_columns,
 )
 from kept.training.finetuning.bulk import answer_fields
@@ -90,8 +90,8 @@ def _line(predictor: Predictor, number: int, item: PredictItem, place: str) -> U
     row, task = item.model_dump(exclude_none=True), predictor.task
     columns = {USES.get(name, name): name for name in row}
     if not has_columns(columns, task):
-        raise ConfigError(f"{place}a run of {task} needs {alternatives(FORMS[task])}")
-    parser = RowParser(columns, FORMS[task], "", DamageReport())
+        raise ConfigError(f"{place}a run of {task} needs {alternatives(form_of(task))}")
+    parser = RowParser(columns, form_of(task), "", DamageReport())
     try:
         return parser.parse(number, row)
     except (ValueError, LinkingError) as error:

@@ -21,11 +21,11 @@ from kept.lab.probing.items.item import HOLE
 
 
 def _whole(text: str) -> str:
-    """Half a pair of surrogates is no character: no tokenizer and no answer could hold it."""
+    """Half a pair of surrogates is not a character: no tokenizer and no answer could hold it."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise ValueError("it holds half a pair of surrogates, which is no character") from error
+        raise ValueError("it has half a pair of surrogates, which is not a character") from error
     return text
 
 

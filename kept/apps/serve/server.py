@@ -24,12 +24,12 @@ def require_address(address: str, token: str | None) -> None:
     try:
         is_local = ipaddress.ip_address(address).is_loopback
     except ValueError as error:
-        raise ConfigError(f"{address!r} is no IP address; 127.0.0.1 is this machine") from error
+        raise ConfigError(f"{address!r} is not an IP address; 127.0.0.1 is this machine") from error
     if token is not None and not (len(token) >= MIN_TOKEN and token.isascii()):
         raise ConfigError(f"a token has {MIN_TOKEN} ASCII characters or more")
     if not is_local and token is None:
         raise ConfigError(
-            f"others reach {address}: give a token of your own (KEPT_TOKEN), and put the service "
+            f"others reach {address}: set your own token (KEPT_TOKEN), and put the service "
             "behind a server that speaks TLS"
         )
 

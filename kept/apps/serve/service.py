@@ -120,7 +120,7 @@ class Service:
         name = "objects" if question.candidates else "restricted"
         ranking = answer.ranking("objects" if question.candidates else "restricted")
         if ranking is None:
-            raise ConfigError(f"{question.text[:60]!r} cannot be asked: {answer.skipped[name]}")
+            raise ConfigError(f"{question.text[:60]!r} cannot be answered: {answer.skipped[name]}")
         return {
             "answers": list(ranking.top),
             "probability": ranking.probability,

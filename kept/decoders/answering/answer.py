@@ -156,10 +156,12 @@ class Answerer:
         match = self.matcher.match(question, surface, entity)
         if match is None:
             return None
-        own = tuple(choice for choice in match.shares if len(self._rows(entity, choice)))
-        if not own:
+        choices_of = tuple(choice for choice in match.shares if len(self._rows(entity, choice)))
+        if not choices_of:
             return None
-        return Reading(entity, max(own, key=lambda each: match.shares[each]), own, match)
+        return Reading(
+            entity, max(choices_of, key=lambda each: match.shares[each]), choices_of, match
+        )
 
     def _rows(self, entity: int, choice: RelationChoice) -> Any:
         rows = self.graph.incoming(entity) if choice.is_inverse else self.graph.outgoing(entity)
@@ -185,7 +187,7 @@ class Answerer:
             missing = common if score > max(match.scores.values()) else missing
             refusal = (
                 f"not in the graph: it has no {missing} of {graph.label(reading.entity)} "
-                f"(confidence that it holds what was asked: {reading.confidence:.2f})"
+                f"(confidence that the graph contains the answer: {reading.confidence:.2f})"
             )
             return Answer(question, refusal=refusal, **about)  # type: ignore[arg-type]
         rows = self._rows(reading.entity, choice).tolist()

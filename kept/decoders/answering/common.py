@@ -64,8 +64,8 @@ class CommonMatch:
 
     def likeliest(self) -> tuple[str, float]:
         """Return the label of the one most like the question, and its similarity."""
-        place = int(self.scores.argmax())
-        return self.labels[place], float(self.scores[place])
+        index = int(self.scores.argmax())
+        return self.labels[index], float(self.scores[index])
 
     def lead(self, known: int, score: float) -> float:
         """Return what relation number `known` of the graph, with its `score`, is ahead of all.

@@ -76,8 +76,8 @@ class FastSentenceEncoder:
             rows = order[start : start + TEXTS_PER_PASS]
             output = self._model.forward_batch([pieces[i] for i in rows])
             states = np.asarray(output.last_hidden_state)
-            for place, i in enumerate(rows):
-                mean = states[place, : len(pieces[i])].mean(0)
+            for number, i in enumerate(rows):
+                mean = states[number, : len(pieces[i])].mean(0)
                 vectors[i] = mean / np.linalg.norm(mean)
         return vectors
 

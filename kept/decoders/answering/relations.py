@@ -103,8 +103,12 @@ class RelationMatcher:
         if kind not in self._choices:
             peers = [entity] if kind is None else self._of_type(kind)
             self._choices[kind or ""] = self._relations_of(peers)
-        own = self._relations_of([entity])
-        both = {*self._choices[kind or ""], *own} if kind is not None else set(own)
+        entity_relations = self._relations_of([entity])
+        both = (
+            {*self._choices[kind or ""], *entity_relations}
+            if kind is not None
+            else set(entity_relations)
+        )
         return tuple(sorted(both, key=lambda each: (each.is_inverse, each.relation)))
 
     def type_of(self, entity: int) -> str | None:

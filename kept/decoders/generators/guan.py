@@ -93,7 +93,7 @@ class StoryOutput:
 class StoryWriter(nn.Module):
     """A decoder host and a linear layer that tells true stories from three kinds of fakes.
 
-    Raises `HostError` for a host that is no decoder.
+    Raises `HostError` for a host that is not a decoder.
     """
 
     def __init__(self, host: PreTrainedModel) -> None:

@@ -76,7 +76,7 @@ class TransformerXLReader(nn.Module):
 class HostReader(nn.Module):
     """A decoder host over its own word pieces, which reads the last `n_memory` ids once more.
 
-    Raises `HostError` for a host that is no decoder.
+    Raises `HostError` for a host that is not a decoder.
     """
 
     def __init__(self, host: PreTrainedModel, n_memory: int) -> None:

@@ -23,7 +23,7 @@ from kept.errors import BatchError, ConfigError
 SPECIAL = ("<unk>", "<pad>", "<s>", "</s>")
 UNKNOWN, PAD, START, END = range(4)
 ANCHOR = -2
-"""The relation of a link to another article; -1 is no fact, -3 the topic itself."""
+"""The relation of a link to another article; -1 is not a fact, -3 the topic itself."""
 
 
 @dataclass(frozen=True)

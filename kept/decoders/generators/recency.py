@@ -37,7 +37,9 @@ class RecentEntities:
         """
         if len(rows) != len(self._remaining):
             if not all(rows):
-                raise BatchError(f"{len(rows)} rows go on, but {len(self._remaining)} were begun")
+                raise BatchError(
+                    f"{len(rows)} rows continue, but {len(self._remaining)} were begun"
+                )
             self._remaining = [{} for _ in rows]
         kept = zip(self._remaining, rows, strict=True)
         self._remaining = [{} if is_new else names for names, is_new in kept]

@@ -51,7 +51,7 @@ def shuffled(story: Story, order: Sequence[int]) -> Story:
     """
     if order[0] != 0 or sorted(order) != list(range(len(story))):
         raise ConfigError(
-            f"{tuple(order)} is no order of {len(story)} sentences that keeps 0 first"
+            f"{tuple(order)} is not an order of {len(story)} sentences that keeps 0 first"
         )
     return tuple(story[i] for i in order)
 

@@ -53,7 +53,9 @@ def released_name(our_name: str) -> str:
         name, n = re.subn(f"^{ours}", theirs, our_name)
         if n:
             return name
-    raise CheckpointError(f"{our_name} is no tensor of a KBLaM; give names as own_state has them")
+    raise CheckpointError(
+        f"{our_name} is not a tensor of a KBLaM; give names as own_state has them"
+    )
 
 
 def load_released(model: KBLaM, *states: Mapping[str, Tensor]) -> None:

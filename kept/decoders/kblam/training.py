@@ -111,10 +111,10 @@ def turn_labels(
     marks = (input_ids == marker_id).long().cumsum(dim=1)
     turn_start = (marks >= turn).long().argmax(dim=1)
     positions = torch.arange(input_ids.shape[1], device=input_ids.device)
-    learnt = positions > (turn_start + n_after)[:, None]
+    is_learned = positions > (turn_start + n_after)[:, None]
     if node_mask is not None:
-        learnt = learnt & node_mask
-    return input_ids.masked_fill(~learnt, IGNORE)
+        is_learned = is_learned & node_mask
+    return input_ids.masked_fill(~is_learned, IGNORE)
 
 
 def training_loss(
@@ -216,13 +216,13 @@ def loss_of(
         batch.input_ids, batch.seen, facts, cache=batch.cache, entering=batch.entering
     )
     expected = batch.labels[:, 1:]
-    learnt = expected != IGNORE
-    scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][learnt]).float()
-    each = functional.cross_entropy(scores, expected[learnt], reduction="none")
-    losses = scores.new_zeros(expected.shape).masked_scatter(learnt, each)
+    is_learned = expected != IGNORE
+    scores = hosts.logits(model.host, read.hidden_states[-1][:, :-1][is_learned]).float()
+    each = functional.cross_entropy(scores, expected[is_learned], reduction="none")
+    losses = scores.new_zeros(expected.shape).masked_scatter(is_learned, each)
     loss = _weighted(losses, batch.labels, batch.n_most)
     if attention and batch.right_facts is not None:
-        predicting = functional.pad(learnt, (0, 1))
+        predicting = functional.pad(is_learned, (0, 1))
         right_loss = attention_loss(read.fact_weights, predicting, batch.right_facts)
         loss = loss + attention * right_loss
     return loss

@@ -110,7 +110,7 @@ class View(ABC):
     ) -> NDArray[np.int64]:
         """Where the fact whose relation is node `relation` of `graph` stands in `batch`: `[node]`.
 
-        By default what it alone brings, where the view places it; none where facts are no nodes.
+        By default what it alone brings, where the view places it; none where facts are not nodes.
         """
         positions = self.places(graph, batch)[nodes_of_fact(graph, relation)]
         fact_positions: NDArray[np.int64] = positions[positions >= 0]
@@ -119,7 +119,7 @@ class View(ABC):
     def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether `batch`, this view of `graph`, holds anything of the knowledge graph.
 
-        By default a node that is no word, or an entity beside words or among candidates.
+        By default a node that is not a word, or an entity beside words or among candidates.
         """
         if bool((batch.node_kinds != NodeKind.WORD).any()):
             return True

@@ -71,7 +71,8 @@ class KBERTView(View):
     """
 
     remedy = (
-        "facts are written as words, and none that may be shown is about a thing with a name; "
+        "facts are written as words, but no fact that the model may read is about an entity "
+        "with a name; "
         "build the graph with names (kept kg build … --labels FILE, --relation-labels FILE), or "
         "see graph.max_neighbours, view.max_branches, view.max_pieces and view.max_nodes"
     )

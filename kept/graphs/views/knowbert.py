@@ -85,9 +85,9 @@ class KnowBERTView(View):
     """Words with candidate sets; `mention_labels` are the links' own choices.
 
     The best `max_candidates` that the graph has are kept, and their priors made to sum to 1. A link
-    without candidates has its own choice as the only one; without either it is no mention. A label
-    is `UNKNOWN_ROW` where the choice is none of the graph's entities. With `weigh_links` priors sum
-    to the link's confidence instead.
+    without candidates has its own choice as the only one; without either it is not a mention. A
+    label is `UNKNOWN_ROW` where the choice is none of the graph's entities. With `weigh_links`
+    priors sum to the link's confidence instead.
     """
 
     reads_candidates = True

@@ -27,7 +27,7 @@ from kg_loaders.formats.wordnet import SUPERSENSES
 SENSES = "senses"
 """The vocabulary's name in a batch."""
 NO_SENSE = "adj.satellite"
-"""A type of WordNet's satellites, which is no lexicographer file."""
+"""A type of WordNet's satellites, which is not a lexicographer file."""
 
 
 def sense_names(graph: KnowledgeGraph) -> tuple[str, ...]:

@@ -222,7 +222,7 @@ def without_pairs(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> KnowledgeG
     is_removed = np.isin(_keys(graph.triples[:, [0, 2]], graph), _keys(pairs, graph))
     if not is_removed.any():
         return graph
-    return graph.with_triples(graph.triples[~is_removed], note="without the pairs that are asked")
+    return graph.with_triples(graph.triples[~is_removed], note="without the pairs in question")
 
 
 def n_pairs_with_facts(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> int:

@@ -18,9 +18,6 @@ from torch import Tensor
 from kept.evaluation.ranking import Direction, HasScores
 from kg_loaders import KnowledgeGraph
 
-COMPLETERS = ("ultra", "nbfnet", "simkgc", "dkrl", "kepler", "colake", "mix")
-"""Names of `--scorer`."""
-
 
 @dataclass(frozen=True)
 class Reason:
@@ -62,7 +59,8 @@ class Completer(Protocol):
         ...
 
     def described(self) -> dict[str, Any]:
-        """The settings that `model.json` holds, by name; "scorer" is one of `COMPLETERS`."""
+        """The settings that `model.json` holds, by name; "scorer" is that of its line in
+        `SCORERS`."""
         ...
 
     def save_extra_files(self, folder: Path) -> list[str]:

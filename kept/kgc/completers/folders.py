@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,11 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from kept.errors import CheckpointError
-from kept.kgc.completers.base import COMPLETERS, Completer
+from kept.kgc.completers.base import Completer
+from kept.kgc.completers.mix import MixCompleter, open_mix
 from kept.kgc.completers.seen import TrainedOn
+from kept.kgc.kge.kinds import SCORERS, ScorerKind
+from kept.kgc.kge.kinds import load as load_place
 from kept.kgc.kge.trained import DESCRIPTION, WEIGHTS, read_description, write_described
 from kept.model_files import readable
 
@@ -51,66 +53,44 @@ def save_completer(
 
 def is_completer(folder: Path) -> bool:
     """Whether the scorer in `folder` is a completer; raises what `read_description` does."""
-    return read_description(folder)["scorer"] in COMPLETERS
+    return _kind_in(folder, read_description(folder)).answers_any_graph
 
 
 def open_completer(folder: Path) -> LoadedCompleter:
     """Read a folder that `save_completer` wrote; CheckpointError: damaged, or no completer."""
     described = read_description(folder)
-    name = described["scorer"]
-    if name not in COMPLETERS:
+    kind = _kind_in(folder, described)
+    if not kind.answers_any_graph:
         raise CheckpointError(
-            f"{folder / DESCRIPTION} says {name!r}, which has a row per entity of its graph"
+            f"{folder / DESCRIPTION} says {described['scorer']!r}, which has a row per entity of "
+            "its graph"
         )
     trained_on = None
     with readable(folder / WEIGHTS):
-        completer = _load_completer(folder, described, load((folder / WEIGHTS).read_bytes()))
+        weights = load((folder / WEIGHTS).read_bytes())
+        completer: Completer = load_place(kind.open)(folder, described, weights)
     if (folder / TRAINED_ON).is_file():
         with readable(folder / TRAINED_ON):
             trained_on = TrainedOn.from_tensors(load((folder / TRAINED_ON).read_bytes()))
     return LoadedCompleter(completer, trained_on, described)
 
 
-def _load_completer(
-    folder: Path, described: dict[str, Any], weights: dict[str, Tensor]
-) -> Completer:
-    """The completer of that name, whose module is imported now."""
-    name, weights_path = described["scorer"], folder / WEIGHTS
-    if name == "ultra":
-        from kept.kgc.completers.ultra import ultra_of
-
-        return ultra_of(weights, weights_path)
-    if name == "nbfnet":
-        from kept.kgc.completers.nbfnet import open_nbfnet
-
-        return open_nbfnet(weights_path, described, weights)
-    if name == "mix":
-        from kept.kgc.completers.mix import open_mix
-
-        return open_mix(folder, described, _part)
-    opened: Completer = _text_reader(name)(folder, described, weights)
-    return opened
-
-
-def _text_reader(name: str) -> Callable[[Path, dict[str, Any], dict[str, Tensor]], Any]:
-    """What opens a folder of that scorer."""
-    if name == "dkrl":
-        from kept.kgc.completers.texts.dkrl import open_dkrl
-
-        return open_dkrl
-    if name == "kepler":
-        from kept.kgc.completers.texts.kepler import open_kepler
-
-        return open_kepler
-    if name == "colake":
-        from kept.kgc.completers.texts.colake import open_colake
-
-        return open_colake
-    from kept.kgc.completers.texts.simkgc import open_simkgc
-
-    return open_simkgc
+def open_mixed(folder: Path, described: dict[str, Any], weights: dict[str, Tensor]) -> MixCompleter:
+    """Return the mix in a folder, with its scorers."""
+    return open_mix(folder, described, _part)
 
 
 def _part(folder: Path) -> Completer | None:
     """A scorer of a mix; None: a table of vectors."""
     return open_completer(folder).completer if is_completer(folder) else None
+
+
+def _kind_in(folder: Path, described: dict[str, Any]) -> ScorerKind:
+    """Return the line of the scorer in a folder; raises `CheckpointError` where there is none."""
+    name = described["scorer"]
+    if name not in SCORERS:
+        raise CheckpointError(
+            f"{folder / DESCRIPTION} says {name!r}, which is none of {', '.join(SCORERS)}; if it "
+            "is a plugin's, install that package"
+        )
+    return SCORERS[name]

@@ -19,6 +19,7 @@ from kept.kgc.completers.relations import RelationRows
 from kept.kgc.completers.ultra import N_LAYERS, sample_queries
 from kept.kgc.kge.resuming.epochs import TrainingHistory
 from kept.kgc.kge.resuming.snapshots import Snapshots
+from kept.kgc.kge.trained import WEIGHTS
 from kept.kgc.kge.training_config import TrainingConfig
 from kept.kgc.kge.ultra.nbfnet import NBFNet
 from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
@@ -135,6 +136,8 @@ def open_nbfnet(
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise CheckpointError(f"{folder} holds no NBFNet of these sizes: {error}") from error
-    require_finite(model, folder)
+        raise CheckpointError(
+            f"{folder / WEIGHTS} holds no NBFNet of these sizes: {error}"
+        ) from error
+    require_finite(model, folder / WEIGHTS)
     return NBFNetCompleter(model.eval(), relations, width)

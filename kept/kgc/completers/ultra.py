@@ -19,6 +19,7 @@ from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
 from kept.kgc.kge.resuming.epochs import TrainingHistory
 from kept.kgc.kge.resuming.snapshots import Snapshots
+from kept.kgc.kge.trained import WEIGHTS
 from kept.kgc.kge.training_config import TrainingConfig
 from kept.kgc.kge.ultra.networks import Ultra, make_ultra
 from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
@@ -129,6 +130,11 @@ def open_ultra(path: Path) -> UltraCompleter:
     stored = read_pickle(path)
     inner = stored.get("model", stored) if isinstance(stored, dict) else stored
     return ultra_of(as_state(inner, str(path)), path)
+
+
+def opened(folder: Path, described: dict[str, Any], weights: dict[str, Tensor]) -> UltraCompleter:
+    """Return the completer that a folder holds; its sizes are those of its weights."""
+    return ultra_of(weights, folder / WEIGHTS)
 
 
 def ultra_of(weights: dict[str, Tensor], folder: Path) -> UltraCompleter:

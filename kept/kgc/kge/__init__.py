@@ -1,21 +1,26 @@
 """Triple scorers: vectors for entities and relations, learned from triples alone."""
 
-from kept.kgc.kge.reciprocal import Reciprocal, make_reciprocal
-from kept.kgc.kge.resuming.epochs import TrainingHistory
-from kept.kgc.kge.scorers import (
-    SCORERS,
-    ComplEx,
-    DistMult,
-    Rescal,
-    RotatE,
-    Scorer,
-    TransE,
-    make_scorer,
-)
-from kept.kgc.kge.training import train
-from kept.kgc.kge.training_config import RECIPES, TrainingConfig
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kept.kgc.kge.kinds import FORMULAS, RECIPES, SCORERS
+    from kept.kgc.kge.reciprocal import Reciprocal, make_reciprocal
+    from kept.kgc.kge.resuming.epochs import TrainingHistory
+    from kept.kgc.kge.scorers import (
+        ComplEx,
+        DistMult,
+        Rescal,
+        RotatE,
+        Scorer,
+        TransE,
+        make_scorer,
+    )
+    from kept.kgc.kge.training import train
+    from kept.kgc.kge.training_config import TrainingConfig
 
 __all__ = [
+    "FORMULAS",
     "RECIPES",
     "SCORERS",
     "ComplEx",
@@ -31,3 +36,22 @@ __all__ = [
     "make_scorer",
     "train",
 ]
+
+_PLACES = {
+    "kept.kgc.kge.kinds": ("FORMULAS", "RECIPES", "SCORERS"),
+    "kept.kgc.kge.reciprocal": ("Reciprocal", "make_reciprocal"),
+    "kept.kgc.kge.resuming.epochs": ("TrainingHistory",),
+    "kept.kgc.kge.scorers": (
+        *("ComplEx", "DistMult", "Rescal", "RotatE", "Scorer", "TransE", "make_scorer"),
+    ),
+    "kept.kgc.kge.training": ("train",),
+    "kept.kgc.kge.training_config": ("TrainingConfig",),
+}
+"""Imported when they are used: the table of scorers is read for help texts, without torch."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'kept.kgc.kge' has no attribute {name!r}")

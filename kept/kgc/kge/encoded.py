@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from kept.errors import ConfigError
-from kept.kgc.kge.scorers import SCORERS, Scorer
+from kept.kgc.kge.kinds import FORMULAS
+from kept.kgc.kge.scorer import Scorer
 
 
 def table_scorer(
@@ -23,10 +24,8 @@ def table_scorer(
     `options` are the scorer's own (`norm` of TransE). Raises `ConfigError` for an unknown name or
     tables whose widths do not go together.
     """
-    if name not in SCORERS:
-        raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
     width = entities.shape[1]
-    scorer = SCORERS[name](
+    scorer = FORMULAS.require(name)(
         n_entities=0, n_relations=0, width=width, generator=torch.Generator(), **options
     )
     required = scorer.relation_width(width)

@@ -90,7 +90,7 @@ def best_answers(
 
     The query's own entity is left out of its answers unless a known triple of the relation joins an
     entity with itself: otherwise translations and products rank it first, since it is most similar
-    to itself. Entities and relations unseen in training are refused, and are no answers, unless
+    to itself. Entities and relations unseen in training are refused, and are not answers, unless
     `untrained`. Raises `ConfigError`, and `UnknownNodeError` for a name that the graph does not
     have.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,10 +31,11 @@ from kept.kgc.kge.comparisons import (
     products,
     sampled_products,
 )
+from kept.kgc.kge.kinds import FORMULAS
 from kept.kgc.kge.scorer import QueryScorer, Scorer
 
 __all__ = [
-    "SCORERS", "SCORES", "ComplEx", "DistMult", "Rescal", "RotatE", "Scorer", "TransE",
+    "SCORES", "ComplEx", "DistMult", "Rescal", "RotatE", "Scorer", "TransE",
     "complex_score", "distmult_score", "make_scorer", "rotate_score", "transe_score",
 ]  # fmt: skip
 
@@ -258,15 +259,6 @@ class RotatE(DistanceScorer):
         return -torch.cat(parts)
 
 
-SCORERS: dict[str, type[Scorer]] = {
-    "transe": TransE,
-    "rescal": Rescal,
-    "distmult": DistMult,
-    "complex": ComplEx,
-    "rotate": RotatE,
-}
-
-
 def transe_score(
     head_states: Tensor, relation_states: Tensor, tail_states: Tensor, norm: int = 2
 ) -> Tensor:
@@ -315,9 +307,8 @@ def make_scorer(
 
     ConfigError: an unknown name, with the known ones; a norm for a scorer that has none.
     """
-    if name not in SCORERS:
-        raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
-    kind, options = SCORERS[name], {} if norm is None else {"norm": norm}
+    kind = FORMULAS.require(name)
+    options: dict[str, Any] = {} if norm is None else {"norm": norm}
     if options and not issubclass(kind, DistanceScorer):
         raise ConfigError(f"scorer {name!r} measures no distance: leave its norm out")
     return kind(

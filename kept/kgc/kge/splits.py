@@ -15,8 +15,13 @@ from numpy.typing import NDArray
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph, SourceError, Triple, graph_from_records
 from kg_loaders.errors import UnknownNodeError
-from kg_loaders.formats.benchmarks.folders import ALL, Place, read_kopa_negatives, read_triples
-from kg_loaders.formats.benchmarks.texts import texts_beside
+from kg_loaders.formats.benchmarks.folders import (
+    ALL,
+    BenchmarkFolder,
+    read_kopa_negatives,
+    read_triples,
+)
+from kg_loaders.formats.benchmarks.texts import texts_of_folder
 
 SPLITS = ("train", "valid", "test")
 STRATA = ("seen", "half seen", "unseen")
@@ -145,7 +150,7 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
     """
     if (path / "manifest.json").is_file():
         return _random_splits(KnowledgeGraph.open(path), holdout, seed)
-    source = Place.of(path)
+    source = BenchmarkFolder.of(path)
     files = {name: source.find(name) for name in SPLITS}
     missing = [name for name, file in files.items() if file is None]
     if missing not in ([], ["valid"], ["valid", "test"]):
@@ -155,7 +160,7 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
         for name, file in files.items()
     }
     triples = [triple for part in parts.values() for triple in part]
-    descriptions = texts_beside(
+    descriptions = texts_of_folder(
         source.folder,
         entities=(end for head, _, tail in triples for end in (head, tail)),
         relations=(triple.relation for triple in triples),
@@ -185,7 +190,10 @@ def _notes(path: Path, missing: list[str], holdout: float) -> tuple[str, ...]:
         notes.append(f"{path} has no {' and no '.join(missing)}: {holdout:.0%} of train for each")
     other = path.with_name(f"{path.name}_ind")
     if path.is_dir() and other.is_dir():
-        notes.append(f"{other} lies beside (GraIL's form): ask it with `kept kgc eval {other}`")
+        notes.append(
+            f"{other} is the test graph (the form of GraIL): evaluate on it with `kept kgc "
+            f"eval {other}`"
+        )
     return tuple(notes)
 
 
@@ -242,7 +250,7 @@ def read_negatives(folder: Path, splits: Splits) -> dict[str, NDArray[np.int32]]
 
 
 def _negatives(folder: Path, name: str) -> Iterator[tuple[str, Triple]]:
-    path = Place(folder).find(f"{name}_negatives")
+    path = BenchmarkFolder(folder).find(f"{name}_negatives")
     if path is not None:
         return read_triples(path)
     rows = read_kopa_negatives(folder, name)

@@ -14,8 +14,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from kept.errors import CheckpointError
+from kept.kgc.kge.kinds import FORMULAS
 from kept.kgc.kge.reciprocal import Reciprocal, make_reciprocal
-from kept.kgc.kge.scorers import SCORERS, RotatE, Scorer, TransE, make_scorer
+from kept.kgc.kge.scorers import DistanceScorer, Scorer, make_scorer
 from kept.kgc.kge.splits import Seen, Splits
 from kept.model_files import readable, require_finite
 from kept.values import shown_value
@@ -73,10 +74,10 @@ def save_scorer(
         )
     formula = scorer.inner if isinstance(scorer, Reciprocal) else scorer
     described = {
-        "scorer": next(name for name, kind in SCORERS.items() if type(formula) is kind),
+        "scorer": FORMULAS.name_of(formula),
         "reciprocal": formula is not scorer,
         "width": scorer.width,
-        "norm": formula.norm if isinstance(formula, (TransE, RotatE)) else None,
+        "norm": formula.norm if isinstance(formula, DistanceScorer) else None,
         "n_entities": scorer.n_entities,
         "n_relations": scorer.n_relations,
         "id_space_hash": graph.id_space_hash,
@@ -150,10 +151,10 @@ def mapped_entities(folder: Path, graph: KnowledgeGraph) -> Tensor:
 def _table_description(folder: Path, graph: KnowledgeGraph) -> dict[str, Any]:
     """The description of a scorer that keeps a vector for each entity of `graph`."""
     described = read_description(folder)
-    if described["scorer"] not in SCORERS:
+    if described["scorer"] not in FORMULAS:
         raise CheckpointError(
             f"{folder} holds {described['scorer']!r}, which reads graphs and keeps no vector of an "
-            "entity; give a scorer of `kept kgc train` that does: " + ", ".join(SCORERS)
+            "entity; give a scorer of `kept kgc train` that does: " + ", ".join(FORMULAS)
         )
     _require_fields(folder, described, _OF_A_TABLE)
     if described["id_space_hash"] != graph.id_space_hash:
@@ -185,7 +186,8 @@ def check_splits(folder: Path, splits: Splits) -> None:
     if trained_with != splits.splits_hash:
         raise GraphMismatchError(
             f"{folder} was trained with splits {trained_with[:12]}, the given source has "
-            f"{splits.splits_hash[:12]}: what it tests may have been trained on; train again, or "
+            f"{splits.splits_hash[:12]}: its test triples may have been trained on; train "
+            f"again, or "
             "give the source of the training"
         )
 

@@ -1,4 +1,4 @@
-"""Settings of training triple scorers, and recipes for each scorer."""
+"""Settings of training triple scorers, and what their recipes share."""
 
 from __future__ import annotations
 
@@ -65,22 +65,14 @@ class TrainingConfig:
             raise ConfigError("training configuration: " + "; ".join(faults))
 
 
-_ONE_VS_ALL = TrainingConfig(
+ONE_VS_ALL = TrainingConfig(
     n_epochs=60, batch_size=512, learning_rate=0.1, validate_every=5, patience=2
 )
-_SAMPLED = TrainingConfig(
+SAMPLED = TrainingConfig(
     n_epochs=40, batch_size=512, learning_rate=0.003, optimiser="adam",
     objective="negative_sampling", n_negatives=128, share_negatives=True, reject_known=True,
     validate_every=5, patience=2,
 )  # fmt: skip
-RECIPES: dict[str, tuple[int, TrainingConfig]] = {
-    "transe": (128, _ONE_VS_ALL),
-    "rescal": (64, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
-    "distmult": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
-    "complex": (128, replace(_ONE_VS_ALL, n_epochs=30, n3_weight=0.01)),
-    "rotate": (128, _SAMPLED),
-}
-"""By scorer: (width, configuration) that work on graphs of some ten thousand triples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +93,7 @@ class NetworkRecipe:
         return {name: value for name, value in asdict(self).items() if name != "config"}
 
 
-_OF_NETWORKS = TrainingConfig(
+OF_NETWORKS = TrainingConfig(
     n_epochs=40, batch_size=1024, learning_rate=0.01, optimiser="adam", validate_every=5, patience=2
 )
 
@@ -125,8 +117,8 @@ class BERTMKRecipe:
         return {name: value for name, value in asdict(self).items() if name != "config"}
 
 
-_BERTMK = BERTMKRecipe(
-    transe=replace(_SAMPLED, n_epochs=20, learning_rate=0.1, optimiser="adagrad", validate_every=0,
+BERTMK = BERTMKRecipe(
+    transe=replace(SAMPLED, n_epochs=20, learning_rate=0.1, optimiser="adagrad", validate_every=0,
                    patience=0),
     config=TrainingConfig(
         n_epochs=20, batch_size=256, learning_rate=0.001, optimiser="adam",
@@ -134,12 +126,3 @@ _BERTMK = BERTMKRecipe(
         patience=2,
     ),
 )  # fmt: skip
-NETWORK_RECIPES: dict[str, NetworkRecipe | BERTMKRecipe] = {
-    "rgcn": NetworkRecipe(layers="rgcn", config=_OF_NETWORKS),
-    "compgcn": NetworkRecipe(layers="compgcn", config=_OF_NETWORKS),
-    "bertmk": _BERTMK,
-}
-"""By name of `--scorer`. Both papers decode with DistMult (CompGCN also with TransE and ConvE).
-
-BERT-MK's paper gives no sizes that we could read.
-"""

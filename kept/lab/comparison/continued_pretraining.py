@@ -22,7 +22,8 @@ from kept.inputs.controls.conditions import (
 )
 from kept.inputs.views import builder_for, view_for
 from kept.lab.comparison.data import on_this_machine
-from kept.lab.comparison.experiment import FurtherPretraining, run_hash
+from kept.lab.comparison.experiment import FurtherPretraining
+from kept.lab.study.addresses import run_hash
 from kept.methods import method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import torch_draws

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,16 @@ from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError
 from kept.inputs.controls.conditions import without_pairs
 from kept.inputs.flat_texts import read_texts
-from kept.lab.comparison.experiment import Experiment, run_hash
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.study.addresses import binding_of, digests_of, run_hash
 from kept.methods import BASELINE
 from kept.randomness import generator
 from kept.suggestions import require_there
 from kept.tasks.datasets.formats import TaskExample, read_examples
 from kept.tasks.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
-from kept.training.config import OPERATIONAL, TrainConfig
-from kept.training.finetuning.assembly import PAIRED, read_sets
+from kept.tasks.kinds import TASKS
+from kept.training.config import TrainConfig
+from kept.training.finetuning.assembly import read_sets
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import pair_ids
 from kept.training.finetuning.task_files import SETS, FurtherTask
@@ -99,7 +101,7 @@ class ExperimentData:
         """Every example of dev and test: in the files, split off, or with texts linked."""
         examples = [e for name in SETS[1:] for e in self.examples.get(name, [])]
         for each in (self.task, *map(self.task.of_further, self.further)):
-            if each.task in PAIRED:  # the others ask about no pair
+            if TASKS[each.task].has_pair:  # the others ask about no pair
                 sets = read_sets(each, self.whole)[0]
                 examples += [example for name in SETS[1:] for example in sets.get(name, [])]
         return examples
@@ -204,15 +206,6 @@ class ExperimentData:
         return values if plan.text in TEXTS else values | {"content": self.texts_digest}
 
 
-def binding_of(training: TrainConfig) -> dict[str, Any]:
-    """The settings of a training that affect the weights and are not the default.
-
-    A precision that the machine chooses is no part of them, as the machine is none.
-    """
-    left_out = {*OPERATIONAL, *(["precision"] if training.precision == "auto" else [])}
-    return training.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
-
-
 def on_this_machine(training: TrainConfig) -> TrainConfig:
     """Return how a training of an experiment runs: bf16 only where a step in it is faster here.
 
@@ -226,33 +219,6 @@ def on_this_machine(training: TrainConfig) -> TrainConfig:
 def folder_digests(config: FinetuneConfig) -> dict[str, str]:
     """Hashes of every folder or file that host, adapters, and options of encoder and view name."""
     return digests_of(config.host, config.adapters, config.options, config.view)
-
-
-def digests_of(*values: Any) -> dict[str, str]:
-    """Hashes of every folder or file that the values name."""
-    return {text: _of_folder(Path(text)) for text in sorted(set(_paths(values)))}
-
-
-def _paths(value: Any) -> Iterator[str]:
-    if isinstance(value, str | Path):
-        if value and Path(value).exists():  # an empty string would be the working directory
-            yield str(value)
-    elif isinstance(value, Mapping):
-        yield from _paths(tuple(value.values()))
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _paths(each)
-
-
-@cache
-def _of_folder(path: Path) -> str:
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(path.parent).as_posix().encode())
-        with file.open("rb") as opened:
-            digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()[:16]
 
 
 def _digest(content: bytes) -> str:

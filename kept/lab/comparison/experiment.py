@@ -1,4 +1,4 @@
-"""`Experiment`: a task as one YAML file, and `RunRecord`: what a finished run leaves.
+"""`Experiment`: a task with all that its runs share, as one YAML file.
 
 An experiment names data, knowledge, training, and the published numbers; a run of it is one method
 with one kind of knowledge and one seed. Paths in the file are relative to the folder that the
@@ -7,13 +7,10 @@ variable KEPT_DATA names, unless absolute.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -27,16 +24,17 @@ from pydantic import (
 )
 
 from kept.errors import ConfigError
+from kept.evaluation.paired import Value
 from kept.evaluation.published import Published
-from kept.inputs.controls.conditions import Knowledge
-from kept.methods import METHODS, method, method_key, title
+from kept.lab.reading.verdicts import stored_verdict
+from kept.lab.study.design import DEFAULT_SEEDS, DOES_NOT_READ, Design, PrimaryContrast
+from kept.lab.study.store import RunRecord
+from kept.methods import BASELINE, METHODS, method, method_key, title
 from kept.suggestions import no_such
 from kept.tasks.scores.official_scores import OFFICIAL
-from kept.training.config import RunConfig, TrainConfig, merged, with_auto_precision
+from kept.training.config import TrainConfig, merged, with_auto_precision
 from kept.training.finetuning.recipes import with_recipe
 
-DEFAULT_SEEDS = 10
-"""With three, few differences of a published size are seen (`benchmarks/models/intervals.md`)."""
 RUN_FIELDS = {
     "knowledge": "kinds beside the true one are chosen by --controls",
     "training.seed": "their number is given by --seeds",
@@ -49,6 +47,7 @@ SHARED_FIELDS = (
 """Fields of `FinetuneConfig` that decide what is evaluated and counted: the same for all rows."""
 SHIPPED = Path(__file__).with_name("tasks")
 BASE = "extends"
+DEFAULT_HOST = "minilm"
 
 
 def all_methods() -> dict[str, dict[str, Any]]:
@@ -97,61 +96,14 @@ class Tuning(BaseModel):
         ]
 
 
-class PrimaryContrast(BaseModel):
-    """The one question that an experiment is made to answer, named before it is run.
-
-    The gain of true knowledge over `against` (a control, or `none`) on the samples with a fact,
-    minus that on the samples without one. `margin`: below it a difference is called none.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    against: Knowledge | Literal["none"] = "shuffled"
-    margin: PositiveFloat | None = None
-
-    @field_validator("against")
-    @classmethod
-    def _other(cls, against: str) -> str:
-        if against == "true":
-            raise ValueError("the contrast is of true knowledge with a control; name the control")
-        return against
-
-
-class Plan(Protocol):
-    """What is compared: what tables and verdicts read of an experiment, whoever runs it.
-
-    `metric` names the score on the evaluation split `asked`; `title` is what tables call a row.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def asked(self) -> str: ...
-    @property
-    def primary(self) -> PrimaryContrast | None: ...
-    @property
-    def pretraining(self) -> FurtherPretraining | None: ...
-    @property
-    def published(self) -> tuple[Published, ...]: ...
-    @property
-    def differs(self) -> str: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    def title(self, name: str) -> str: ...
-    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
-
-
-class Experiment(RunConfig):
+class Experiment(Design):
     """A task with everything that its runs share.
 
     `task` are fields of `FinetuneConfig`; its `kg` may also be a name of
-    `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not
-    given, with the fields that differ; a name of your own with `method` among its fields is a
-    variant of that
-    method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score that
-    tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
+    `kept.tasks.datasets.public_graphs`. `methods` are the rows, every method where it is not given,
+    with the fields that differ; a name of your own with `method` among its fields is a variant of
+    that method. No row has splits, kinds of knowledge or seeds of its own. `metric` names the score
+    that tables and verdicts read (`accuracy`, `micro`, or `official` where the format has one; of a
     regression `pearson` or `spearman`), on the evaluation split `asked`: dev, or test where the
     task has `test` or `test_share`. `seeds` are run where a command does not say how many;
     `primary` names the contrast that is to decide, and every run records what it was when the run
@@ -274,27 +226,53 @@ class Experiment(RunConfig):
         """What tables call row `name`: as its paper does, or a variant as the file does."""
         return title(name) if self.variant_of(name) == name else name
 
+    @property
+    def value(self) -> Value:
+        """Return the function from summed counts to the score; an official one is the format's."""
+        if self.metric != "official":
+            return super().value
+        values = OFFICIAL[self.task["format"]].values
+        return lambda sums: next(iter(values(sums).values()))
 
-@dataclass(frozen=True)
-class RunRecord:
-    """A finished run, one line of `runs.jsonl`; `run` is the hash of `settings`.
+    def setup(self, records: Sequence[RunRecord]) -> str:
+        """Return the continued pre-training in words, with the number of texts that were read."""
+        stage = self.pretraining
+        if stage is None:
+            return "No continued pre-training."
+        n_texts = [n for record in records if (n := record.costs.get("n_texts"))]
+        n_read = f"{n_texts[0]:,} " if n_texts else ""
+        is_all = bool(n_texts) and n_texts[0] == stage.n_texts
+        more = "" if is_all else f"; {stage.n_texts:,} were requested"
+        return (
+            f"Every method first reads the same {n_read}linked sentences ({stage.text}{more}), for "
+            "the same steps; seeds of the task share that training."
+        )
 
-    `scores`: by set, what `kept.tasks.scores.scores.scores` gives, with counts. `costs`:
-    parameters added and trained, optimiser steps, continued pre-training and its texts,
-    seconds, milliseconds a sentence, mentions linked. The folder `run` beside the file holds
-    `predictions.jsonl` (see `kept.training.finetuning.answers`), and the log and curves of each
-    stage. `primary`: the contrast that the experiment named when the run was made.
-    """
+    def remedy(self, name: str) -> str:
+        """See `Design.remedy`."""
+        if not self.as_published or name == BASELINE:
+            return super().remedy(name)
+        return (
+            "papers' settings read little at a small budget; write your own task file "
+            f"(extends: {self.name}, as_published: false)"
+        )
 
-    run: str
-    experiment: str
-    method: str
-    knowledge: Knowledge
-    seed: int
-    scores: dict[str, Any]
-    costs: dict[str, Any]
-    settings: dict[str, Any]
-    primary: dict[str, Any] | None = None
+    def does_not_read(self, name: str, record: RunRecord) -> bool:
+        """Return whether the committed reading controls say that row `name` reads no fact so soon.
+
+        False where no control was run on the row's host, or none that long, or where the record
+        does not say how many steps there were (docs/explanations/reading.md).
+        """
+        if "steps" not in record.costs:
+            return False
+        fields = self.row(name)
+        verdict = stored_verdict(
+            self.variant_of(name),
+            int(record.costs["steps"]),
+            fields,
+            host=str(fields.get("host", DEFAULT_HOST)),
+        )
+        return verdict == DOES_NOT_READ
 
 
 def shipped_experiments() -> dict[str, Path]:
@@ -319,15 +297,3 @@ def _has(fields: Mapping[str, Any], name: str) -> bool:
     if rest:
         return isinstance(inner, Mapping) and _has(inner, rest)
     return inner is not None
-
-
-def run_hash(settings: dict[str, Any]) -> str:
-    """Twelve hexadecimal digits of everything that a run's outcome depends on."""
-    text = json.dumps(settings, sort_keys=True, ensure_ascii=False, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{value!r} is no setting: give numbers, strings, lists and mappings")

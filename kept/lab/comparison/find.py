@@ -73,12 +73,15 @@ def find_experiment(task: str, folder: Path | None = None) -> Path:
     )
 
 
-def method_names(text: str, row_names: Sequence[str] = tuple(METHODS)) -> tuple[str, ...]:
-    """The methods in a comma-separated text, or all `row_names`; `ConfigError` for an unknown name.
+def method_names(text: str, row_names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The methods in a comma-separated text, or all `row_names`, else all that there are.
+
+    Raises `ConfigError` for an unknown name.
 
     >>> method_names("K-BERT, ernie")
     ('kbert', 'ernie')
     """
+    row_names = tuple(METHODS) if row_names is None else row_names
     if text.strip() == ALL:
         return tuple(row_names)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

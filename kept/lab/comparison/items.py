@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from kept.errors import CheckpointError
-from kept.lab.comparison.strata import item_traits
+from kept.graphs.coverage import has_fact
+from kept.inputs.flat_texts import linked_entities
+from kept.lab.study.slices import ItemTraits
 from kept.tasks.datasets.example import clusters
 from kept.tasks.datasets.formats import TASKS, TaskExample
 from kept.tasks.scores.counts import item_counts
 from kept.tasks.scores.official_scores import OFFICIAL
 from kept.training.finetuning.answers import Answer
 from kept.training.finetuning.config import FinetuneConfig
+from kept.training.finetuning.data import exclusion
 from kg_loaders import KnowledgeGraph
 
 
@@ -88,3 +92,30 @@ class EvaluationItems:
     @cached_property
     def _traits(self) -> list[dict[str, Any]]:
         return [dataclasses.asdict(t) for t in item_traits(self.examples, self.train, self.graph)]
+
+
+def item_traits(
+    examples: Sequence[TaskExample], train: Sequence[TaskExample], graph: KnowledgeGraph
+) -> list[ItemTraits]:
+    """Of each item of `examples`; `graph` is the one that methods with true knowledge read."""
+    into = np.diff(graph.in_offsets)
+    degrees = np.diff(graph.out_offsets) + into
+    training_entities = set(linked_entities([e.linked for e in train], graph)[0].tolist())
+    entities, offsets = linked_entities([e.linked for e in examples], graph)
+    traits = []
+    for i, example in enumerate(examples):
+        entity_ids = [int(e) for e in entities[offsets[i] : offsets[i + 1]] if e >= 0]
+        hidden = exclusion(example, graph)
+        mentions = example.targets or [link.mention for link in example.linked.links]
+        texts = [example.linked.text[m.start : m.end] for m in mentions]
+        traits.append(
+            ItemTraits(
+                has_entity=bool(entity_ids),
+                has_fact=any(has_fact(graph, e, degrees, hidden) for e in entity_ids),
+                degree=int(max((degrees[e] for e in entity_ids), default=0)),
+                popularity=int(max((into[e] for e in entity_ids), default=0)),
+                is_seen=training_entities.issuperset(entity_ids),
+                n_words=max((len(text.split()) for text in texts), default=0),
+            )
+        )
+    return traits

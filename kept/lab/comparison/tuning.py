@@ -17,24 +17,22 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
-
-from kept.errors import CheckpointError, NoControlError, NoKnowledgeError
+from kept.errors import NoControlError, NoKnowledgeError
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.comparison.compared import Compared
-from kept.lab.comparison.experiment import Experiment, Tuning, run_hash
-from kept.lab.comparison.judging import Judge
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.experiment import Experiment, Tuning
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.addresses import run_hash
+from kept.lab.study.design import RunKey
+from kept.lab.study.judge import Judge
+from kept.lab.study.requests import REMEDY
+from kept.lab.study.run import Study
+from kept.lab.study.store import read_stored, update_stored
+from kept.lab.study.verdicts import Compared
 from kept.methods import BASELINE
 from kept.training.log import Reporter
 from kept.training.processes.together import join_processes, processes
-from kg_loaders.disk.writing import WAIT_SECONDS, whole_file
 
 FOLDER, SUFFIX = "tuning", "-tuned"
-RATES = (
-    "method", "knowledge", "rate chosen", "trials", "score", "at the common rate", "difference",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,15 +87,10 @@ def tune(
         for budget in plan.budgets:
             scores = []
             for trial in candidates:
-                runs = ExperimentRuns(
-                    trial_experiment(experiment, trial, budget),
-                    root,
-                    tuning_folder,
-                    reporter,
-                    should_stop,
-                )
+                tried = trial_experiment(experiment, trial, budget)
+                study = Study(ComparisonTrial(tried, root, tuning_folder, reporter, should_stop))
                 announce(f"tuning {name}: {trial}, {budget:g} of the steps")
-                score = _score(runs, name, controls)
+                score = _score(study, name, controls)
                 if score is None:
                     return None
                 scores.append(score)
@@ -112,9 +105,10 @@ def tune(
 
 def _store_choices(experiment: Experiment, folder: Path, choices: Mapping[str, Choice]) -> None:
     """Put `choices` into the stored ones; those of other rows, of other commands, stay."""
-    with whole_file(_path(experiment, folder), force=True, wait=WAIT_SECONDS) as part:
-        rows = (read_choices(experiment, folder) or {}) | dict(choices)
-        part.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
+    update_stored(
+        _path(experiment, folder),
+        lambda: (read_choices(experiment, folder) or {}) | dict(choices),
+    )
 
 
 def with_chosen_rates(experiment: Experiment, choices: Mapping[str, Choice]) -> Experiment:
@@ -155,26 +149,19 @@ def with_rates(compared: Compared, common: Compared, choices: Mapping[str, Choic
 
 def read_choices(experiment: Experiment, folder: Path) -> dict[str, Choice] | None:
     """The stored choices; None where there are none yet. CheckpointError for a faulty file."""
-    path = _path(experiment, folder)
-    if not path.exists():
-        return None
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Choice])
-    except msgspec.DecodeError as error:
-        raise CheckpointError(
-            f"{path} is no choice of rates ({error}); remove it and run kept compare"
-        ) from error
+    form = dict[str, Choice]
+    return read_stored(_path(experiment, folder), form, "is no choice of rates", REMEDY)
 
 
-def _score(runs: ExperimentRuns, name: str, controls: Sequence[Knowledge]) -> float | None:
+def _score(study: Study[ComparisonTrial], name: str, controls: Sequence[Knowledge]) -> float | None:
     """The mean over kinds of knowledge, of `none` over as many seeds; None on a stop."""
     kinds: list[RunKey] = [RunKey(name, kind, 0) for kind in ("true", *controls)]
     if name == BASELINE:
         kinds = [RunKey(BASELINE, "off", seed) for seed in range(1 + len(controls))]
-    judge, scores = Judge(runs), []
+    judge, scores = Judge(study), []
     for key in kinds:
         try:
-            record = processes().from_first(partial(runs.record, key)) or runs.run(key)
+            record = processes().from_first(partial(study.record, key)) or study.run(key)
         except (NoControlError, NoKnowledgeError):  # reported where the table's own runs are made
             continue
         if record is None:

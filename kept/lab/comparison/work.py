@@ -14,8 +14,9 @@ from typing import Any
 from kept.errors import KeptError
 from kept.inputs.controls.conditions import WITHOUT_FACTS
 from kept.lab.comparison.continued_pretraining import STAGE
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import Study
 from kept.methods import BASELINE
 from kept.training.config import TrainConfig
 
@@ -43,10 +44,10 @@ class RunWork:
         return BACKWARD * (self.stage or self.training)
 
 
-def work_of_runs(runs: ExperimentRuns, keys: Iterable[RunKey]) -> dict[RunKey, RunWork]:
+def work_of_runs(study: Study[ComparisonTrial], keys: Iterable[RunKey]) -> dict[RunKey, RunWork]:
     """Return the work of each run that is missing, in the order in which they are made."""
-    counter = _Counter(runs)
-    return {key: counter.work(key) for key in keys if runs.record(key) is None}
+    counter = _Counter(study.trial)
+    return {key: counter.work(key) for key in keys if study.record(key) is None}
 
 
 def n_steps(training: TrainConfig, n_samples: int) -> int:
@@ -70,8 +71,8 @@ def n_nodes(training: TrainConfig, n_samples: int, nodes: float) -> float:
 class _Counter:
     """Counts the work of runs in turn; what they share is counted once."""
 
-    def __init__(self, runs: ExperimentRuns) -> None:
-        self._runs = runs
+    def __init__(self, trial: ComparisonTrial) -> None:
+        self._trial = trial
         self._stages: set[str] = set()
         self._known: dict[Any, Any] = {}
 
@@ -82,13 +83,13 @@ class _Counter:
             return RunWork()
 
     def _work(self, key: RunKey) -> RunWork:
-        runs = self._runs
+        trial = self._trial
         if key.knowledge in WITHOUT_FACTS and key.method != BASELINE:
             first = RunKey(key.method, key.knowledge, 0)
-            if self._once(("copy", first), lambda: runs.is_copy(first)):
+            if self._once(("copy", first), lambda: trial.is_copy(first)):
                 return RunWork()
-        training = runs.of(key).config.training
-        sizes = runs.split_sizes
+        training = trial.config(key).training
+        sizes = trial.split_sizes
         nodes = self._once(("task", key.method, _kind(key)), lambda: self._of_task(key))
         evaluated = sum(n for name, n in sizes.items() if name != "train") * nodes
         n_times = 1
@@ -100,21 +101,21 @@ class _Counter:
         )
 
     def _of_task(self, key: RunKey) -> float:
-        return _mean_nodes(self._runs.sampled_data(key.method, _kind(key), N_SAMPLED))
+        return _mean_nodes(self._trial.sampled_data(key.method, _kind(key), N_SAMPLED))
 
     def _stage(self, key: RunKey) -> float:
         """Nodes of continued pre-training, where this run is the first that needs it."""
-        runs, plan = self._runs, self._runs.plan.pretraining
+        trial, plan = self._trial, self._trial.plan.pretraining
         if plan is None:
             return 0.0
-        place = runs.stage_place(key)
+        place = trial.stage_place(key)
         if place.name in self._stages or (place / STAGE).exists():
             return 0.0
         self._stages.add(place.name)
-        texts = runs.data.texts
+        texts = trial.data.texts
 
         def count() -> tuple[float, int]:
-            data = runs.stage_data(key, texts[:N_SAMPLED])
+            data = trial.stage_data(key, texts[:N_SAMPLED])
             of_texts = len(data) <= min(N_SAMPLED, len(texts))  # else its samples are facts
             share = len(texts) / min(N_SAMPLED, len(texts)) if of_texts else 1.0
             return _mean_nodes(data), round(len(data) * share)

@@ -1,6 +1,6 @@
 """A comparison of word-knowledge completion: every method and control, in every setting.
 
-Runs, verdicts and tables are those of `kept.lab.comparison`; ranks and the leak audit are its own.
+Runs, verdicts and tables are those of `kept.lab.study`; ranks and the leak audit are its own.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kept.evaluation.leakage import (
 )
 from kept.kgc.rankers import Questions
 from kept.kgc.split import CompletionSplit
-from kept.lab.comparison.compare import run_all
-from kept.lab.comparison.compared import Compared
-from kept.lab.comparison.pages.summary import summarise
 from kept.lab.completion.config import CompletionConfig
-from kept.lab.completion.runs import SKIPPED, CompletionRuns
+from kept.lab.completion.trial import SKIPPED, CompletionTrial
+from kept.lab.study.effects import summarise
+from kept.lab.study.run import Study, run_all
+from kept.lab.study.verdicts import Compared
 from kept.training.log import Reporter
 
 
@@ -55,18 +55,18 @@ def compare(
     """
     refuse_old(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    runs = CompletionRuns(config, split, folder, reporter)
-    outcome = run_all(runs, runs.keys, announce=announce)
+    trial = CompletionTrial(config, split, folder, reporter)
+    outcome = run_all(Study(trial), trial.keys, announce=announce)
     settings = []
     for name in split.tests:
-        split_runs = dataclasses.replace(runs, config=config.model_copy(update={"asked": name}))
+        part = dataclasses.replace(trial, config=config.model_copy(update={"asked": name}))
         done = {key: run for key, run in outcome.done.items() if SKIPPED not in run.scores[name]}
         why = {
             config.title(key.method): run.scores[name][SKIPPED]
             for key, run in outcome.done.items()
             if key not in done
         }
-        settings.append(summarise(split_runs, done, outcome.missing, why))
+        settings.append(summarise(Study(part), dataclasses.replace(outcome, done=done), why))
     counts = {
         "train examples": len(split.train),
         "train triples": split.train_graph.n_triples,
@@ -76,7 +76,7 @@ def compare(
         **{f"{name} facts": len(part) for name, part in split.tests.items()},
         **{f"left out: {why}": n for why, n in split.dropped.items()},
     }
-    return Completion(tuple(settings), tuple(audit(split, runs.questions)), counts)
+    return Completion(tuple(settings), tuple(audit(split, trial.questions)), counts)
 
 
 def refuse_old(folder: Path) -> None:

@@ -11,12 +11,13 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from entity_linking.annotations.relations import RelationExample
 from kept.evaluation.published import Published
 from kept.graphs.builder import BuilderConfig
-from kept.kgc.kge import SCORERS
+from kept.kgc.kge import FORMULAS
 from kept.kgc.rankers import CoLAKERun
 from kept.kgc.split import CompletionSplit, split_examples
+from kept.lab.study.design import Design
 from kept.methods import BASELINE, title
 from kept.randomness import generator
-from kept.training.config import RunConfig, TrainConfig
+from kept.training.config import TrainConfig
 from kg_loaders import KnowledgeGraph
 
 COLAKE, HIDDEN, DKRL = "colake", "colake-hidden", "dkrl"
@@ -27,9 +28,8 @@ TITLES = {
 }  # fmt: skip
 
 
-class CompletionConfig(RunConfig):
-    """A comparison as `kept.lab.comparison` reads it (`Plan`), evaluated by MRR on the setting
-    `asked`.
+class CompletionConfig(Design):
+    """A comparison as `kept.lab.study` reads it (`Plan`), evaluated by MRR on the setting `asked`.
 
     `recipes`: by triple scorer or "dkrl", fields that differ. `seeds` are those from `seed` on, of
     every row.
@@ -55,7 +55,6 @@ class CompletionConfig(RunConfig):
     notes: tuple[str, ...] = ()
     metric: ClassVar[str] = "mrr"
     primary: ClassVar[None] = None
-    pretraining: ClassVar[None] = None
 
     @property
     def colake(self) -> CoLAKERun:
@@ -93,4 +92,4 @@ class CompletionConfig(RunConfig):
 
     def title(self, name: str) -> str:
         """What tables call row `name`."""
-        return TITLES.get(name) or (SCORERS[name].__name__ if name in SCORERS else title(name))
+        return TITLES.get(name) or (FORMULAS[name].__name__ if name in FORMULAS else title(name))

@@ -1,4 +1,4 @@
-"""A word-knowledge completion as cells, Markdown and JSON values."""
+"""A word-knowledge completion as tables, Markdown and JSON values."""
 
 from __future__ import annotations
 
@@ -9,42 +9,34 @@ from typing import Any
 import msgspec
 
 from kept.evaluation.leakage import LeakCheck
-from kept.lab.comparison.compared import Compared
-from kept.lab.comparison.pages import tables
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.tables import GAINS, SLICES, gain_cells, markdown
-from kept.lab.comparison.strata import KNOWLEDGE
 from kept.lab.completion.compare import Completion
+from kept.lab.study.comparison_tables import SLICES, gain_table, pair_table
+from kept.lab.study.comparison_tables import to_json as comparison_json
+from kept.lab.study.slices import KNOWLEDGE
+from kept.lab.study.tables import Table, limits_of, number
+from kept.lab.study.verdicts import Compared, headline
 
-RANKS = ("method", "knowledge", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10")
-PAIRS = tables.PAIRS[:-1]
-"""Without the column of coverage: every example has two linked entities."""
-AUDIT = ("check", "checked", "found", "examples")
 
-
-def rank_cells(compared: Compared) -> list[list[str]]:
-    """Means over seeds, one line per row; of a row that is left out the reason."""
-    cells, setting = [], compared.experiment.asked
+def rank_table(compared: Compared) -> Table:
+    """Return means over seeds, one line per row; of a row that is left out the reason."""
+    rows, setting = [], compared.experiment.asked
     for row in compared.rows:
         mr, mrr, *hits = (
             fmean(record.scores[setting][name] for record in row.records)
             for name in ("mr", "mrr", "hits@1", "hits@3", "hits@10")
         )
-        interval = f"{row.score.low:.3f} to {row.score.high:.3f}"
-        shares = [f"{share:.3f}" for share in hits]
         title = compared.experiment.title(row.method)
-        cells.append([title, row.knowledge, f"{mr:.2f}", f"{mrr:.3f}", interval, *shares])
-    return cells + [[name, "—", "—", "—", why, *"———"] for name, why in compared.left_out.items()]
+        means = [f"{mr:.2f}", number(mrr), limits_of(row.score), *map(number, hits)]
+        rows.append([title, row.knowledge, *means])
+    rows += [[name, "—", "—", "—", why, *"———"] for name, why in compared.left_out.items()]
+    columns = "method", "knowledge", "MR", "MRR", "95 % interval", "Hits@1", "Hits@3", "Hits@10"
+    return Table(columns, rows)
 
 
-def pair_cells(compared: Compared) -> list[list[str]]:
-    """Differences in MRR, as in `PAIRS`."""
-    return [cells[:-1] for cells in tables.pair_cells(compared)]
-
-
-def audit_cells(checks: Sequence[LeakCheck]) -> list[list[str]]:
-    """Cells of the audit, as in `AUDIT`."""
-    return [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
+def audit_table(checks: Sequence[LeakCheck]) -> Table:
+    """Return the leak audit."""
+    rows = [[c.check, str(c.n_checked), str(c.n_found), "; ".join(c.examples)] for c in checks]
+    return Table(("check", "checked", "found", "examples"), rows)
 
 
 def to_markdown(completion: Completion) -> str:
@@ -54,15 +46,15 @@ def to_markdown(completion: Completion) -> str:
         parts += [
             f"## {compared.experiment.asked.capitalize()}\n\n{describe(compared)}\n",
             f"**{headline(compared)}**\n",
-            markdown(RANKS, rank_cells(compared)),
-            markdown(PAIRS, pair_cells(compared)),
+            rank_table(compared).markdown(),
+            pair_table(compared).without_last_column().markdown(),  # every example is linked
             f"{SLICES}\n",
-            markdown(GAINS, gain_cells(compared, KNOWLEDGE)),
+            gain_table(compared, KNOWLEDGE).markdown(),
         ]
     parts.append("## Leak audit\n")
-    parts.append(markdown(AUDIT, audit_cells(completion.audit)))
+    parts.append(audit_table(completion.audit).markdown())
     parts.append("## Counts\n")
-    parts.append(markdown(("what", "n"), [[k, str(v)] for k, v in completion.counts.items()]))
+    parts.append(Table(("what", "n"), list(completion.counts.items())).markdown())
     return "\n".join(parts)
 
 
@@ -81,7 +73,7 @@ def describe(compared: Compared) -> str:
 def to_json(completion: Completion) -> dict[str, Any]:
     """The whole comparison as JSON values."""
     return {
-        "settings": {c.experiment.asked: tables.to_json(c) for c in completion.settings},
+        "settings": {c.experiment.asked: comparison_json(c) for c in completion.settings},
         "audit": msgspec.to_builtins(completion.audit),
         "counts": dict(completion.counts),
     }

@@ -13,28 +13,19 @@ from kept.graphs.drawing.draw import draw_html
 from kept.hosts import load_tokenizer
 from kept.kgc.batches import usable_examples
 from kept.kgc.split import CompletionSplit
-from kept.lab.comparison.compared import Compared, limits
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.tables import GAINS, SLICES, gain_cells
-from kept.lab.comparison.pages.tables import to_json as to_values
-from kept.lab.comparison.stored import Arm, RunKey
-from kept.lab.comparison.strata import KNOWLEDGE
 from kept.lab.completion.compare import Completion, compare
 from kept.lab.completion.config import COLAKE, CompletionConfig
-from kept.lab.completion.runs import CompletionRuns
-from kept.lab.completion.tables import (
-    AUDIT,
-    PAIRS,
-    RANKS,
-    audit_cells,
-    describe,
-    pair_cells,
-    rank_cells,
-    to_json,
-)
+from kept.lab.completion.tables import audit_table, describe, rank_table, to_json
+from kept.lab.completion.trial import CompletionTrial
 from kept.lab.demo.methods import METHODS, compare_methods, method_sections, write_task
 from kept.lab.report.page import Section, embedded_page, picture, prose, table, verdict
+from kept.lab.study.comparison_tables import SLICES, gain_table, pair_table
+from kept.lab.study.comparison_tables import to_json as to_values
+from kept.lab.study.design import Arm, RunKey
+from kept.lab.study.slices import KNOWLEDGE
+from kept.lab.study.tables import with_interval
+from kept.lab.study.verdicts import Compared, headline, limits
 from kept.randomness import generator
 from kept.tasks.datasets.atlas import atlas_examples, linked_texts
 from kept.training.log import Reporter
@@ -102,7 +93,7 @@ def run_atlas(
         _graph_section(graph, findings),
         _link_section(links),
         _drawn_section(drawing),
-        _training_section(CompletionRuns(config, split, folder / RUNS)),
+        _training_section(CompletionTrial(config, split, folder / RUNS)),
         *map(_completion_section, completion.settings),
         _audit_section(completion, counts),
         *method_sections(compared, folder / METHODS),
@@ -117,13 +108,13 @@ def run_atlas(
 
 
 def _graph(folder: Path) -> KnowledgeGraph:
-    made = atlas.graph()
+    shipped = atlas.graph()
     if folder.exists():
         graph = KnowledgeGraph.open(folder)
-        if graph.content_hash != made.content_hash:
+        if graph.content_hash != shipped.content_hash:
             raise StoreError(f"{folder} holds another graph than this atlas; remove the folder")
         return graph
-    made.save(folder)
+    shipped.save(folder)
     return KnowledgeGraph.open(folder)
 
 
@@ -183,8 +174,7 @@ def _of_text_alone(compared: Compared) -> str:
     is_enough = gain.low <= 0 <= gain.high
     return verdict(
         f"{compared.experiment.asked.capitalize()}: MRR {scores[off]:.3f} from the text alone, "
-        f"{scores[COLAKE, 'true']:.3f} with facts, a difference of {gain.estimate:+.3f} "
-        f"[{gain.low:+.3f}, {gain.high:+.3f}]. "
+        f"{scores[COLAKE, 'true']:.3f} with facts, a difference of {with_interval(gain, '+')}. "
         + ("The text alone does as well" if is_enough else "Here facts change the score")
         + f"; {limits(effect)}."
     )
@@ -233,9 +223,9 @@ def _drawn_section(svg: str) -> Section:
     )
 
 
-def _training_section(runs: CompletionRuns) -> Section:
-    config, training = runs.config, runs.config.training
-    curves = runs.trained(RunKey(COLAKE, "true", 0)) / "curves.png"
+def _training_section(trial: CompletionTrial) -> Section:
+    config, training = trial.config, trial.config.training
+    curves = trial.trained(RunKey(COLAKE, "true", 0)) / "curves.png"
     return Section(
         "Training",
         (
@@ -251,14 +241,15 @@ def _training_section(runs: CompletionRuns) -> Section:
 
 def _completion_section(compared: Compared) -> Section:
     setting = compared.experiment.asked
+    pairs = pair_table(compared).without_last_column()  # every example has two linked entities
     return Section(
         f"{setting.capitalize()} completion",
         (
             prose(_SETTINGS[setting]),
             verdict(headline(compared)),
-            table(RANKS, rank_cells(compared), describe(compared)),
-            table(PAIRS, pair_cells(compared), "True knowledge minus the other, in MRR"),
-            table(GAINS, gain_cells(compared, KNOWLEDGE), SLICES),
+            rank_table(compared).html(describe(compared)),
+            pairs.html("True knowledge minus the other, in MRR"),
+            gain_table(compared, KNOWLEDGE).html(SLICES),
         ),
     )
 
@@ -281,6 +272,6 @@ def _audit_section(completion: Completion, skipped: dict[str, int]) -> Section:
         "What was left out, and the leak audit",
         (
             table(("what", "n"), counts, "Counts"),
-            table(AUDIT, audit_cells(completion.audit), "Do answers leak into the input?"),
+            audit_table(completion.audit).html("Do answers leak into the input?"),
         ),
     )

@@ -10,21 +10,17 @@ from kept.errors import CheckpointError
 from kept.inputs.controls.conditions import Knowledge
 from kept.kgc.split import CompletionSplit
 from kept.lab.comparison.compare import compare
-from kept.lab.comparison.compared import Compared
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.pages.pictures import draw_all_curves
-from kept.lab.comparison.pages.tables import (
-    COSTS,
-    PAIRS,
-    SCORES,
-    VERDICTS,
+from kept.lab.report.page import Section, picture, prose, verdict
+from kept.lab.study.comparison_tables import (
     conditions,
-    cost_cells,
-    pair_cells,
-    score_cells,
-    verdict_cells,
+    cost_table,
+    pair_table,
+    score_table,
+    verdict_table,
 )
-from kept.lab.report.page import Section, picture, prose, table, verdict
+from kept.lab.study.pictures import draw_all_curves
+from kept.lab.study.verdicts import Compared
 from kept.tasks.datasets.atlas import write_atlas
 from kept.training.log import Reporter
 
@@ -38,14 +34,14 @@ def write_task(folder: Path, split: CompletionSplit) -> None:
 
     Every third training text is read before the task; the facts of the others are trained on.
     """
-    place = folder / "atlas"
-    place.mkdir(exist_ok=True)
+    target = folder / "atlas"
+    target.mkdir(exist_ok=True)
     texts = {example.linked.text: example.linked for example in split.train}
     before = dict(list(texts.items())[::3])
-    write_jsonl(before.values(), place / "texts.jsonl", force=True)
+    write_jsonl(before.values(), target / "texts.jsonl", force=True)
     train = [example for example in split.train if example.linked.text not in before]
     for name, examples in {"train": train, **split.tests}.items():
-        write_atlas(place / f"{name}.jsonl", examples)
+        write_atlas(target / f"{name}.jsonl", examples)
 
 
 def compare_methods(
@@ -95,9 +91,9 @@ def method_sections(comparisons: Sequence[Compared], runs: Path) -> list[Section
             prose(conditions(compared)),
             *([verdict(missing)] if compared.missing else []),
             *(verdict(f"Left out: {name}: {why}") for name, why in compared.left_out.items()),
-            table(VERDICTS, verdict_cells(compared), "True knowledge"),
-            table(SCORES, score_cells(compared), "Scores"),
-            table(PAIRS, pair_cells(compared), "True knowledge minus the other"),
+            verdict_table(compared).html(),
+            score_table(compared).html(),
+            pair_table(compared).html(),
             *map(
                 prose,
                 filter(None, (chance, compared.experiment.differs, *compared.experiment.notes)),
@@ -107,7 +103,7 @@ def method_sections(comparisons: Sequence[Compared], runs: Path) -> list[Section
     if sections:
         curves = runs / "curves.png"
         draw_all_curves(comparisons[0], runs, curves, force=True)
-        costs = table(COSTS, cost_cells(comparisons[0]), "One run of each arm")
+        costs = cost_table(comparisons[0]).html()
         blocks = (costs, picture(curves, "Losses of the task over steps"))
         sections.append(Section("Methods compared: training and cost", blocks))
     return sections

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kept.lab.comparison.compared import Compared
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.completion.compare import refuse_old
 from kept.lab.completion.config import CompletionConfig
@@ -15,6 +14,7 @@ from kept.lab.demo.atlas import Announce, run_atlas
 from kept.lab.demo.private.page import private_sections
 from kept.lab.demo.private.study import PrivateConfig, run_private
 from kept.lab.report.page import page
+from kept.lab.study.verdicts import Compared
 from kept.training.config import RunConfig
 from kept.training.log import Reporter
 from kg_loaders.disk.writing import write_json, write_text

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.names.identifiers import nameless_note
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
 from kept.lab.fitting.options import FitOptions
@@ -24,12 +25,12 @@ from kept.tasks.datasets.example import TaskExample, clusters, pair_of
 from kept.tasks.datasets.tables import (
     QUESTION,
     RELATION,
-    TAGGING,
     TYPING,
     Table,
     read_labelled,
     write_examples,
 )
+from kept.tasks.kinds import TASKS
 from kg_loaders import KnowledgeGraph
 
 SPLITS = ("train", "dev", "test")
@@ -79,6 +80,8 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     examples = [example for table in tables.values() for example in table.examples]
     given = [s or name for name, table in tables.items() for s in table.splits]
     linked, method = _linked(examples, kind, options, graph)
+    if method is not None and (note := nameless_note(graph)):
+        notes.append(note)
     linker = "links of the file" if method is None else f"kept link --method {method}"
     splits, dropped = split(linked, given, options)
     if dropped:
@@ -218,7 +221,7 @@ class Coverage:
 def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) -> Coverage:
     """How much of what is asked about the graph knows."""
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
-    by_target = kind not in ("classification", TAGGING, QUESTION)
+    by_target = kind != QUESTION and bool(TASKS[kind].head_options.get("n_targets"))
     asked = [
         links
         for example in examples
@@ -253,14 +256,14 @@ def audit(data: FitData) -> list[str]:
     if data.kind in ("classification", "mention", RELATION):
         n = sum(answer_in_subject(e.linked.text, e.labels[0]) for e in test)
         if n:
-            lines.append(f"the label stands in the text of {n} of {len(test)} test examples")
+            lines.append(f"the label is written in the text of {n} of {len(test)} test examples")
     if data.kind in ("mention", TYPING):
         names = {_surface(e) for e in train}
         n = sum(_surface(e) in names for e in test)
         if n:
             lines.append(
-                f"{n} of {len(test)} test mentions have a name that training has too, and can be "
-                "answered by heart"
+                f"{n} of {len(test)} test mentions have a name that is also in training, and "
+                f"can be answered from memory"
             )
     return lines
 

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_SEED, MAX_THREADS, CaseName
+from kept.help_texts import KG, SEED, THREADS
 from kept.training.config import RunConfig
 
 LINKERS = Literal["auto", "prior", "overlap", "coherence", "mix"]
@@ -21,57 +22,98 @@ class FitOptions(RunConfig):
     """What `kept fit` is given; a field is an option, its description the help."""
 
     data: Path = Field(description="Labelled texts: CSV, TSV or JSON lines with a header.")
-    kg: Path = Field(description="Folder of the knowledge graph.")
+    kg: Path = Field(description=KG)
     output: Path = Field(
         Path("runs/fit"),
         json_schema_extra={"short": "-o"},
-        description="Folder of the run; the same command resumes one that was interrupted.",
+        description="Folder of the run. The same command continues a run that was interrupted.",
     )
-    text: str | None = Field(None, description="Column of the text, where its name is another.")
+    text: str | None = Field(
+        None,
+        description="Name of the column of the text, if it is not `text`. The same holds for the "
+        "next options.",
+    )
     label: str | None = Field(None, description="Column of the label.")
     mention: str | None = Field(None, description="Column of the mention that has the label.")
     start: str | None = Field(None, description="Column of the mention's first character.")
     end: str | None = Field(None, description="Column of the character after the mention.")
     head: str | None = Field(None, description="Column of the first mention of a relation.")
-    tail: str | None = Field(None, description="Column of the second.")
-    tokens: str | None = Field(None, description="Column of words, separated by blanks.")
-    tags: str | None = Field(None, description="Column of their BIO tags.")
-    question: str | None = Field(None, description="Column of a question to the graph.")
-    answer: str | None = Field(None, description="Column of its answers, joined by |.")
-    entity: str | None = Field(
-        None, description="Column of the entity that a question is about, an id or a label."
+    tail: str | None = Field(None, description="Column of the second mention of a relation.")
+    tokens: str | None = Field(
+        None, description="Column of the words of a sentence, separated by blanks."
     )
-    split: str | None = Field(None, description="Column that says train, dev or test.")
-    dev: Path | None = Field(None, description="File of dev (default: a share is split off).")
-    test: Path | None = Field(None, description="File of test (default: a share is split off).")
-    dev_share: float = Field(0.15, gt=0, lt=0.5, description="Share of dev, whole groups.")
-    test_share: float = Field(0.25, gt=0, lt=0.5, description="Share of test, whole groups.")
+    tags: str | None = Field(None, description="Column of the BIO tags of the words.")
+    question: str | None = Field(
+        None, description="Column of a question that the graph can answer."
+    )
+    answer: str | None = Field(
+        None, description="Column of the answers to the question, joined by |."
+    )
+    entity: str | None = Field(
+        None, description="Column of the entity that the question is about, as an id or a label."
+    )
+    split: str | None = Field(
+        None, description="Column that says whether a row is for train, dev or test."
+    )
+    dev: Path | None = Field(
+        None, description="File of development examples (default: split off from DATA)."
+    )
+    test: Path | None = Field(
+        None, description="File of test examples (default: split off from DATA)."
+    )
+    dev_share: float = Field(
+        0.15,
+        gt=0,
+        lt=0.5,
+        description="Share of DATA to split off for development. Rows of one group stay together.",
+    )
+    test_share: float = Field(
+        0.25,
+        gt=0,
+        lt=0.5,
+        description="Share of DATA to split off for testing. Rows of one group stay together.",
+    )
     methods: str = Field(
         "all",
-        description="Methods to choose among beside none, comma-separated, or all; for questions "
-        "values, words, branches, nodes.",
+        description="Methods to choose from, separated by commas, or all. `none`, the host without "
+        "the graph, always takes part. For questions: values, words, branches, nodes.",
     )
     linker: LINKERS = Field(
-        "auto", description="How names are linked; auto: mix where a name is that of several."
+        "auto",
+        description="How names in the texts are linked. auto means mix if some name belongs to "
+        "several entities, otherwise prior.",
     )
-    case: CaseName = Field("smart", description="How case counts where texts are linked by names.")
+    case: CaseName = Field(
+        "smart",
+        description="How upper and lower case count when names are matched in a text. smart: the "
+        "text may have capitals where the name has none, but not the reverse.",
+    )
     budget: float = Field(
-        3.0, gt=0, le=MAX_MINUTES, description="Minutes for choosing and training, about."
+        3.0,
+        gt=0,
+        le=MAX_MINUTES,
+        description="About how many minutes to spend on choosing and training. More minutes allow "
+        "more candidates and steps.",
     )
     seeds: PositiveInt = Field(
-        1, le=MAX_COUNT, description="Trainings of the chosen settings, and of the host alone."
+        1,
+        le=MAX_COUNT,
+        description="How many times to train the chosen settings, and the host alone, with other "
+        "seeds. Use three or more to see how much results vary.",
     )
-    seed: int = Field(0, ge=0, le=MAX_SEED, description="Of splits, weights and order.")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description=SEED)
     host: str = Field(
         "minilm",
-        description="minilm, a folder or a hub name; for questions a decoder (minilm: smollm2).",
+        description="Language model to start from: minilm, a folder, or a name on the Hugging Face "
+        "hub. For questions a decoder; minilm then means smollm2.",
     )
     max_words: PositiveInt | None = Field(
         None,
         le=MAX_COUNT,
-        description="Word pieces of a text (default: the host's positions); the rest is cut.",
+        description="Longest text in word pieces (default: what the host can take). Longer texts "
+        "are cut.",
     )
-    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description="Threads of torch.")
+    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description=THREADS)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

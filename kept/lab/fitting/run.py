@@ -35,6 +35,7 @@ from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import Findings, Verdict, verdict
 from kept.methods import BASELINE, method
 from kept.tasks.datasets.tables import QUESTION
+from kept.tasks.kinds import TASKS
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
@@ -111,11 +112,13 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
     if request.is_file():
         if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
             raise ExistsError(
-                f"{output} holds a fit of other options or files, which was not finished; name a "
-                "new folder, or remove it"
+                f"{output} has an unfinished run with other options or files; give a new "
+                f"folder, or remove it"
             )
     elif names:
-        raise ExistsError(f"{output} holds {min(names)!r} and no unfinished fit; name a new folder")
+        raise ExistsError(
+            f"{output} holds {min(names)!r} and no unfinished run of kept fit; give a new folder"
+        )
 
 
 def request_of(options: FitOptions) -> dict[str, Any]:
@@ -221,7 +224,7 @@ class _Fit:
             answers, scores = run.score("dev")
             right = {
                 int(index): set(answer) == set(example.labels)
-                if self.data.kind == "typing"
+                if TASKS[self.data.kind].kind.is_set
                 else tuple(answer) == example.labels
                 for index, answer, example in zip(
                     run.evaluation["dev"].indices, answers, run.evaluation["dev"].examples,
@@ -239,21 +242,11 @@ class _Fit:
 
     # ---- the end ---------------------------------------------------------------------------------
     def _finish(self, choice: Choice, seconds: float) -> FitResult:
-        per_step = max(t.seconds / t.steps for t in choice.trials if not t.error)
-        left = max(0.0, seconds - (time.monotonic() - self.begun))
-        finals = list(dict.fromkeys([choice.chosen, choice.baseline]))
-        plan = self.output / SEARCH / "steps.json"
-        if not plan.is_file():
-            steps = final_steps(per_step, len(finals) * self.options.seeds, 0.8 * left)
-            write_json(plan, steps)
-        steps = json.loads(plan.read_text(encoding="utf-8"))
-        self.announce(
-            f"training {' and '.join(map(str, finals))} for {steps} steps, about "
-            f"{per_step * steps * len(finals) * self.options.seeds:.0f} s"
-        )
+        seeds = range(self.options.seed, self.options.seed + self.options.seeds)
+        finals = self._plan(choice, seconds, len(seeds))
         scores: dict[str, list[float]] = {}
-        for seed in range(self.options.seed, self.options.seed + self.options.seeds):
-            for candidate in finals:
+        for seed in seeds:
+            for candidate, steps in finals.items():
                 for name, score in self._final(candidate, steps, seed, choice).items():
                     scores.setdefault(name, []).append(score)
         means = {name: fmean(values) for name, values in scores.items()}
@@ -265,6 +258,21 @@ class _Fit:
             self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
         shutil.rmtree(self.output / SEARCH)
         return result
+
+    def _plan(self, choice: Choice, seconds: float, n_seeds: int) -> dict[Candidate, int]:
+        """Steps of the final trainings; those of an earlier command that was interrupted."""
+        per_step = max(t.seconds / t.steps for t in choice.trials if not t.error)
+        left = max(0.0, seconds - (time.monotonic() - self.begun))
+        finals = final_steps(choice, per_step, 0.8 * left, n_seeds=n_seeds)
+        plan = self.output / SEARCH / "steps.json"
+        if not plan.is_file():
+            write_json(plan, list(finals.values()))
+        planned = json.loads(plan.read_text(encoding="utf-8"))
+        finals = dict(zip(finals, planned, strict=True))
+        trainings = " and ".join(f"{name} for {n} steps" for name, n in finals.items())
+        about = per_step * sum(finals.values()) * n_seeds
+        self.announce(f"training {trainings}, about {about:.0f} s")
+        return finals
 
     def _final(
         self, candidate: Candidate, steps: int, seed: int, choice: Choice
@@ -339,7 +347,7 @@ class _Fit:
 
 def score_of(scores: Mapping[str, Any], kind: str) -> float:
     """The one score of a kind of task: accuracy, F1 of spans and of types."""
-    if kind in ("tagging", "typing"):
+    if TASKS[kind].kind.fits_by == "f1":
         return float(scores["micro"]["f1"])
     estimate = scores["accuracy"]["estimate"]
     if estimate is None:

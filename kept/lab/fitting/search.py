@@ -72,6 +72,11 @@ class Choice:
     trials: tuple[Trial, ...]
     why: str
 
+    def solved_in(self) -> int | None:
+        """Steps in which the chosen candidate solved dev; None if it did not."""
+        steps = [t.steps for t in self.trials if t.candidate == self.chosen and t.score >= SOLVED]
+        return min(steps, default=None)
+
 
 def candidates_of(names: str) -> list[str]:
     """Methods to choose among beside the host alone; raises `ConfigError` for an unknown name.
@@ -134,10 +139,24 @@ def steps_of(n_methods: int, first: Trial, left: float) -> int:
     return max(LEAST_STEPS, min(MOST_STEPS, steps))
 
 
-def final_steps(per_step: float, n_trainings: int, seconds: float) -> int:
-    """Steps of each final training in the time that there is."""
+def final_steps(
+    choice: Choice, per_step: float, seconds: float, *, n_seeds: int
+) -> dict[Candidate, int]:
+    """Steps of the final trainings of the choice and of the host alone, in about `seconds`.
+
+    A choice that solved dev in n steps is trained for 2 n at most, and for n where time is short;
+    the host alone is trained for at least as many.
+    """
     least, most = FINAL_STEPS
-    return max(least, min(most, int(seconds / max(per_step, 1e-6) / max(1, n_trainings))))
+    finals = dict.fromkeys([choice.chosen, choice.baseline])
+    affordable_steps = int(seconds / max(per_step, 1e-6) / (len(finals) * n_seeds))
+    solved = choice.solved_in()
+    if solved is not None:
+        least = min(least, solved)
+    steps = max(least, min(most, affordable_steps))
+    if solved is None:
+        return dict.fromkeys(finals, steps)
+    return dict.fromkeys(finals, steps) | {choice.chosen: min(steps, GROWTH * solved)}
 
 
 class _Search:

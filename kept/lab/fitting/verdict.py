@@ -74,7 +74,7 @@ def _with_knowledge(found: Findings, wrong: float) -> Verdict:
         return Verdict(
             "not-facts",
             f"something other than the facts helps: {scores}",
-            "the gain does not depend on whose facts are shown, so take the host alone "
+            "the gain is the same with facts of other entities, so use the host alone "
             "(--methods none)",
         )
     if gain < found.noise / 2:

@@ -26,7 +26,7 @@ LONG = "more than one piece"
 class Candidates:
     """Answers in order, each with its pieces; no two have the same pieces.
 
-    `left_out`: names that are no candidates, by reason.
+    `left_out`: names that are not candidates, by reason.
     """
 
     names: tuple[str, ...]

@@ -27,6 +27,7 @@ from kept.errors import EvaluationError
 from kept.evaluation.statistics import bootstrap_interval
 from kept.lab.probing.items.item import ClozeItem
 from kept.lab.probing.results import ProbeAnswer, ProbeResult, Ranking, RankingName
+from kept.lab.study.tables import with_interval
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 
@@ -93,7 +94,7 @@ def _place(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
     old, new = [ids[0], of_relation, ids[1]], [ids[0], of_relation, ids[2]]
     row, there = graph.find(np.array([old, new], np.int32)).tolist()
     if row < 0 or there >= 0:
-        wrong = "is no triple of the graph" if row < 0 else "is true already in its new form"
+        wrong = "is not a triple of the graph" if row < 0 else "is true already in its new form"
         raise EvaluationError(f"{edit.fact} -> {edit.tail}: the fact {wrong}; edit another")
     return row, [int(i) for i in new if i is not None]
 
@@ -198,7 +199,7 @@ def _chosen(
     for item in items:
         items_of_scope[scope_of(item, edit)].append(item)
     if not items_of_scope["edited"]:
-        raise EvaluationError(f"no item asks for the fact {edit.fact}; give one, or another edit")
+        raise EvaluationError(f"no item is about the fact {edit.fact}; give one, or another edit")
     items_of_scope["paraphrase"] = items_of_scope["edited"][1:]
     items_of_scope["edited"] = items_of_scope["edited"][:1]
     rows: list[tuple[Scope, ClozeItem]] = []
@@ -343,5 +344,4 @@ def edit_table(rows: Sequence[EditRow]) -> str:
 def _shown(value: float | None, interval: Interval | None = None) -> str:
     if value is None:
         return "-"
-    bounds = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
-    return f"{value:.3f}{bounds}"
+    return f"{value:.3f}" if interval is None else with_interval(interval)

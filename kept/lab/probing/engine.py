@@ -30,12 +30,12 @@ from kept.lab.probing.models.base import ClozeModel
 from kept.lab.probing.passes import Attempt, Contest, Runner
 from kept.lab.probing.results import Likelihood, ProbeAnswer, ProbeResult, RankingName
 
-NOT_REQUESTED = "this ranking was not asked for"
+NOT_REQUESTED = "this ranking was not requested"
 NO_OBJECTS = "no objects are given for its relation"
 UNKNOWN = "the tokenizer has no pieces for the answer"
 OUTSIDE = {
     "restricted": "the answer is not in the vocabulary",
-    "objects": "the answer is no object of its relation",
+    "objects": "the answer is not an object of its relation",
 }
 LONG = "the answer has more than one piece"
 

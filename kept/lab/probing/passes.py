@@ -29,7 +29,7 @@ from kept.lab.probing.ranks import rank_answers
 from kept.lab.probing.results import Likelihood, ProbeAnswer, Ranking, RankingName
 
 CUT = "the hole was cut off with the text"
-MASKED = "the text holds a mask of its own"
+MASKED = "the text contains a mask already"
 MOST_LOGITS = 1 << 24
 """Numbers in one block of logits; results do not depend on it."""
 

@@ -19,7 +19,7 @@ Mode = Literal["weights", "graph"]
 RankingName = Literal["restricted", "objects"]
 RANKINGS: tuple[RankingName, ...] = ("restricted", "objects")
 Likelihood = Literal["at_once", "one_by_one", "left_to_right", "truth"]
-TIES = "of equal scores the candidate that stands earlier in the list comes first"
+TIES = "among equal scores the candidate that is first in the list comes first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def read_answers(path: Path) -> ProbeResult:
     """What `write_answers` wrote; raises `EvaluationError` naming the faulty line."""
     *lines, rest = path.read_text(encoding="utf-8").split("\n")
     if rest:
-        raise EvaluationError(f"{path}:{len(lines) + 1} was cut: it has no end; write it again")
+        raise EvaluationError(f"{path}:{len(lines) + 1} is incomplete; write it again")
     if not lines:
         raise EvaluationError(f"{path} is empty; write it with write_answers or kept probe")
     settings: dict[str, Any] = {}
@@ -140,7 +140,9 @@ def read_answers(path: Path) -> ProbeResult:
             else:
                 answers.append(_answer(values))
         except (ValueError, TypeError, KeyError) as error:
-            raise EvaluationError(f"{path}:{number} is no answer of a probe: {error}") from error
+            raise EvaluationError(
+                f"{path}:{number} is not an answer of a probe: {error}"
+            ) from error
     try:
         return ProbeResult(**settings, answers=tuple(answers))
     except TypeError as error:

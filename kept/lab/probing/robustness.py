@@ -138,8 +138,8 @@ def altered(
         n_missing += first is None
     if len(negated) < 2 or len(misprimed) < 2:
         raise EvaluationError(
-            f"{len(negated)} negated and {len(misprimed)} misprimed questions are ranked beside "
-            "their originals; two of each are needed"
+            f"{len(negated)} negated and {len(misprimed)} misprimed questions are compared "
+            f"with their originals; two of each are needed"
         )
     draws = generator(seed, "altered questions")
     intervals = [

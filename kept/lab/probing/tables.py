@@ -64,8 +64,8 @@ class Majority:
         key = answer.relation, answer.id
         if key not in self.also_right:
             raise EvaluationError(
-                f"{answer.id!r} of {answer.relation} is no item of the baseline; make it with "
-                "majority(items) of the items that were asked"
+                f"{answer.id!r} of {answer.relation} is not an item of the baseline; make it "
+                f"with majority(items) of the items that were ranked"
             )
         names = self.ranked.get(answer.relation, ())
         return next((name for name in names if name not in self.also_right[key]), None)

@@ -11,7 +11,8 @@ from typing import Any
 
 from kept.lab.questions.fitted import FILE, FittedAnswerer
 from kept.tasks.datasets.unlabelled import UnlabelledLine
-from kept.training.finetuning.bulk import PLACES, Block
+from kept.tasks.kinds import PLACES
+from kept.training.finetuning.bulk import Block
 
 LINES_PER_BLOCK = 8
 """Fewer than of other runs: a decoder takes seconds for a question."""

@@ -31,7 +31,6 @@ from kept.decoders.kblam.texts import StoredVectors, read_texts, texts_of
 from kept.decoders.kblam.values import HostWords
 from kept.decoders.kblam.wording import Fact
 from kept.decoders.trees import Continuation
-from kept.lab.comparison.stored import remove_other_files
 from kept.lab.questions.items import QuestionSet
 from kept.lab.questions.making import ALIGNMENT, TRAINING
 from kept.lab.questions.prompts import Prompting
@@ -39,6 +38,7 @@ from kept.lab.questions.readers import Reader, left_padded
 from kept.lab.questions.showing import Shown, ShownItem
 from kept.lab.questions.training import Plan, require_training
 from kept.lab.questions.workshop import Workshop
+from kept.lab.study.store import remove_other_files
 from kept.randomness import generator, torch_draws
 from kept.training.checkpoint import list_checkpoints
 from kept.training.processes.together import processes

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field, PositiveInt, field_validator
 
 from kept.errors import ConfigError
 from kept.evaluation.published import Published
-from kept.lab.comparison.experiment import DEFAULT_SEEDS
 from kept.lab.questions.rows import ROWS, row_options
 from kept.lab.questions.source import Count, Source
+from kept.lab.study.design import DEFAULT_SEEDS, Design
 from kept.methods import BASELINE
 from kept.suggestions import no_such
 from kept.training.config import RunConfig
@@ -33,9 +33,8 @@ def all_rows() -> dict[str, dict[str, Any]]:
     return {name: {} for name in ROWS}
 
 
-class QuestionPlan(RunConfig):
-    """Rows (`methods`, see `kept.lab.questions.rows`) that answer the same questions by one
-    decoder.
+class QuestionPlan(Design):
+    """Rows (`methods`: `kept.lab.questions.rows`) that answer the same questions by one decoder.
 
     `metric`: "exact", exactly the value is written; or "chosen", of the candidates the right one
     begins most probably; verdicts are on it, both are on the page. `controls`: "asked", a row is
@@ -77,10 +76,6 @@ class QuestionPlan(RunConfig):
         if faults:
             raise ValueError("; ".join(faults))
         return {k: v for k, v in methods.items() if k != BASELINE}
-
-    def title(self, name: str) -> str:
-        """What tables call row `name`: as the file does."""
-        return name
 
     def kind_of(self, name: str) -> str:
         """The line of `ROWS` of row `name`; ConfigError for one that the file does not have."""

@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 
 from entity_linking.parts import SentenceEncoder
 from kept.decoders.learning import Training
-from kept.lab.comparison.stored import remove_other_files
 from kept.lab.questions.items import QuestionSet
 from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.showing import Shown
+from kept.lab.study.store import remove_other_files
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
 from kept.training.processes.together import processes

@@ -214,7 +214,7 @@ def recipe_arms() -> dict[str, Arm]:
             rates=line.recipe.rates,
             **AT_MENTION,
         )
-        for name, line in METHODS.items()
+        for name, line in METHODS.built_in.items()
         if name not in WITHOUT_CONTROL and line.reads == "links"
     }
 

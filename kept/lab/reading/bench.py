@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
 from kept.graphs.builder import BuilderConfig
-from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.inputs.views import builder_for, view_for
 from kept.lab.reading.arms import Arm, arm
 from kept.lab.reading.cell import N_CURVE, SOLVED, Cell, Outcome, open_host
@@ -43,6 +43,7 @@ from kept.lab.reading.worlds import TASKS, World
 from kept.methods import method
 from kept.randomness import generator, torch_seed
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.config import TrainConfig
 from kept.training.finetuning.data import TaskData, prepared
 from kept.training.finetuning.run import predict

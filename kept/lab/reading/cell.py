@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from kept.errors import ConfigError
 from kept.lab.reading.arms import TARGETS, TASK_NAMES, arm
 from kept.lab.reading.conditions import require_condition
 from kept.lab.reading.worlds import SIZE, Size
+from kept.lab.study.addresses import fingerprint
 from kept.suggestions import no_such
 
 VERSION = 1
@@ -83,8 +83,7 @@ class Cell:
     @property
     def key(self) -> str:
         """The first 16 digits of the SHA-256 of `settings`."""
-        text = json.dumps(self.settings, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return fingerprint(self.settings, n_digits=16)
 
 
 def described(name: str) -> dict[str, Any]:

@@ -20,11 +20,12 @@ from kept.errors import EvaluationError
 from kept.graphs.graph import NodeKind
 from kept.heads.model import KnowledgeForTask
 from kept.lab.probing.layers.linear import fit
+from kept.lab.study.design import DOES_NOT_READ
 from kept.training.finetuning.data import TaskData
 
 GOOD = 0.9
 """The share of the ceiling from which on a method counts as reading."""
-READS, DOES_NOT_READ = "reads facts", "does not read facts at this budget"
+READS = "reads facts"
 OTHERWISE = "right without the fact, so something else tells the answer"
 
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-import msgspec
-
-from kept.errors import CheckpointError
 from kept.lab.reading.arms import ARMS, TASK_NAMES, arm, recipe_arms
 from kept.lab.reading.cell import BUDGET, Budget, Cell, Outcome, described
 from kept.lab.reading.conditions import CONDITIONS, REDRAWN, TRUE
 from kept.lab.reading.measures import GOOD, Verdict
 from kept.lab.reading.runs import run_cell
 from kept.lab.reading.worlds import SIZE, Size
-from kg_loaders.disk.writing import claim, write_bytes
+from kept.lab.study.store import read_stored, stored_once
 
 CELLS = "cells"
+FAULT, REMEDY = "is no outcome of a reading control", "remove it, and it is run again"
 CEILING = 1.0
 """The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]
@@ -79,42 +78,28 @@ def run_study(
 ) -> list[Outcome]:
     """The outcome of every cell; those that are stored in `folder` are not run again.
 
-    `tell` is called before a cell is run (with None), and with each outcome.
+    `report` is called before a cell is run (with None), and with each outcome.
     """
     outcomes: dict[str, Outcome] = {}
+
+    def make(cell: Cell) -> Outcome:
+        report(cell, None)
+        return (run or run_cell)(cell)
+
     for cell in study.cells(lambda cell: outcomes.get(cell.key)):
-        outcome = read_outcome(folder, cell.key)
-        if outcome is None:
-            outcome = _stored(cell, folder, run or run_cell, report)
+        path = folder / CELLS / f"{cell.key}.json"
+        outcome = stored_once(path, Outcome, partial(make, cell), fault=FAULT, remedy=REMEDY)
         outcomes[cell.key] = outcome
         report(cell, outcome)
     return list(outcomes.values())
 
 
-def _stored(cell: Cell, folder: Path, run: Run, report: Tell) -> Outcome:
-    """The outcome of a cell that is run and stored under its lock: no two processes run one."""
-    path = folder / CELLS / f"{cell.key}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with claim(path.with_suffix(".running")):
-        outcome = read_outcome(folder, cell.key)
-        if outcome is None:
-            report(cell, None)
-            outcome = run(cell)
-            write_bytes(path, msgspec.json.format(msgspec.json.encode(outcome), indent=1))
-    return outcome
-
-
-def read_outcome(folder: Path, key: str) -> Outcome | None:
-    """The stored outcome of a cell, or None; raises `CheckpointError` for a faulty file."""
-    path = folder / CELLS / f"{key}.json"
-    return _read(path) if path.is_file() else None
-
-
 def read_outcomes(folder: Path) -> list[Outcome]:
     """Stored outcomes of a folder whose arms are unchanged, by task, arm, condition and seed."""
-    every = [_read(path) for path in sorted((folder / CELLS).glob("*.json"))]
+    paths = sorted((folder / CELLS).glob("*.json"))
+    every = [read_stored(path, Outcome, FAULT, REMEDY) for path in paths]
     arms, kinds = [*ARMS, *recipe_arms()], list(CONDITIONS)
-    outcomes = [o for o in every if o.arm in arms and o.settings["arm"] == described(o.arm)]
+    outcomes = [o for o in every if o and o.arm in arms and o.settings["arm"] == described(o.arm)]
     return sorted(
         outcomes,
         key=lambda o: (
@@ -124,15 +109,6 @@ def read_outcomes(folder: Path) -> list[Outcome]:
             o.seed,
         ),
     )
-
-
-def _read(path: Path) -> Outcome:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Outcome)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise CheckpointError(
-            f"{path} is no outcome of a reading control: {error}; remove it, and it is run again"
-        ) from error
 
 
 def verdict(outcomes: Sequence[Outcome], name: str, task: str) -> Verdict | None:

@@ -12,6 +12,7 @@ from kept.lab.reading.arms import arm
 from kept.lab.reading.cell import Outcome
 from kept.lab.reading.conditions import CONDITIONS, TRUE
 from kept.lab.reading.study import CEILING, verdict
+from kept.lab.study.tables import NOTHING, Table, number
 from kept.plotting import require_plotting
 
 READING = (
@@ -25,7 +26,6 @@ PROBE = (
     "Probe: accuracy of a linear probe of the state that the head reads, before and after "
     "training. Moved: how far that state moves when the facts are hidden, as a share of its length."
 )
-NOTHING = "—"
 
 
 def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
@@ -119,15 +119,15 @@ def to_markdown(outcomes: Sequence[Outcome], command: str) -> str:
         "# Reading controls",
         f"`{command}`",
         conditions_line(outcomes),
-        _table(READING, reading_cells(outcomes)),
+        Table(READING, reading_cells(outcomes)).markdown(),
         PROBE,
         "## Facts changed after training",
         "Training heads get another class in the graph, and are asked again without training.",
-        _table(EDITS, edit_cells(outcomes)),
+        Table(EDITS, edit_cells(outcomes)).markdown(),
         "## Gradients and costs",
-        _table(PATHS, path_cells(outcomes)),
+        Table(PATHS, path_cells(outcomes)).markdown(),
         "## Arms",
-        _table(WAYS, way_cells(outcomes)),
+        Table(WAYS, way_cells(outcomes)).markdown(),
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -203,7 +203,7 @@ def _accuracies(outcomes: Sequence[Outcome]) -> str:
 
 def _mean(values: Iterable[float]) -> str:
     numbers = list(values)
-    return f"{fmean(numbers):.3f}" if numbers else NOTHING
+    return number(fmean(numbers)) if numbers else NOTHING
 
 
 def _steps(true: Sequence[Outcome]) -> str:
@@ -218,8 +218,3 @@ def _norms(true: Sequence[Outcome], when: int) -> str:
     parts = [name for name in ("host", "knowledge", "injected", "head") if name in known]
     means = ((name, fmean(norms[name] for norms in measured)) for name in parts)
     return ", ".join(f"{name} {value:.2g}" for name, value in means) or NOTHING
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

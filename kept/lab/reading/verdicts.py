@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from kept.lab.reading.arms import ARMS, Arm
-from kept.lab.reading.measures import DOES_NOT_READ, READS
+from kept.lab.reading.measures import READS
+from kept.lab.study.design import DOES_NOT_READ
 
 FIELDS = ("options", "view", "graph", "head_options")
 """The fields that a run's configuration and an arm share, `markers` aside."""

@@ -124,7 +124,7 @@ def _row(row: Dot, axis: Axis, signed: bool) -> str:
 
 def _strip(row: Dot, axis: Axis, sign: str) -> str:
     values = ", ".join(f"{value:{sign}.3f}" for value in row.points)
-    said = f"seeds: {values}" if row.points else "one estimate"
+    label = f"seeds: {values}" if row.points else "one estimate"
     guides = "".join(_guide(axis.place(tick), "tick") for tick in axis.ticks)
     if axis.line is not None:
         guides += _guide(axis.place(axis.line), "line")
@@ -133,7 +133,7 @@ def _strip(row: Dot, axis: Axis, sign: str) -> str:
     )
     points = "".join(f'<circle cx="{axis.place(v)}" cy="20" r="2.5"/>' for v in row.points)
     return (
-        f'<svg role="img" aria-label="{escape(said)}"><title>{escape(said)}</title>{guides}'
+        f'<svg role="img" aria-label="{escape(label)}"><title>{escape(label)}</title>{guides}'
         f'<line class="interval" x1="{low}" x2="{high}" y1="10" y2="10"/>'
         f'<svg x="{middle}" y="10" overflow="visible">{MARKS[row.mark % len(MARKS)]}</svg>'
         f"{points}</svg>"

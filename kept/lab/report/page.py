@@ -34,12 +34,12 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
         Path(__file__).with_name(f"page.{kind}").read_text(encoding="utf-8")
         for kind in ("css", "js")
     )
-    shown = [section for section in sections if any(section.blocks)]
-    open_ones = [(i, s) for i, s in enumerate(shown) if s.title and not s.folded]
+    filled = [section for section in sections if any(section.blocks)]
+    open_ones = [(i, s) for i, s in enumerate(filled) if s.title and not s.folded]
     links = "".join(f'<a href="#s{i}">{escape(s.title)}</a>' for i, s in open_ones)
     opening = f'<p class="lead">{escape(lead)}</p>' if lead else ""
     opening += f"<nav>{links}</nav>" if len(open_ones) > 1 else ""
-    body = "".join(_section(i, section) for i, section in enumerate(shown))
+    body = "".join(_section(i, section) for i, section in enumerate(filled))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="generator" content="kept">'

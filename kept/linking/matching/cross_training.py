@@ -130,8 +130,8 @@ def examples_of(
                 mentions.append((marked(context), [str(link.entity), *others]))
     if not mentions:
         raise LinkingError(
-            "no mention has its entity and another one among its best candidates, so there is "
-            "nothing to tell apart; give texts with ambiguous names"
+            "no mention has its entity and another one among its best candidates, so there "
+            "is nothing to learn; give texts with ambiguous names"
         )
     card_texts = iter(
         cards_of.of([entity for _, candidate_ids in mentions for entity in candidate_ids])

@@ -91,18 +91,18 @@ def examples_of(
 
     Links bear candidates and gold (`entity_linking.scorers.reranker.with_gold`).
     """
-    spoken, candidate_names = [], []
+    mention_texts, candidate_names = [], []
     for text, contexts in zip(texts, contexts_of(texts, settings.window), strict=True):
         for link, context in zip(text.links, contexts, strict=True):
             names = [c.entity for c in link.candidates]
             if link.entity in names and len(names) > 1:
                 others = [name for name in names if name != link.entity]
-                spoken.append(context)
+                mention_texts.append(context)
                 candidate_names.append([str(link.entity), *others[: settings.most_candidates - 1]])
     if not candidate_names:
         raise LinkingError(
-            "no mention has its entity and another one among its candidates, so there is nothing "
-            "to tell apart; give texts with ambiguous names"
+            "no mention has its entity and another one among its candidates, so there is "
+            "nothing to learn; give texts with ambiguous names"
         )
     distinct = {
         name: i
@@ -119,8 +119,8 @@ def examples_of(
         return torch.from_numpy(encode_distinct(encoder, lines))
 
     return Examples(
-        read([surface for surface, _ in spoken]),
-        read([window for _, window in spoken]),
+        read([surface for surface, _ in mention_texts]),
+        read([window for _, window in mention_texts]),
         read(cards(graph, ids, options)),
         torch.from_numpy(rows_of),
     )

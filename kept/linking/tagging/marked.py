@@ -6,7 +6,7 @@
 - `.jsonl`: as `kept link -o` writes them, every mention a name, of the kind NAME.
 
 Each may be compressed (`.gz`). Kinds of several data sets meet under CoNLL's names (`KINDS`); dates
-and numbers are no names. Words are joined by blanks.
+and numbers are not names. Words are joined by blanks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _rows(text: str, path: Path) -> list[Any]:
     try:
         rows = json.loads(text)
     except ValueError as error:
-        raise LinkingError(f"{path} is no JSON: {error}") from error
+        raise LinkingError(f"{path} is not JSON: {error}") from error
     if not isinstance(rows, list):
         raise LinkingError(f"{path} holds no list of documents")
     return rows

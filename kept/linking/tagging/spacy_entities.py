@@ -22,7 +22,7 @@ except ImportError as error:
 
 SURE = 0.8
 NUMBERS = frozenset({"CARDINAL", "DATE", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
-"""Kinds that are no names."""
+"""Kinds that are not names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,8 @@ def letters(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int64], NDAr
     n_pieces = max(vocabulary.values()) + 1
     lengths, is_function = np.zeros(n_pieces, np.int64), np.zeros(n_pieces, np.bool_)
     for piece, index in vocabulary.items():
-        bare = piece.removeprefix("##").lstrip("\u0120\u2581")
-        lengths[index], is_function[index] = len(bare), bare.lower() in FUNCTION_WORDS
+        piece_text = piece.removeprefix("##").lstrip("\u0120\u2581")
+        lengths[index], is_function[index] = len(piece_text), piece_text.lower() in FUNCTION_WORDS
     return lengths, is_function
 
 

@@ -187,7 +187,7 @@ def read_ratings(path: str | Path | None) -> list[tuple[str, int]]:
         return []
     file, report, ratings = Path(path), DamageReport(), []
     if not file.is_file():
-        raise SourceError(f"{file} is no file; give one of lines rating, TAB, text")
+        raise SourceError(f"{file} is not a file; give one of lines rating, TAB, text")
     for number, offset, line in read_lines(file, report):
         rating, tab, text = line.decode().partition("\t")
         if tab and rating.isdecimal() and int(rating) > 0:

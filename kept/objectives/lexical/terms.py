@@ -51,7 +51,7 @@ def read_pairs(path: str | Path) -> list[Pair]:
     """
     file, report, pairs = Path(path), DamageReport(), []
     if not file.is_file():
-        raise SourceError(f"{file} is no file; give one of constraints, two terms a line")
+        raise SourceError(f"{file} is not a file; give one of constraints, two terms a line")
     for number, offset, line in read_lines(file, report):
         fields = [clean(field) for field in line.decode().split()]
         if len(fields) == 2 and all(fields):

@@ -24,7 +24,7 @@ def made_up_names(n: int, draws: np.random.Generator) -> list[str]:
     """
     n_all = (len(ONSETS) * len(VOWELS)) ** 2 * len(CODAS)
     if n > n_all // 2:
-        raise ValueError(f"{n} names are asked for, at most {n_all // 2} can be made")
+        raise ValueError(f"{n} names were requested; at most {n_all // 2} can be made")
     names: dict[str, None] = {}
     for name in _drawn(draws):
         if len(names) == n:

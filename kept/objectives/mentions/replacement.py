@@ -4,7 +4,7 @@ Xiong et al. 2020, "Pretrained Encyclopedia" (WKLM, ICLR), section 2.1. The code
 released data is not published. As in the paper: another entity of the same type, sampled uniformly,
 under one of its names; of two mentions in a row never both. Where we differ: replacements are
 sampled anew in every epoch (there ten copies of each article), and a name that equals the true one
-up to case is no replacement.
+up to case is not a replacement.
 
 Axis legend: link, member (entities of one type).
 """

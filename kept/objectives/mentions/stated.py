@@ -149,12 +149,12 @@ class StatedWordsPreparation(Preparation):
 
     def mark(self, batch: KnowledgeBatch, draws: np.random.Generator) -> KnowledgeBatch:
         nodes = _asked_words(batch)
-        bare = batch.replace(target_spans=None) if batch.target_spans is not None else batch
+        unmarked = batch.replace(target_spans=None) if batch.target_spans is not None else batch
         if not bool(nodes.any()):
-            return self.words.mark(bare, draws)
+            return self.words.mark(unmarked, draws)
         labels = torch.where(nodes, batch.node_ids, IGNORE)
         ids = batch.node_ids.masked_fill(nodes, self.words.mask_id)
-        return bare.replace(node_ids=ids, node_labels=labels)
+        return unmarked.replace(node_ids=ids, node_labels=labels)
 
 
 def objects_of_one_piece(world: World) -> NDArray[np.int64]:

@@ -89,9 +89,9 @@ class MentionTruthPreparation(Preparation):
     def require_view(self, view: View) -> None:
         if not isinstance(view, LinkedWordsView):
             raise ConfigError(
-                "objective mention_truth asks about mentions, which "
-                f"{type(view).__name__} does not mark: leave the objective out, or take a method "
-                "that reads linked words, such as wklm"
+                "objective mention_truth needs mentions, which "
+                f"{type(view).__name__} does not mark: leave out the objective, or use a "
+                f"method that reads linked words, such as wklm"
             )
 
     @property

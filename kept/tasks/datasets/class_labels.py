@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from kept.errors import ConfigError
-from kept.heads.model import CHOICE, REGRESSION, SCORE, SINGLE, SPAN
-from kept.heads.span import START_END
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import task_kind
 from kg_loaders.reading.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -21,21 +20,21 @@ MOST_SHOWN = 5
 
 def not_a_number(label: str) -> str | None:
     """What is wrong with a score: None for a finite number."""
-    return None if _number(label) is not None else f"the score {label!r} is no finite number"
+    return None if _number(label) is not None else f"the score {label!r} is not a finite number"
 
 
 def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
-    """The classes of a task's training examples, sorted; of a regression and of choices the
-    one `SCORE`, of spans `START_END`.
+    """The classes of a task's training examples (`TaskKind.classes`).
 
     ConfigError: the one label of each text is a number with a fraction, so it is a score.
     """
-    if problem_type in (REGRESSION, CHOICE):
-        return [SCORE]
-    if problem_type == SPAN:
-        return [*START_END]
-    labels = sorted({label for example in examples for label in example.labels})
-    if problem_type == SINGLE and _are_numbers(labels) and not all(map(_WHOLE.fullmatch, labels)):
+    kind = task_kind(problem_type)
+    labels = kind.classes([example.labels for example in examples])
+    if (
+        kind.has_unordered_classes
+        and _are_numbers(labels)
+        and not all(map(_WHOLE.fullmatch, labels))
+    ):
         raise ConfigError(
             f"the labels of a classification are numbers with a fraction ({_shown(labels)}): "
             f"{len(labels)} classes without order. If they are scores, give --task regression "
@@ -60,13 +59,13 @@ def label_warnings(
 
     `evaluation`: the examples of each evaluation split by its name.
     """
-    if problem_type in (REGRESSION, SPAN, CHOICE):
+    if not task_kind(problem_type).has_classes:
         return []
     lines = []
     if len(labels) == 1:
         lines.append(
-            f"every training label is {labels[0]!r}: with one class any model is right, and its "
-            "accuracy says nothing"
+            f"every training label is {labels[0]!r}: with one class every model is right, so "
+            f"accuracy means nothing"
         )
     label_set = set(labels)
     for name, examples in evaluation.items():
@@ -80,9 +79,30 @@ def label_warnings(
     return lines
 
 
+def constant_warnings(examples: Sequence[TaskExample], problem_type: str) -> list[str]:
+    """Return what to say of training scores that are all one, and of questions without answers.
+
+    `label_warnings` does so for classes.
+    """
+    if problem_type == REGRESSION:
+        scores = {_number(label) for example in examples for label in example.labels}
+        if len(scores) == 1:
+            score = scores.pop()
+            only = f"every training score is {score}: a model learns that number alone, and"
+            return [f"{only} correlations say nothing"]
+    if problem_type == SPAN and examples and not any(example.labels for example in examples):
+        only = f"none of the {len(examples)} training questions has an answer"
+        return [f"{only}: a model learns to give none"]
+    return []
+
+
 def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
     """What to say of classes that look like a scale: three whole numbers or more."""
-    if problem_type != SINGLE or len(labels) < 3 or not _are_numbers(labels):
+    if (
+        not task_kind(problem_type).has_unordered_classes
+        or len(labels) < 3
+        or not _are_numbers(labels)
+    ):
         return []
     warning = (
         f"the labels are the numbers {_shown(labels)}: they are trained as {len(labels)} classes "

@@ -122,7 +122,7 @@ def _columns(line: str, at: int) -> list[str]:
     if len(row) != N_COLUMNS:
         raise _FaultError(f"{len(row)} columns instead of {N_COLUMNS}", at)
     if not _NUMBER.fullmatch(row[0]):
-        raise _FaultError(f"{row[0]!r} is no word number", at)
+        raise _FaultError(f"{row[0]!r} is not a word number", at)
     return row
 
 
@@ -138,7 +138,7 @@ def _spell(rows: list[tuple[int, list[str]]]) -> tuple[str, dict[str, tuple[int,
         start, end = len(text), len(text) + len(form)
         first, is_range, last = number.partition("-")
         if is_range and int(first) != inside + 1:
-            raise _FaultError(f"token {number} does not stand just before its first word", at)
+            raise _FaultError(f"token {number} is not just before its first word", at)
         end_number = min(int(last or first), int(first) + len(rows))  # no more are there
         numbers = [str(i) for i in range(int(first), end_number + 1)]
         if any(name not in by_number for name in numbers) or not numbers:
@@ -163,7 +163,7 @@ def _split(
 
 def _head(row: list[str], at: int, n_words: int) -> int:
     if not _DIGITS.fullmatch(row[6]) or int(row[6]) > n_words:
-        raise _FaultError(f"head {row[6]!r} is no number from 0 to {n_words}", at)
+        raise _FaultError(f"head {row[6]!r} is not a number from 0 to {n_words}", at)
     return int(row[6])
 
 

@@ -80,10 +80,10 @@ def read_docred(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 
 def thinned(examples: Sequence[TaskExample], seed: int) -> list[TaskExample]:
     """Every pair with a relation, and `UNRELATED` times as many without one, in their order."""
-    bare = [i for i, example in enumerate(examples) if not example.labels]
-    n_bare = UNRELATED * (len(examples) - len(bare))
-    order = generator(seed, "pairs without a relation").permutation(len(bare))[:n_bare]
-    removed = {bare[i] for i in range(len(bare))} - {bare[i] for i in order.tolist()}
+    negative = [i for i, example in enumerate(examples) if not example.labels]
+    n_bare = UNRELATED * (len(examples) - len(negative))
+    order = generator(seed, "pairs without a relation").permutation(len(negative))[:n_bare]
+    removed = {negative[i] for i in range(len(negative))} - {negative[i] for i in order.tolist()}
     return [example for i, example in enumerate(examples) if i not in removed]
 
 

@@ -148,7 +148,7 @@ def _target(text: str, target: str | tuple[int, int]) -> Mention:
     n = text.count(target) if target else 0
     if n != 1:
         raise ConfigError(
-            f"{target!r} stands {n} times in {text[:60]!r}; give its characters (start, end)"
+            f"{target!r} occurs {n} times in {text[:60]!r}; give its characters (start, end)"
         )
     start = text.index(target)
     return Mention(start, start + len(target))

@@ -1,6 +1,6 @@
 """Tasks as data: one form of example for every task, and the readers that fill it.
 
-A file format is one line of `FORMATS`, a task one line of `TASKS`.
+A file format is one line of `FORMATS`, a task one line of `TASKS` (`kept.tasks.kinds`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from entity_linking.annotations.relations import read_fewrel, read_trex, read_wi
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 from kept.randomness import generator
 from kept.tasks.datasets.atlas import read_atlas
 from kept.tasks.datasets.class_labels import not_a_number
@@ -27,7 +26,10 @@ from kept.tasks.datasets.questions.squad import read_squad, read_squad2
 from kept.tasks.datasets.semeval import read_semeval, read_tacred
 from kept.tasks.datasets.tables import CLASSIFICATION, KINDS, read_table
 from kept.tasks.datasets.ultrafine import read_ultrafine
+from kept.tasks.kinds import OUTSIDE, TASKS, Task
+from kg_loaders import plugins
 from kg_loaders.damage import DamageReport
+from kg_loaders.plugins import Table
 from kg_loaders.reading.lines import read_lines
 
 __all__ = [
@@ -49,32 +51,6 @@ __all__ = [
     "some_of",
 ]  # fmt: skip
 
-OUTSIDE = "O"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a task asks; `head` (a line of `HEADS`), its options and `markers` are the defaults."""
-
-    problem_type: str
-    head: str
-    head_options: dict[str, int]
-    markers: str
-
-
-TASKS: dict[str, Task] = {
-    "relation": Task(SINGLE, "targets", {"n_targets": 2}, "kadapter"),
-    "document_relations": Task(MULTI, "targets", {"n_targets": 2}, "kadapter"),
-    "mention": Task(SINGLE, "targets", {"n_targets": 1}, "kadapter"),
-    "typing": Task(MULTI, "targets", {"n_targets": 1}, "kadapter"),
-    "classification": Task(SINGLE, "pooled", {}, "none"),
-    "regression": Task(REGRESSION, "pooled", {}, "none"),
-    "tagging": Task(TAGGING, "tagging", {}, "none"),
-    "span": Task(SPAN, "span", {}, "none"),
-    "span_or_none": Task(SPAN, "span", {"no_answer": True}, "none"),
-    "multiple_choice": Task(CHOICE, "pooled", {}, "none"),
-}
-
 
 def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     """Texts with a label, a line each: columns by the header, or `label<TAB>text` without one.
@@ -88,7 +64,7 @@ def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 def read_scores(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     """As `read_tsv`, with a number in the place of the label; a header may call it `score`.
 
-    A line whose score is no finite number is rejected.
+    A line whose score is not a finite number is rejected.
     """
     return _read_table(path, report, "score", refuse=not_a_number)
 
@@ -204,7 +180,7 @@ class Format:
         return (self.task, *self.also)
 
 
-FORMATS: dict[str, Format] = {
+_BUILT_IN: dict[str, Format] = {
     "table": Format(CLASSIFICATION, read_table, also=KINDS[1:]),
     "atlas": Format("relation", read_atlas),
     "trex": Format("relation", _trex),
@@ -227,6 +203,8 @@ FORMATS: dict[str, Format] = {
     "lettered": Format("multiple_choice", read_lettered),
     "commonsenseqa": Format("multiple_choice", read_commonsenseqa),
 }
+FORMATS = Table(plugins.FORMATS, _BUILT_IN, kind=Format, what="format")
+"""Every format of labelled texts by its name: those of kept, then those of plugins."""
 
 
 def require_task(examples: Sequence[TaskExample], task: str, path: Path) -> None:

@@ -58,7 +58,8 @@ def codex_triples(
                 fields = line.split("\t")
                 if len(fields) != 3:
                     raise DamageError(
-                        f"{path}:{number}: {line!r} is no head, relation and tail apart by tabs; "
+                        f"{path}:{number}: {line!r} is not head, relation and tail separated "
+                        f"by tabs; "
                         "fetch the file again"
                     )
                 yield Triple(*fields)

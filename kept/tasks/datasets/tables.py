@@ -96,8 +96,8 @@ def read_table(path: Path, report: DamageReport) -> Iterator[TaskExample]:
     table = read_labelled(path)
     if table.kind == QUESTION:
         raise ConfigError(
-            f"{path} holds questions with answers, which are no classes: `kept fit` takes them; "
-            "classes of texts need columns text and label"
+            f"{path} holds questions with answers, which are not classes; use `kept fit`, or "
+            f"give columns text and label"
         )
     report.n_texts += len(table.examples)
     yield from table.examples
@@ -232,7 +232,7 @@ class RowReader:
         return [
             (
                 f"{self.repeated} mentions occur more than once in their text, and the first was "
-                "taken; columns start and end say which one is meant"
+                "taken; use columns start and end to say which one"
             )
         ]
 
@@ -353,7 +353,7 @@ def _within(text: str, start: Any, end: Any) -> Mention:
     try:
         first, stop = int(start), int(end)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"start {start!r} and end {end!r} are no numbers") from None
+        raise ValueError(f"start {start!r} and end {end!r} are not numbers") from None
     if not 0 <= first < stop <= len(text):
         raise ValueError(
             f"characters {first} to {stop} are not in a text of {len(text)}; end is exclusive"
@@ -410,7 +410,7 @@ def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
             return _json_rows(path, report)
         delimiter = "\t" if b"\t" in first else ","
     if delimiter is None:
-        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; name it by what it holds")
+        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; rename it")
     return _cells(path, delimiter, report)
 
 

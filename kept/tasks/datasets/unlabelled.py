@@ -32,6 +32,7 @@ from kept.tasks.datasets.tables import (
     columns_of,
     table_rows,
 )
+from kept.tasks.kinds import TASKS
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.reading.lines import read_lines
 from kg_loaders.reading.unpacking import data_name
@@ -39,20 +40,13 @@ from kg_loaders.reading.unpacking import data_name
 SPAN, CHOICE, QUESTION = "span", "choice", "question"
 QUESTIONS = "questions"
 """The task of a folder of `kept fit` on questions."""
-FORMS: dict[str, str] = {
-    "classification": CLASSIFICATION,
-    "regression": CLASSIFICATION,
-    "mention": MENTION,
-    "typing": MENTION,
-    "relation": RELATION,
-    "document_relations": RELATION,
-    "tagging": TAGGING,
-    "span": SPAN,
-    "span_or_none": SPAN,
-    "multiple_choice": CHOICE,
-    QUESTIONS: QUESTION,
-}
-"""What a line holds for each task of `kept.tasks.datasets.formats.TASKS`, and for questions."""
+
+
+def form_of(task: str) -> str:
+    """Return what a line holds for a task of `TASKS`, or for questions."""
+    return QUESTION if task == QUESTIONS else TASKS[task].form
+
+
 NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     CLASSIFICATION: (("text",),),
     MENTION: (("text", "mention"), ("text", "start", "end"), ("text", "targets")),
@@ -86,7 +80,7 @@ def read_unlabelled(
     rejected by `report`. Raises `ConfigError` where the file lacks a column that the task needs.
     """
     require_there(path)
-    form = FORMS[task]
+    form = form_of(task)
     if is_plain(path):
         if form not in PLAIN:
             raise ConfigError(
@@ -178,7 +172,7 @@ class RowParser:
     def _text(self, row: Row, use: str, *, is_needed: bool = True) -> str:
         value = self._rows.cell(row, use)
         if value not in (None, "") and not isinstance(value, str):
-            raise ValueError(f"{use} is no text")
+            raise ValueError(f"{use} is not text")
         if not value and is_needed:
             raise ValueError(f"no {use}")
         return value or ""
@@ -223,11 +217,11 @@ def _fields_of(example: TaskExample, form: str) -> dict[str, Any]:
 def _require_columns(columns: Mapping[str, str], task: str, place: str) -> None:
     if has_columns(columns, task):
         return
-    known = sorted({use for group in NEEDS[FORMS[task]] for use in group})
+    known = sorted({use for group in NEEDS[form_of(task)] for use in group})
     names = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in known)
     there = ", ".join(columns.values()) or "none that is known"
     raise ConfigError(
-        f"{place} lacks columns that a run of {task} needs: {alternatives(FORMS[task])} (names "
+        f"{place} lacks columns that a run of {task} needs: {alternatives(form_of(task))} (names "
         f"that are known: {names}; there: {there}); name them with --column USE=NAME, or write a "
         "header"
     )
@@ -235,7 +229,7 @@ def _require_columns(columns: Mapping[str, str], task: str, place: str) -> None:
 
 def has_columns(columns: Iterable[str], task: str) -> bool:
     """Whether `columns`, by what they are for, are enough for a run of `task`."""
-    return any(set(columns) >= set(group) for group in NEEDS[FORMS[task]])
+    return any(set(columns) >= set(group) for group in NEEDS[form_of(task)])
 
 
 def alternatives(form: str) -> str:

@@ -26,24 +26,26 @@ TIMEOUT = 60
 
 def missing_files(source: Source, root: Path) -> list[Missing]:
     """Return the files of a data set that are not below `root` as their owner has them."""
-    found = []
+    missing = []
     for file in source.files:
-        place = root / file.path
-        if not place.is_file():
-            found.append(Missing(file, "not there"))
+        path = root / file.path
+        if not path.is_file():
+            missing.append(Missing(file, "not there"))
             continue
         try:
-            with _content(place) as stream:
+            with _content(path) as stream:
                 is_same = _sha256(stream) == file.sha256
         except (OSError, EOFError) as error:
-            found.append(Missing(file, f"cannot be read: {error}"))
+            missing.append(Missing(file, f"cannot be read: {error}"))
             continue
         if not is_same:
-            found.append(Missing(file, "not what its owner has (SHA-256)"))
-    return found
+            missing.append(Missing(file, "not what its owner has (SHA-256)"))
+    return missing
 
 
-def fetch(file: SourceFile, root: Path, *, tell: Callable[[str], None] = lambda line: None) -> Path:
+def fetch(
+    file: SourceFile, root: Path, *, report: Callable[[str], None] = lambda line: None
+) -> Path:
     """Fetch one file into its place below `root`, and return that place.
 
     What arrived of an earlier attempt is not fetched again. Raises `ConfigError` for a file without
@@ -60,7 +62,7 @@ def fetch(file: SourceFile, root: Path, *, tell: Callable[[str], None] = lambda 
     with write_errors(parts):
         parts.mkdir(parents=True, exist_ok=True)
     with claim(parts / file.sha256):  # one process at a time adds to what has arrived
-        tell(f"{file.path}: {file.size:,} bytes from {file.url}")
+        report(f"{file.path}: {file.size:,} bytes from {file.url}")
         arrived, part = parts / file.sha256, parts / f"{file.sha256}.part"
         try:
             pooch.retrieve(
@@ -84,12 +86,12 @@ def fetch(file: SourceFile, root: Path, *, tell: Callable[[str], None] = lambda 
     return root / file.path
 
 
-def _install(arrived: Path, place: Path) -> None:
+def _install(arrived: Path, target: Path) -> None:
     """Write what arrived to its place, packed where its name says so."""
-    with write_errors(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(place, force=True) as part, arrived.open("rb") as content:
-        if place.suffix == ".gz":
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(target, force=True) as part, arrived.open("rb") as content:
+        if target.suffix == ".gz":
             with part.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed:
                 shutil.copyfileobj(content, packed)
         else:
@@ -137,8 +139,8 @@ class _Resuming:
                 raise ValueError(f"the address sends more than the {self.size:,} bytes of the file")
 
 
-def _content(place: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(place) if place.suffix == ".gz" else place.open("rb"))
+def _content(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
 
 
 def _sha256(stream: BinaryIO) -> str:

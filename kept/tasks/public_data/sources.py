@@ -31,7 +31,7 @@ class SourceFile(pydantic.BaseModel):
     def _below(cls, path: str) -> str:
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or {"..", "."} & {*parts}:
-            raise ValueError(f"{path!r} is no path below a folder")
+            raise ValueError(f"{path!r} is not a path below a folder")
         return path
 
 
@@ -60,12 +60,12 @@ def read_sources(path: Path | None = None) -> dict[str, Source]:
 
     Raises `ConfigError` naming the faults.
     """
-    place = files("kept.tasks.public_data") / "sources.yaml" if path is None else path
+    location = files("kept.tasks.public_data") / "sources.yaml" if path is None else path
     try:
-        values = yaml.safe_load(place.read_text(encoding="utf-8"))
+        values = yaml.safe_load(location.read_text(encoding="utf-8"))
         return {name: Source.model_validate(value) for name, value in values.items()}
     except (OSError, AttributeError, yaml.YAMLError, pydantic.ValidationError) as error:
-        raise ConfigError(f"{place} names no data sets: {error}") from error
+        raise ConfigError(f"{location} names no data sets: {error}") from error
 
 
 def source_of(name: str, sources: dict[str, Source]) -> Source:

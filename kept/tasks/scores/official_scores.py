@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from kept.errors import EvaluationError
+from kept.evaluation.exact_match import exact_match, token_f1
 from kept.evaluation.paired import by_cluster, score_interval
 from kept.tasks.datasets.example import Document, TaskExample, clusters
 from kept.tasks.datasets.questions.squad import NO_ANSWER
 from kept.tasks.scores.counts import Answers, Floats
-from kept.tasks.scores.exact_match import exact_match, token_f1
 
 NO_RELATION = "no_relation"
 """TACRED's class for a pair without a relation."""
@@ -51,7 +51,7 @@ def official_score(
     """Name, estimate and 95 % bootstrap interval over groups, with further values.
 
     None for a format without a score of its own. `n` counts groups (`task_example.clusters`); there
-    are no bounds where there are fewer than two. Questions that are `cut_off` count, each with the
+    are not bounds where there are fewer than two. Questions that are `cut_off` count, each with the
     answer given with it: none is wrong. Where there are some, `n_cut_off` says how many, and the
     score without them stands beside.
     """

@@ -5,21 +5,17 @@ Axis legend: item (an example), class.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kept.evaluation.classification import macro_scores, typing_scores
 from kept.evaluation.correlation import CORRELATIONS
 from kept.evaluation.paired import Value, by_cluster, score_interval
 from kept.evaluation.statistics import bootstrap_interval
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING
-from kept.tasks.datasets.example import clusters
-from kept.tasks.datasets.formats import OUTSIDE, TaskExample
+from kept.tasks.datasets.example import TaskExample, clusters
+from kept.tasks.kinds import OUTSIDE, most_frequent, task_kind
 from kept.tasks.scores.counts import Answers, Floats, item_counts
 from kept.tasks.scores.official_scores import official_score
 
@@ -34,21 +30,18 @@ class Baseline:
     @classmethod
     def of(cls, train: Sequence[TaskExample], problem_type: str) -> Baseline:
         """Counts `train`; ties go to the answer that sorts first. Of a regression, the mean."""
-        if problem_type == REGRESSION:
-            return cls((f"{np.mean([float(e.labels[0]) for e in train]):.6f}",), {})
-        if problem_type == SPAN:
-            return cls(_most(Counter(e.labels[:1] for e in train)), {})
-        if problem_type != TAGGING:
-            return cls(_most(Counter(tuple(sorted(e.labels)) for e in train)), {})
-        by_word: dict[str, Counter[str]] = {}
+        kind = task_kind(problem_type)
+        if not kind.labels_nodes:
+            return cls(kind.constant_answer([example.labels for example in train]), {})
+        by_word: dict[str, list[str]] = {}
         for example in train:
             for word, label in zip(_words(example), example.labels, strict=True):
-                by_word.setdefault(word, Counter())[label] += 1
-        return cls((), {word: _most(counts) for word, counts in by_word.items()})
+                by_word.setdefault(word, []).append(label)
+        return cls((), {word: most_frequent(tags) for word, tags in by_word.items()})
 
     def answers(self, examples: Sequence[TaskExample], problem_type: str) -> list[tuple[str, ...]]:
         """The baseline's answer to every item."""
-        if problem_type != TAGGING:
+        if not task_kind(problem_type).labels_nodes:
             return [self.labels] * len(examples)
         return [tuple(self.words.get(word, OUTSIDE) for word in _words(e)) for e in examples]
 
@@ -70,7 +63,7 @@ def scores(
     "strict"), of words for tagging. `micro`, `macro`: precision, recall and F1: over items and the
     mean over classes; for typing over labels and the mean over items (loose); for tagging over
     spans. Of answers in words `accuracy` is exact match, `micro` has the mean F1 of their words
-    (`kept.tasks.scores.exact_match`). `no_relation` is never counted as a find in `micro`.
+    (`kept.evaluation.exact_match`). `no_relation` is never counted as a find in `micro`.
     Intervals are bootstraps over groups of examples (`kept.tasks.datasets.example.clusters`),
     without bounds where there are fewer than two.
     A regression has `pearson`, `spearman` and `mean_squared_error` instead
@@ -82,7 +75,8 @@ def scores(
     gold = [example.labels for example in examples]
     groups = clusters(examples)
     counts = item_counts(predicted, gold, problem_type=problem_type, no_relation=no_relation)
-    if problem_type == REGRESSION:
+    kind = task_kind(problem_type)
+    if not kind.has_right_answers:
         return {
             name: _correlation(CORRELATIONS[name][1], by_cluster(parts, groups), generator)
             for name, parts in counts.items()
@@ -95,10 +89,9 @@ def scores(
     result["micro"]["f1_interval"] = _share(
         2 * micro[:, 0], micro[:, 1] + micro[:, 2], groups, generator
     )
-    if problem_type == MULTI:
-        result["macro"] = _loose_macro(predicted, gold)
-    elif problem_type not in (TAGGING, SPAN, CHOICE):
-        result["macro"] = _macro(predicted, gold)
+    macro = kind.macro(predicted, gold)
+    if macro is not None:
+        result["macro"] = macro
     official = official_score(format, predicted, examples, train, generator, cut_off=cut_off)
     return result if official is None else result | {"official": official}
 
@@ -116,30 +109,6 @@ def _prf(right: int, n_answered: int, n_gold: int) -> dict[str, Any]:
     return {"precision": precision, "recall": recall, "f1": f1}
 
 
-def _macro(predicted: Answers, gold: Answers) -> dict[str, float]:
-    return _plain(macro_scores(*_numbers(predicted, gold)))
-
-
-def _numbers(predicted: Answers, gold: Answers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    names = sorted({label for labels in (*predicted, *gold) for label in labels})
-    numbers = {name: i for i, name in enumerate(names)}
-    ours, theirs = ([numbers[labels[0]] for labels in side] for side in (predicted, gold))
-    return np.array(ours, np.int64), np.array(theirs, np.int64)
-
-
-def _plain(interval: Any) -> dict[str, float]:
-    return {name: value for name, value in asdict(interval).items() if name != "n"}
-
-
-def _loose_macro(predicted: Answers, gold: Answers) -> dict[str, float]:
-    names = sorted({label for labels in (*predicted, *gold) for label in labels})
-    ours, theirs = (
-        np.array([[name in labels for name in names] for labels in side], np.int64)
-        for side in (predicted, gold)
-    )
-    return _plain(typing_scores(ours, theirs, threshold=0.5).macro)
-
-
 def _share(
     parts: Floats,
     wholes: Floats,
@@ -154,10 +123,6 @@ def _share(
         estimate = float(np.mean(values)) if values else None
         return {"estimate": estimate, "low": None, "high": None, "n": len(set(keys))}
     return asdict(bootstrap_interval(values, clusters=keys, generator=generator))
-
-
-def _most(counts: Counter[Any]) -> Any:
-    return min(counts, key=lambda name: (-counts[name], name))
 
 
 def _words(example: TaskExample) -> list[str]:

@@ -178,8 +178,8 @@ def _require_run(folder: Path) -> dict[str, Any]:
         )
     if (folder / "vectors.json").is_file():
         raise CheckpointError(
-            f"{folder} is a run of kept vectors: its words and entities share one space, which is "
-            "learned together; run it again on the new graph"
+            f"{folder} is a run of kept vectors: words and entities share one space that is "
+            f"learned together, so it cannot be extended; run it again on the new graph"
         )
     if not (folder / "config.json").is_file():
         raise CheckpointError(
@@ -237,8 +237,9 @@ def _require_grown(before: KnowledgeGraph, graph: KnowledgeGraph) -> None:
             names = ", ".join(old.name(int(i)) for i in lost[:N_NAMED])
             more = f" and {len(lost) - N_NAMED} more" if len(lost) > N_NAMED else ""
             raise GraphMismatchError(
-                f"{graph} lacks {what} of the run's graph ({names}{more}); a model follows a graph "
-                "that grew (kept kg add), for one that lost or merged some train it again"
+                f"{graph} lacks {what} of the run's graph ({names}{more}); only graphs with "
+                f"additions (kept kg add) can be used; train again for a graph that lost or "
+                f"merged entities"
             )
 
 
@@ -257,19 +258,20 @@ def _grow(
     if len(old) != special + n_old:
         raise GraphMismatchError(
             f"{table.name} has {len(old) - special} rows and the run's graph {n_old} "
-            f"{table.of} ids; it follows another graph, so train it again"
+            f"{table.of} ids; it belongs to another graph; train it again"
         )
     rows = old.new_zeros(special + len(is_old), *old.shape[1:], requires_grad=False)
+    likeness: dict[str, float | None] = {}
     with torch.no_grad():
         rows[:special] = old[:special]
         rows[new_rows + special] = old[special:]
         vectors = rows[special:]
         if table.of == "entity" and vectors.ndim == 1:
-            likeness, used = {}, _start_numbers(vectors, is_old)
+            used = _start_numbers(vectors, is_old)
         elif table.of == "entity":
             likeness, used = _start_entities(vectors, table, world, start)
         else:
-            likeness, used = {}, _start_relations(vectors, table, is_old, world)
+            used = _start_relations(vectors, table, is_old, world)
     _put(model, table.name, rows, requires_grad=old.requires_grad)
     counts = dict(sorted(Counter(used.tolist()).items()))
     return TableGrowth(table.name, table.of, n_old, len(used), counts, likeness), used

@@ -66,7 +66,9 @@ def read_answers(path: Path, name: str) -> list[Answer]:
         try:
             answer = msgspec.json.decode(line, type=Answer)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{path}:{number} is no answer ({error!r}); rerun it") from error
+            raise CheckpointError(
+                f"{path}:{number} is not an answer ({error!r}); rerun it"
+            ) from error
         if answer.set == name:
             answers.append(answer)
     return answers

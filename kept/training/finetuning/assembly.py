@@ -40,7 +40,13 @@ from kept.inputs.controls.redrawing import relinking
 from kept.inputs.views import builder_for, view_for
 from kept.methods import Method, method, method_of, title
 from kept.randomness import torch_draws
-from kept.tasks.datasets.class_labels import classes_of, label_warnings, require_labels, warnings_of
+from kept.tasks.datasets.class_labels import (
+    classes_of,
+    constant_warnings,
+    label_warnings,
+    require_labels,
+    warnings_of,
+)
 from kept.tasks.datasets.example import pair_of
 from kept.tasks.datasets.formats import (
     FORMATS,
@@ -61,9 +67,6 @@ from kept.training.finetuning.run import FinetuneRun
 from kept.training.pretraining.assembly import precomputed_options
 from kept.training.processes.shards import tables_in_parts
 from kg_loaders import KnowledgeGraph
-
-PAIRED = ("relation", "document_relations")
-"""Tasks that ask about a pair of entities."""
 
 
 def assemble(
@@ -115,6 +118,7 @@ def assemble(
         labels = teacher.classes_for(config.task, labels)
     evaluation_sets = {name: sets[name] for name in _evaluated(sets)}
     warnings = warnings_of(labels, task.problem_type)
+    warnings += constant_warnings(sets["train"], task.problem_type)
     warnings += _case_warnings(config, sets["train"], whole)
     if warnings := [*warnings, *label_warnings(labels, task.problem_type, evaluation_sets)]:
         facts["warnings"] = warnings
@@ -356,7 +360,7 @@ def linked(
 ) -> dict[str, list[TaskExample]]:
     """The sets as `link` makes them: entities of `graph` where texts and mentions have none."""
     linker = DictionaryLinker(graph, case=config.case)
-    has_pairs = config.task in PAIRED
+    has_pairs = TASKS[config.task].has_pair
     return {name: _linked(examples, linker, has_pairs) for name, examples in sets.items()}
 
 

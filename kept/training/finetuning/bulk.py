@@ -18,11 +18,10 @@ from entity_linking.mentions import Linker
 from kept.csv_text import csv_line
 from kept.errors import ConfigError, KeptError
 from kept.graphs.cuts import Cut, report_cut
-from kept.heads.model import CHOICE, MULTI, REGRESSION, TAGGING
 from kept.linking.stream import PartialOutput
 from kept.tasks.datasets.unlabelled import UnlabelledLine
+from kept.tasks.kinds import Prediction, task_kind
 from kept.training.finetuning.predictor import CONFIG_FILE, Predictor
-from kept.training.finetuning.run import Prediction
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
@@ -30,7 +29,6 @@ from kg_loaders.disk.writing import write_lines
 LINES_PER_BLOCK = 32
 LABELS_BETWEEN, WORDS_BETWEEN = "|", " "
 TABLE = ".csv"
-PLACES = 6
 """Decimal places of a confidence."""
 SEAL = "checksums.json"
 Block = list[dict[str, Any]]
@@ -102,18 +100,7 @@ def answer_fields(prediction: Prediction, kind: str, fields: Mapping[str, Any]) 
     Lists for types and tags; a number for a regression; of choices the words of the best, and
     under `choice` its number from 1.
     """
-    labels = list(prediction.labels)
-    confidence = [None if c is None else round(c, PLACES) for c in prediction.confidence]
-    if kind in (MULTI, TAGGING):
-        return {"prediction": labels, "confidence": confidence}
-    answer: Any = labels[0]
-    if kind == REGRESSION:
-        answer = float(answer)
-    if kind == CHOICE:
-        number = int(answer)
-        answer = fields["choices"][number - 1]
-        return {"prediction": answer, "choice": number, "confidence": confidence[0]}
-    return {"prediction": answer, "confidence": confidence[0]}
+    return task_kind(kind).fields_of(prediction, fields)
 
 
 # ---- writing -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from kept.adapters.lora import LoraOptions
 from kept.adapters.pals import PALOptions
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
-from kept.heads.model import CHOICE, SPAN, TAGGING, head_kind
+from kept.heads.model import head_kind
 from kept.heads.span import SpanOptions
 from kept.inputs.controls.conditions import Knowledge
 from kept.inputs.controls.link_errors import LinkErrors
@@ -113,7 +113,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
             faults.append(f"{self.method} has no adapters; leave them out, or give another method")
         if self.adapters and self.knowledge != "true":
             faults.append(
-                f"adapters know what they were trained on, whatever knowledge={self.knowledge!r} "
+                f"adapters keep what they were trained on, whatever knowledge={self.knowledge!r} "
                 "takes away; give adapters trained on such a graph as kg"
             )
         method_spec = None if self.method is None else method(self.method)
@@ -126,7 +126,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
             faults.append("link_errors: with knowledge off there is no link to corrupt")
         if self.any_graph and not self.adapters:
             faults.append("any_graph goes with adapters")
-        if TASKS[self.task].problem_type in (SPAN, CHOICE) and self.markers_name != "none":
+        if TASKS[self.task].kind.rows != "one" and self.markers_name != "none":
             faults.append(f"markers {self.markers_name} would show where the answers are; use none")
         faults += contradictions(self)
         if faults:
@@ -231,7 +231,7 @@ def _of_further(config: FinetuneConfig) -> Iterator[str]:
     if distils and config.teacher is not None:
         yield "give teacher or training.averaging.distil, one of them: a batch has one teacher"
     for name, is_given in (("teacher", config.teacher), ("training.averaging.distil", distils)):
-        if is_given and TASKS[config.task].problem_type in (SPAN, CHOICE, TAGGING):
+        if is_given and not TASKS[config.task].kind.has_one_answer:
             yield f"{name}: {config.task} has no one answer a text, whose logits it could give"
         if is_given and config.also:
             yield f"{name} goes with one task; leave out also"

@@ -31,7 +31,6 @@ from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
 from kept.graphs.words import Words
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.inputs.controls.conditions import EntityMap, Knowledge, controlled_text
 from kept.inputs.flat_texts import (
@@ -42,6 +41,7 @@ from kept.inputs.flat_texts import (
 )
 from kept.randomness import generator
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
 from kept.training.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
 from kg_loaders import KnowledgeGraph
@@ -104,11 +104,12 @@ class TaskData:
         self.graph, self.builder, self.view = graph, builder, view
         self._relink = relink
         self.problem_type, self.labels = problem_type, labels
+        self.kind = kind = task_kind(problem_type)
         self._word_pad_id = hosts.padding_id(tokenizer)
         texts = [example.linked for example in examples]
-        self.spans = spans or SpanOptions() if problem_type == SPAN else None
+        self.spans = spans or SpanOptions() if kind.rows == "windows" else None
         self._most_words = view.most_words(builder)
-        has_windows = problem_type in (SPAN, CHOICE)
+        has_windows = kind.rows != "one"
         n_words = WHOLE if has_windows else builder.max_words
         flat, offsets = encode_texts(texts, tokenizer, n_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
@@ -119,7 +120,7 @@ class TaskData:
             sure = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
         fits = [
-            problem_type in (TAGGING, SPAN) or _are_whole(targets_found, example.targets)
+            not kind.needs_whole_targets or _are_whole(targets_found, example.targets)
             for targets_found, example in zip(sure, examples, strict=True)
         ]
         self.indices = np.flatnonzero(fits)
@@ -136,12 +137,12 @@ class TaskData:
                 windows(whole, context_of(e), max_words=self._most_words, options=self.spans)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
-        elif problem_type == CHOICE:
+        elif kind.rows == "choices":
             self._windows = [
                 choice_rows(whole, context_of(e), e.targets, max_words=self._most_words)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
-        if problem_type in (SPAN, CHOICE):
+        if has_windows:
             self.cut, self._lost_links = cut_of_rows(
                 self._texts, self._words, self._windows, builder.max_words
             )
@@ -185,7 +186,7 @@ class TaskData:
     def coverage(self) -> Coverage:
         """The number of examples in which the method has anything of the graph to read."""
         texts, targets = self._texts, [example.targets for example in self.examples]
-        has_two = self.problem_type not in (TAGGING, CHOICE) and all(
+        has_two = self.kind.asks_about_targets and all(
             len(targets_found) == 2 for targets_found in targets
         )
         entities = np.where(self._lost_links, -1, linked_entities(texts, self.graph)[0])
@@ -253,12 +254,12 @@ class TaskData:
         example, batch = self.examples[index], self.view(word_graph)
         if self.spans is not None:
             return batch.replace(**self._of_span(index, window, word_graph, batch))
-        if self.problem_type == CHOICE:
+        if self.kind.rows == "choices":
             return batch.replace(**self._of_choice(example, window))
         if not example.targets:
             return batch.replace(**self._labels(example, batch, None))
         spans = target_spans(word_graph, self.view.places(word_graph, batch), example.targets)
-        if self.problem_type != TAGGING:
+        if not self.kind.labels_nodes:
             spans[spans[:, 0] >= spans[:, 1]] = (0, 1)
         return batch.replace(target_spans=row(spans), **self._labels(example, batch, spans))
 
@@ -296,25 +297,12 @@ class TaskData:
     ) -> dict[str, Any]:
         if self.labels is None:
             return {}
-        if self.problem_type == REGRESSION:
-            return {"labels": torch.tensor([float(label) for label in example.labels])}
-        numbers = [self.labels[name] for name in example.labels]
-        if self.problem_type == MULTI:
-            many = torch.zeros(1, len(self.labels))
-            many[0, numbers] = 1
-            return {"labels": many}
-        if self.problem_type != TAGGING:
-            return {"labels": torch.tensor(numbers)}
-        at_nodes = torch.full_like(batch.node_ids, IGNORE)
-        for (start, stop), number in zip(spans if spans is not None else [], numbers, strict=True):
-            if start < stop:
-                at_nodes[0, start] = number
-        return {"node_labels": at_nodes}
+        return self.kind.label_fields(example.labels, self.labels, batch.node_ids, spans)
 
     def answers(self, index: int, scores: Tensor, batch: KnowledgeBatch) -> list[Span]:
         """The best spans for question `index`, from `scores [window node 2]` of its sample `batch`.
 
-        A span without characters is no answer, which its score is then the score of.
+        A span without characters is not an answer, which its score is then the score of.
         """
         assert self.spans is not None
         assert batch.target_spans is not None
@@ -379,12 +367,12 @@ def exclusion(example: TaskExample, graph: KnowledgeGraph) -> Exclusion | None:
 
 
 def context_of(example: TaskExample) -> int:
-    """Where the context of a question begins; ConfigError for a text that is no pair."""
+    """Where the context of a question begins; ConfigError for a text that is not a pair."""
     start = example.linked.pair_start
     if start is None:
         raise ConfigError(
-            f"{example.linked.text[:60]!r} is no pair: answers stand in the second of two texts, "
-            "a question and its context or choices"
+            f"{example.linked.text[:60]!r} is not a pair: answers are in the second of two "
+            f"texts; give a question and its context or choices"
         )
     return start
 
@@ -415,5 +403,5 @@ def require_difference(ours: TaskData, true: TaskData, knowledge: Knowledge) -> 
             return
     raise NoControlError(
         f"knowledge={knowledge!r} changes nothing in the first examples as this method sees them: "
-        "it would be no control; pre-train a model with that knowledge and give it as model"
+        "it would not be a control; pre-train a model with that knowledge and give it as model"
     )

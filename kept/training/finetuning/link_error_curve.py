@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from kept.csv_text import csv_text
 from kept.errors import ConfigError
 from kept.evaluation.statistics import paired_bootstrap_interval
-from kept.heads.model import REGRESSION
 from kept.inputs.controls.link_errors import KINDS, Kind, LinkErrors
 from kept.plotting import require_plotting
 from kept.randomness import generator
@@ -78,7 +77,7 @@ def link_error_curve(
     if name not in run.evaluation:
         raise ConfigError(f"the run has no set {name!r}; it has {list(run.evaluation)}")
     clean, report = run.with_link_errors(name, LinkErrors())
-    if clean.problem_type == REGRESSION:
+    if not clean.kind.has_right_answers:
         raise ConfigError("the curve is of right answers; a regression has none, give another task")
     if run.config.knowledge == "off" or not report.n_links:
         raise ConfigError(f"no text of {name} has a link to corrupt; give a run with links")

@@ -20,6 +20,24 @@ from kept.bounds import (
     MAX_SEED,
     MAX_THREADS,
 )
+from kept.help_texts import (
+    AS_PUBLISHED,
+    BUDGET_MINUTES,
+    CASE,
+    CONFIG,
+    DEVICE,
+    HOST,
+    KG,
+    LEARNING_RATE,
+    RESUME,
+    SEED,
+    SHARD,
+    SKIP_DAMAGED,
+    TEST,
+    THREADS,
+    TRACK,
+    TRAIN,
+)
 from kept.training.config import RunConfig
 
 TRAINING = "training."
@@ -41,82 +59,112 @@ def option(help_text: str, field: str | None = "", **extra: Any) -> Any:
 class FinetuneOptions(RunConfig):
     """What `kept finetune` is given; a field is an option, its description the help."""
 
+    data: Path | None = option(
+        "Labelled texts as CSV, TSV or JSON lines with named columns. The same as --train DATA "
+        "--format table --link, with the task that the columns make.",
+        None,
+    )
     output: Path = Field(
-        description="Folder of the run: model, scores, answers, log.",
+        description="Folder of the run. The model, scores, answers and log are written there.",
         json_schema_extra={"short": "-o", "field": None},
     )
-    config: Path | None = option("YAML file; flags override it.", None, short="-c")
-    task: str | None = option("What is asked: {kept.tasks.datasets.formats:TASKS}.")
+    config: Path | None = option(CONFIG, None, short="-c")
+    task: str | None = option("Kind of task: {kept.tasks.kinds:TASKS}.")
     format: str | None = option(
-        "Format of the files, {kept.tasks.datasets.formats:FORMATS}; table is kept's own, "
-        "CSV, TSV or JSON lines (docs/reference/formats-of-texts.md)."
+        "Format of the files: {kept.tasks.datasets.formats:FORMATS}. table is CSV, TSV or "
+        "JSON lines with named columns (docs/reference/formats-of-texts.md)."
     )
-    train: Path | None = option("Training file.")
-    dev: Path | None = option("Development file (default: dev.* beside TRAIN, else a share of it).")
-    test: Path | None = option("Test file.")
-    kg: Path | None = option("Folder of the knowledge graph.")
-    model: Path | None = option("Folder of a trained model, or give --method.")
+    train: Path | None = option(TRAIN)
+    dev: Path | None = option(
+        "File of development examples, used to watch training (default: dev.* in the "
+        "folder of TRAIN, otherwise a share of TRAIN)."
+    )
+    test: Path | None = option(TEST)
+    kg: Path | None = option(KG)
+    model: Path | None = option(
+        "Folder of a trained model to fine-tune. Give either this or --method."
+    )
     method: str | None = option(
-        "A new encoder of this method, with its recipe: {kept.methods:METHODS}."
+        "Method of a new encoder, with the settings of its recipe: "
+        "{kept.methods:METHODS}. Give either this or --model."
     )
-    as_published: bool | None = option(
-        "The settings of the method's paper, not the recipe with which it reads facts."
-    )
-    host: str | None = option("minilm (default), a folder or a hub name.", check="local or hub")
+    as_published: bool | None = option(AS_PUBLISHED)
+    host: str | None = option(HOST, check="local or hub")
     adapter: tuple[Path, ...] = option(
-        "For a new encoder: an adapter, or a run that trained one; may be repeated.",
+        "For a new encoder (--method): folder of a trained adapter, or of a run that "
+        "trained one. May be repeated.",
         "adapters", default=(), metavar="DIR",
     )  # fmt: skip
     knowledge: str | None = option(
-        "What the run is given, {kept.inputs.controls.conditions:Knowledge}; true without it."
+        "Facts that the model gets, for control runs: "
+        "{kept.inputs.controls.conditions:Knowledge}. Default: true, the facts of the graph."
     )
     markers: str | None = option(
-        "Marks around targets: {kept.training.finetuning.markers:MARKERS}."
+        "How the mentions in question are marked in the text: "
+        "{kept.training.finetuning.markers:MARKERS}."
     )
-    link: bool | None = option("Link texts without links by the graph's names.")
+    link: bool | None = option("Link texts that come without links by the names in the graph.")
     case: str | None = option(
-        "How case counts where texts are linked by names "
-        "({entity_linking.names.rules.case:Case}): sensitive matches case, insensitive ignores it, "
-        "smart lets a text raise the case of a name, never lower it. Default: that of the run or "
-        "index that is given, else smart.",
+        CASE,
         check="case",
     )
-    head: str | None = option("How the model answers: {kept.heads.model:HEADS}.")
-    freeze: tuple[str, ...] = option(
-        "Part of the encoder to freeze; encoder is all of it.", default=()
+    head: str | None = option(
+        "Head, the last layer that turns states into answers: {kept.heads.model:HEADS}."
     )
-    train_only: tuple[str, ...] = option("The only parts to train beside the head.", default=())
-    steps: int | None = option("Optimiser steps, or give --epochs.", TRAINING, ge=1, le=MAX_COUNT)
-    epochs: int | None = option("Passes over the examples.", TRAINING, ge=1, le=MAX_COUNT)
-    batch_size: int | None = option("Examples a batch.", TRAINING, ge=1, le=MAX_COUNT)
+    freeze: tuple[str, ...] = option(
+        "Part of the encoder whose weights stay fixed; `encoder` means all of it. May be repeated.",
+        default=(),
+    )
+    train_only: tuple[str, ...] = option(
+        "Part of the encoder to train together with the head; all other parts stay "
+        "fixed. May be repeated.",
+        default=(),
+    )
+    steps: int | None = option(
+        "Number of optimiser steps. Give either this or --epochs. Default: 200 steps.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
+    )
+    epochs: int | None = option(
+        "Number of passes over the training examples. Give either this or --steps.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
+    )
+    batch_size: int | None = option(
+        "Number of examples per batch. Default: 16.", TRAINING, ge=1, le=MAX_COUNT
+    )
     learning_rate: float | None = option(
-        "Of the network.", TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
+        LEARNING_RATE, TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
     )
     evaluate_every: int | None = option(
-        "Evaluate on dev every this many steps, and log it.", TRAINING, ge=1, le=MAX_COUNT
+        "Evaluate on the development examples after every so many steps and log the score.",
+        TRAINING,
+        ge=1,
+        le=MAX_COUNT,
     )
-    seed: int | None = option("Of everything random.", TRAINING, ge=0, le=MAX_SEED)
-    threads: int | None = option("Threads of torch.", TRAINING, ge=1, le=MAX_THREADS)
-    device: str | None = option("auto (default), cpu, cuda or mps.", TRAINING)
+    seed: int | None = option(SEED, TRAINING, ge=0, le=MAX_SEED)
+    threads: int | None = option(THREADS, TRAINING, ge=1, le=MAX_THREADS)
+    device: str | None = option(DEVICE, TRAINING)
     shard: tuple[str, ...] = option(
-        "Under a launcher: what the processes share out, each with a part of it "
-        "({kept.training.config:Shard}); may be repeated.",
+        SHARD,
         TRAINING, default=(), metavar="PART",
     )  # fmt: skip
     budget_minutes: float | None = option(
-        "Stop with a checkpoint after this many minutes.",
+        BUDGET_MINUTES,
         TRAINING, ge=LEAST_MINUTES, le=MAX_MINUTES,
     )  # fmt: skip
     settings: tuple[str, ...] = option(
-        "Any other field, such as max_train=500.",
+        "Any other setting of the run, such as max_train=500. May be repeated.",
         None, default=(), flag="--set", metavar="NAME=VALUE",
     )  # fmt: skip
     track: tuple[str, ...] = option(
-        "Curves in one of {kept.apps.integrations.trackers:NAMES} too; may be repeated.",
+        TRACK,
         None, default=(), metavar="NAME",
     )  # fmt: skip
-    resume: bool = option("Resume from the last checkpoint in the folder.", None, default=False)
-    skip_damaged: bool = option("With --resume: skip damaged checkpoints.", None, default=False)
+    resume: bool = option(RESUME, None, default=False)
+    skip_damaged: bool = option(SKIP_DAMAGED, None, default=False)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of `FinetuneConfig` that are given, by their names in a file.

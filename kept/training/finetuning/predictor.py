@@ -35,18 +35,19 @@ from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import View
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SPAN, TAGGING, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.heads.span import SpanOptions
 from kept.inputs.views import builder_for, view_for
 from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.linking.linkers import LinkerSettings, Method, open_linker
 from kept.methods import method_of
 from kept.tasks.datasets.example import pair_of, question
-from kept.tasks.datasets.formats import TASKS, TaskExample
+from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import TASKS, Prediction, TaskKind, task_kind
 from kept.training.finetuning.attention import rollout
 from kept.training.finetuning.data import TaskData, prepared
 from kept.training.finetuning.markers import MARKERS
-from kept.training.finetuning.run import Prediction, class_logits, predictions
+from kept.training.finetuning.run import class_logits, predictions
 from kg_loaders import KnowledgeGraph
 from kg_loaders.notebook import table
 
@@ -63,7 +64,7 @@ class Influence:
     `link` the index of the link that brought it. `score` is that of the class in question without
     it, `change` the score with everything minus that: above 0, it spoke for the class.
     `label` is the answer without it. `attention` is the fact's share in what the head reads, by
-    attention rollout over the host's layers; None for a link, and where facts are no nodes.
+    attention rollout over the host's layers; None for a link, and where facts are not nodes.
     """
 
     kind: str
@@ -171,6 +172,11 @@ class Predictor:
     def __repr__(self) -> str:
         return f"Predictor({self.task}, {type(self.model.encoder).__name__}, {self.builder})"
 
+    @property
+    def kind(self) -> TaskKind:
+        """The kind of its task."""
+        return task_kind(self.model.question().problem_type)
+
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, case: Case | None = None) -> Predictor:
         """Return the model of a `kept finetune` run; raises `CheckpointError` for other folders.
@@ -252,8 +258,8 @@ class Predictor:
         """Return the linker that the training had: by names, unless `kept fit` took another."""
         if self.link_method == BY_NAMES:
             return DictionaryLinker(graph, case=self.case)
-        place = str(graph.folder or "a graph in memory")
-        settings = LinkerSettings(kg=place, method=self.link_method, case=self.case)
+        graph_name = str(graph.folder or "a graph in memory")
+        settings = LinkerSettings(kg=graph_name, method=self.link_method, case=self.case)
         return open_linker(settings, graph)
 
     def classes_for(self, task: str, labels: Sequence[str]) -> list[str]:
@@ -296,7 +302,7 @@ class Predictor:
         place of one left out. `about` is the class whose score is followed, by default the answer's
         (of several types the likeliest). Raises as `predict` does, and for a task that tags words.
         """
-        graph, problem = self._graph(kg), self._one_class()
+        graph, kind = self._graph(kg), self._one_class()
         (example,) = self._examples([question], graph, linker)
         data = self._reported([example], graph)
         word_graph = data.drawn(0, epoch=0, seed=0)
@@ -314,13 +320,13 @@ class Predictor:
         ]
         groups = _groups(word_graph, relations)
         batches += [data.shown(0, _without_facts(word_graph, each)) for _, each in groups]
-        scores = self._scores(batches, problem)
+        scores = self._scores(batches, kind)
         names = self.model.question().labels
         if about is not None and about not in names:
-            raise ConfigError(f"{about!r} is no class; there are {', '.join(names)}")
+            raise ConfigError(f"{about!r} is not a class; there are {', '.join(names)}")
         best = int(scores[0].argmax())
         followed = best if about is None else names.index(about)
-        labels = [self._label(row, problem) for row in scores]
+        labels = [self._label(row, kind) for row in scores]
 
         def influence(
             kind: str, what: str, row: int | None, link: int, index: int, attention: float | None
@@ -372,21 +378,20 @@ class Predictor:
         linker: Linker | None = None,
     ) -> Reading:
         """Return the answer to one text and what was read for it; raises as `explain` does."""
-        graph, problem = self._graph(kg), self._one_class()
+        graph, kind = self._graph(kg), self._one_class()
         data = self._reported(self._examples([question], graph, linker), graph)
         word_graph, batch = data.drawn(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
-        scores = self._scores([batch], problem)[0]
+        scores = self._scores([batch], kind)[0]
         named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
-        return Reading(self._label(scores, problem), named, word_graph, batch, data.view)
+        return Reading(self._label(scores, kind), named, word_graph, batch, data.view)
 
-    def _one_class(self) -> str:
+    def _one_class(self) -> TaskKind:
         """The kind of the task; raises `ConfigError` for one that has no score of each class."""
-        problem: str = self.model.question().problem_type
-        if problem in (TAGGING, SPAN, CHOICE):
+        if not self.kind.has_one_answer:
             raise ConfigError(
-                f"{self.task} answers word by word, or by choices; this asks for one class"
+                f"{self.task} answers word by word, or by choices; this function is for one class"
             )
-        return problem
+        return self.kind
 
     def _graph(self, kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
         graph = kg if isinstance(kg, KnowledgeGraph) else KnowledgeGraph.open(kg)
@@ -397,24 +402,24 @@ class Predictor:
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
         examples = [_example(each) for each in questions]
-        own = linker or self.linker(graph)
-        texts = with_links([each.linked for each in examples], own)
+        used_linker = linker or self.linker(graph)
+        texts = with_links([each.linked for each in examples], used_linker)
         n_targets = self.model.config.head.get("n_targets", 0)
-        kind = self.model.question().problem_type
+        kind = self.kind
         examples = [
             dataclasses.replace(each, linked=text)
             for each, text in zip(examples, texts, strict=True)
         ]
-        if kind == TAGGING:
+        if kind.labels_nodes:
             examples = [_in_words(each) for each in examples]
         for each in examples:
-            if len(each.targets) != n_targets and kind not in (TAGGING, SPAN, CHOICE):
+            if len(each.targets) != n_targets and kind.has_one_answer:
                 raise ConfigError(
-                    f"{self.task} asks about {n_targets} stretch(es) of a text, "
+                    f"{self.task} needs {n_targets} mention(s) in a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
                     "question(text, target, …)"
                 )
-        if n_targets == 2 and kind not in (TAGGING, SPAN, CHOICE):
+        if n_targets == 2 and kind.has_one_answer:
             examples = [_with_pair(each) for each in examples]
         return examples
 
@@ -446,13 +451,12 @@ class Predictor:
 
     def remedy_for_cuts(self) -> str:
         """Return what to do about texts of which not all is read."""
-        kind = self.model.question().problem_type
-        if kind == SPAN:
+        if self.kind.rows == "windows":
             return (
                 "the context is read in windows, whole; of the question the head's max_question "
                 "pieces, a setting of kept finetune"
             )
-        return "give a shorter question" if kind == CHOICE else WINDOWS
+        return "give a shorter question" if self.kind.rows == "choices" else WINDOWS
 
     def _span_options(self) -> SpanOptions | None:
         head = self.model.config.head
@@ -483,24 +487,15 @@ class Predictor:
         shares = rollout(self.model, batch)[read].mean(0)
         return [float(shares[group].sum()) if len(group) else None for group in nodes]
 
-    def _scores(self, batches: Sequence[KnowledgeBatch], problem: str) -> Tensor:
+    def _scores(self, batches: Sequence[KnowledgeBatch], kind: TaskKind) -> Tensor:
         """`[batch class]`: probabilities, or the number of a regression."""
         pad_id = hosts.padding_id(self.tokenizer)
         batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
         logits: Tensor = self.model(batch).class_logits.double().cpu()
-        if problem == REGRESSION:
-            return logits
-        return logits.sigmoid() if problem == MULTI else logits.softmax(dim=1)
+        return kind.shares(logits)
 
-    def _label(self, scores: Tensor, problem: str) -> str:
-        names = self.model.question().labels
-        if problem == REGRESSION:
-            return f"{float(scores[0]):.6f}"
-        if problem == MULTI:
-            least = float(torch.tensor(self.threshold, dtype=torch.float64).sigmoid())
-            return ", ".join(name for name, s in zip(names, scores, strict=True) if s > least)
-        answer: str = names[int(scores.argmax())]
-        return answer
+    def _label(self, scores: Tensor, kind: TaskKind) -> str:
+        return kind.answer(scores, self.model.question().labels, self.threshold)
 
 
 def _example(given_question: Question) -> TaskExample:
@@ -553,7 +548,7 @@ def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None
         if name not in [*names, *([None] if what == "markers" else [])]:
             raise ValueError(f"{what} {name!r} is none of {', '.join(names)}")
     if not math.isfinite(threshold):
-        raise ValueError(f"threshold is {threshold}, which is no finite number")
+        raise ValueError(f"threshold is {threshold}, which is not a finite number")
 
 
 def _groups(

@@ -13,7 +13,6 @@ from typing import Any
 
 from kept.adapters.inside import PLACES
 from kept.auto.saved import saved_builder
-from kept.heads.model import MULTI, REGRESSION, SINGLE
 from kept.inputs.lengths import LENGTHS, with_lengths
 from kept.methods import BASELINE, method, title
 from kept.tasks.datasets.formats import TASKS
@@ -24,6 +23,9 @@ RECIPE_HOST = "minilm"
 WIDER_HOST = 1 / 3
 """Rates of another host, as a share: hosts of 768 and more diverge at those of MiniLM."""
 WARMUP_STEPS, WARMUP_SHARE = 20, 10
+DEFAULT_STEPS, DEFAULT_BATCH_SIZE = 200, 16
+"""Of a training where none is given: within these every recipe read facts in the reading control
+(`kept check reading --recipes`, five seeds)."""
 RATES = ("learning_rate", "host_learning_rate")
 
 
@@ -54,10 +56,11 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a new run with its method's recipe and the length of its texts.
 
-    Its precision is auto where none is given, but for `as_published`. A `model` brings the length
-    with which it was trained, where `graph` has other settings alone.
+    Its budget is that of `with_budget`, its precision auto where none is given, but for
+    `as_published`. A `model` brings the length with which it was trained, where `graph` has other
+    settings alone.
     """
-    completed = with_auto_precision(with_lengths(with_recipe(fields)))
+    completed = with_auto_precision(with_lengths(with_recipe(with_budget(fields))))
     model, graph = completed.get("model"), completed.get("graph")
     if isinstance(model, str | Path) and isinstance(graph, Mapping) and "max_words" not in graph:
         saved = saved_builder(model)
@@ -66,11 +69,30 @@ def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     return completed
 
 
+def with_budget(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with the default steps and batch size where none are given.
+
+    Not with `as_published`: a paper's budget is another for each task.
+
+    >>> with_budget({"training": {"epochs": 3}})["training"]
+    {'epochs': 3, 'batch_size': 16}
+    """
+    training = fields.get("training", {})
+    if fields.get("as_published") or not isinstance(training, Mapping):
+        return dict(fields)
+    below: dict[str, Any] = {}
+    if all(training.get(name) is None for name in ("steps", "epochs")):
+        below["steps"] = DEFAULT_STEPS
+    if all(training.get(name) is None for name in ("batch_size", "node_budget")):
+        below["batch_size"] = DEFAULT_BATCH_SIZE
+    return {**fields, "training": {**training, **below}}
+
+
 def _reading(fields: Mapping[str, Any], task: str) -> dict[str, Any]:
     """The head reads the words of a target, or of the text, themselves: a mark sees no fact."""
     line = TASKS[task]
     head, markers = fields.get("head") or line.head, fields.get("markers")
-    if line.problem_type not in (SINGLE, MULTI, REGRESSION):
+    if not line.kind.has_one_answer:
         return {}
     if head == "pooled":
         return {"head_options": {"read": "mean"}}

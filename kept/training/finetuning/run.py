@@ -20,20 +20,11 @@ from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.evaluation.correlation import CORRELATIONS
 from kept.graphs.coverage import Coverage, caution
-from kept.heads.model import (
-    CHOICE,
-    MULTI,
-    REGRESSION,
-    SPAN,
-    TAGGING,
-    KnowledgeForTask,
-    Question,
-)
-from kept.heads.span import Span
+from kept.heads.model import KnowledgeForTask, Question
 from kept.inputs.controls.link_errors import LinkErrors
 from kept.randomness import generator
-from kept.tasks.datasets.formats import OUTSIDE, TaskExample
-from kept.tasks.datasets.questions.squad import NO_ANSWER
+from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import Prediction, ScoredItem, task_kind
 from kept.tasks.scores.counts import Answers
 from kept.tasks.scores.scores import Baseline, scores
 from kept.training.finetuning.config import FinetuneConfig
@@ -156,10 +147,9 @@ class FinetuneRun:
                 ),
             )
         ]
-        labels = set(question.labels)
+        labels, has_classes = set(question.labels), task_kind(kind).has_classes
         n_unknown = sum(
-            kind not in (REGRESSION, SPAN, CHOICE) and not labels.issuperset(example.labels)
-            for example in data.examples
+            has_classes and not labels.issuperset(example.labels) for example in data.examples
         )
         counts = {
             "n_asked": len(data) + sum(data.skipped.values()),
@@ -187,19 +177,6 @@ class FinetuneRun:
         """What is known beside the scores, with the weights of mixed layers."""
         mix = self.model.layer_weights(self.task)
         return self.facts if mix is None else {**self.facts, "layer_mix": mix}
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The labels of one item, and how likely the model holds each, uncalibrated.
-
-    `confidence` has a number for each label: of a class its probability, of a type that of this
-    type, of a tag that of its word (None for a word without a node), of a span its share among the
-    best spans, of a choice its share among the choices; None for a regression.
-    """
-
-    labels: tuple[str, ...]
-    confidence: tuple[float | None, ...]
 
 
 def predict(
@@ -239,19 +216,21 @@ def predictions(
     `task`: the number of the model's task (`KnowledgeForTask.question`).
     """
     question = model.question(task)
+    kind = task_kind(question.problem_type)
     items: dict[int, Prediction] = {}
     for chosen, samples, batch, logits in _answered(model, data, batch_size, task, together):
         first = 0
         for item, sample in zip(chosen, samples, strict=True):
             rows = slice(first, first + len(sample))
             first = rows.stop
-            items[item] = _prediction(question, data, item, logits, batch, rows, threshold)
+            scored = _scored(question, data, item, logits, batch, rows, threshold)
+            items[item] = kind.predict(scored)
     for others in together.from_each(items):
         items |= others
     return [items[i] for i in range(len(data))]
 
 
-def _prediction(
+def _scored(
     question: Question,
     data: TaskData,
     item: int,
@@ -259,41 +238,23 @@ def _prediction(
     batch: KnowledgeBatch,
     rows: slice,
     threshold: float,
-) -> Prediction:
-    """The prediction for one item from its `rows` of a batch: several for spans and choices."""
-    names, kind = question.labels, question.problem_type
-    if kind == SPAN:
-        spans = data.answers(item, logits[rows], batch.take(rows))
-        answer = answer_of(data.examples[item].linked.text, spans, threshold)
-        return Prediction((answer,), (_share_of(answer, data, item, spans),))
-    if kind == CHOICE:
-        shares = logits[rows, 0].double().softmax(0)
-        best = int(shares.argmax())
-        return Prediction((str(best + 1),), (float(shares[best]),))
-    own = logits[rows.start]
-    if kind == REGRESSION:
-        return Prediction((f"{float(own[0]):.6f}",), (None,))
-    if kind == TAGGING:
-        n_words = len(data.examples[item].targets)
-        tags = _tags(own, batch, rows.start, n_words)
-        labels = tuple(OUTSIDE if n is None else names[n] for n, _ in tags)
-        return Prediction(labels, tuple(share for _, share in tags))
-    if kind == MULTI:
-        numbers = (own > threshold).nonzero()[:, 0].tolist()
-        shares = own.double().sigmoid()
-    else:
-        numbers, shares = [int(own.argmax())], own.double().softmax(0)
-    return Prediction(tuple(names[n] for n in numbers), tuple(float(shares[n]) for n in numbers))
+) -> ScoredItem:
+    """One item with its `rows` of a batch: several for spans and choices."""
+    example = data.examples[item]
 
+    def words() -> list[list[int]]:
+        assert batch.target_spans is not None
+        spans: list[list[int]] = batch.target_spans[rows.start, : len(example.targets)].tolist()
+        return spans
 
-def _share_of(answer: str, data: TaskData, item: int, spans: Sequence[Span]) -> float | None:
-    """The share of the spans with the words of `answer` among the best spans."""
-    if not spans:
-        return None
-    text = data.examples[item].linked.text
-    shares = torch.tensor([span.score for span in spans], dtype=torch.float64).softmax(0)
-    is_answer = [text[span.start : span.end] == answer for span in spans]
-    return float(shares[torch.tensor(is_answer)].sum())
+    return ScoredItem(
+        logits=logits[rows],
+        classes=question.labels,
+        threshold=threshold,
+        text=example.linked.text,
+        words=words,
+        spans=lambda: data.answers(item, logits[rows], batch.take(rows)),
+    )
 
 
 @torch.no_grad()
@@ -332,24 +293,3 @@ def _answered(
             batch = batch.replace(task_ids=torch.full((len(batch),), task))
         yield indices, samples, batch, model(batch.to(model.device)).class_logits.float().cpu()
     model.train(was_training)
-
-
-def answer_of(text: str, spans: Sequence[Span], threshold: float) -> str:
-    """The words of the best of `spans` (`TaskData.answers`); "" if none is by more than `threshold`
-    better than no answer, where that is among them."""
-    none = next((span.score for span in spans if not span.end), None)
-    best = next((span for span in spans if span.end), None)
-    if best is None or (none is not None and best.score - none <= threshold):
-        return NO_ANSWER
-    return text[best.start : best.end]
-
-
-def _tags(
-    logits: Tensor, batch: KnowledgeBatch, position: int, n_words: int
-) -> list[tuple[int | None, float | None]]:
-    """The best class at the first node of every word, and its probability; None without a node."""
-    assert batch.target_spans is not None
-    spans = batch.target_spans[position, :n_words].tolist()
-    best = logits.argmax(dim=1).tolist()
-    shares = logits.double().softmax(dim=1).amax(dim=1).tolist()
-    return [(best[a], shares[a]) if a < stop else (None, None) for a, stop in spans]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kept.heads.model import REGRESSION, TAGGING
 from kept.methods import BASELINE, method, title
 from kept.tasks.datasets.formats import TASKS
 from kept.training.finetuning.config import FinetuneConfig
@@ -22,19 +21,9 @@ def shortfall(
 
     `scores` are those of `FinetuneRun.score`, `n_train` the examples of training.
     """
-    problem = TASKS[config.task].problem_type
-    if problem == REGRESSION:
-        label, ours, theirs = (
-            "mean squared error",
-            *(-each["mean_squared_error"]["estimate"] for each in (scores, scores["baseline"])),
-        )
-    elif problem == TAGGING:
-        label, ours, theirs = "F1", scores["micro"]["f1"], scores["baseline"]["micro"]["f1"]
-    else:
-        label, ours, theirs = (
-            "accuracy",
-            *(each["accuracy"]["estimate"] for each in (scores, scores["baseline"])),
-        )
+    kind = TASKS[config.task].kind
+    label, ours = kind.headline(scores)
+    theirs = kind.headline(scores["baseline"])[1]
     if ours is None or theirs is None or ours > theirs:
         return None
     return (
@@ -49,8 +38,9 @@ def _cause(scores: Mapping[str, Any], config: FinetuneConfig, n_train: int) -> s
         if share is not None and share < READ_SHARE:
             link = "" if config.link else "; --link finds entities in texts without links"
             return (
-                f"something of the graph is shown in {share:.0%} of the texts, so it can decide "
-                f"few; add names and facts (kept kg build --aliases FILE){link}"
+                f"the model gets facts or entities of the graph in {share:.0%} of the "
+                f"texts, so it can affect few of them; add names and facts (kept kg build "
+                f"--aliases FILE){link}"
             )
         if config.as_published and method(name or "").recipe.differs:
             return (

@@ -83,7 +83,9 @@ class PretrainConfig(RunConfig):
     def _for_trees(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if info.data.get("treebank"):
             if info.field_name == "view" and values:
-                raise ValueError("trees are shown as words alone; give none")
+                raise ValueError(
+                    "the method reads words alone, so it needs no trees; leave them out"
+                )
             if info.field_name == "objectives" and values.keys() - {TREES}:
                 raise ValueError(f"trees are read by {TREES} alone; give it, or none")
         return values

@@ -94,7 +94,7 @@ class WordGraphData:
             for other in preparation.replaces:
                 if objectives.get(other):
                     raise ConfigError(
-                        f"objective {name} chooses what {other} asks for; give the options "
+                        f"objective {name} chooses what {other} predicts; give the options "
                         f"{', '.join(objectives[other])} to {name}"
                     )
                 self.preparations.pop(other, None)

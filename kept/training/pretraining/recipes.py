@@ -32,18 +32,18 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
     >>> with_recipe({"method": "kbert", "view": {"max_pieces": 4}})["view"]
     {'max_branches': 8, 'max_pieces': 4}
     """
-    given = {name: value for name, value in fields.items() if value is not None}
-    name, start = given.get("method", DEFAULT_METHOD), given.get("start_from")
+    options = {name: value for name, value in fields.items() if value is not None}
+    name, start = options.get("method", DEFAULT_METHOD), options.get("start_from")
     try:
         recipe = METHODS[method_key(str(name))].recipe.fields()
     except ConfigError:
-        return given
+        return options
     if isinstance(start, str | Path):
         recipe.pop("options", None)
-        given.setdefault(PUBLISHED, _is_published(Path(start)))
-    if given.get("treebank"):
+        options.setdefault(PUBLISHED, _is_published(Path(start)))
+    if options.get("treebank"):
         recipe.pop("view", None)
-    return given if given.get(PUBLISHED) else merged(recipe, given)
+    return options if options.get(PUBLISHED) else merged(recipe, options)
 
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:

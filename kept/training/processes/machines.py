@@ -30,8 +30,8 @@ def require_reachable() -> None:
             return
     interfaces = [each for _, each in socket.if_nameindex() if each != "lo"]
     raise ConfigError(
-        f"this machine's own name, {name}, leads to {address}, where other machines do not find "
-        "it: on each machine say which network interface leads to the others, as "
-        f"GLOO_SOCKET_IFNAME={next(iter(interfaces), 'eth0')} (here: {', '.join(interfaces)}), or "
-        "write its address beside its name into /etc/hosts"
+        f"this machine's own name, {name}, resolves to {address}, where other machines "
+        f"cannot reach it: on each machine name the network interface that reaches the others, as "
+        f"GLOO_SOCKET_IFNAME={next(iter(interfaces), 'eth0')} (here: "
+        f"{', '.join(interfaces)}), or write its address and its name into /etc/hosts"
     )

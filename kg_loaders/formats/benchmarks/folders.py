@@ -41,29 +41,29 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class BenchmarkFolder:
     """A folder, and what stands before the names of its splits ("" or "wikidata5m_inductive_")."""
 
     folder: Path
     prefix: str = ""
 
     @classmethod
-    def of(cls, path: Path) -> Place:
+    def of(cls, path: Path) -> BenchmarkFolder:
         """The folder itself, or `FOLDER/PREFIX`; SourceError: a folder of several prefixes."""
         if not path.is_dir():
             return cls(path.parent, f"{path.name}_")
         if cls(path).find("train") is not None:
             return cls(path)
-        found = {
+        layouts = {
             one.name[: -len(f"train{ending}")]
             for ending in ENDINGS for one in path.glob(f"*_train{ending}")
         }  # fmt: skip
-        if len(found) > 1:
+        if len(layouts) > 1:
             raise SourceError(
                 f"{path} holds several benchmarks; give one of "
-                + ", ".join(str(path / name.rstrip("_")) for name in sorted(found))
+                + ", ".join(str(path / name.rstrip("_")) for name in sorted(layouts))
             )
-        return cls(path, found.pop() if found else "")
+        return cls(path, layouts.pop() if layouts else "")
 
     def find(self, name: str) -> Path | None:
         """The file of the split, or None."""
@@ -90,7 +90,7 @@ def read_triples(path: Path) -> Iterator[tuple[str, Triple]]:
             n_read += 1
             yield f"{path}, line {report.n_lines}", record
     if not n_read:
-        raise SourceError(f"{path} holds no triple; every file of a benchmark needs one at least")
+        raise SourceError(f"{path} holds no triple; every file of a benchmark needs at least one")
 
 
 def _reader(path: Path):  # type: ignore[no-untyped-def]
@@ -110,7 +110,9 @@ def _read_objects(path: Path, report: DamageReport) -> Iterator[Record]:
     try:
         rows = msgspec.json.decode(read_whole(path), type=list[_Objects])
     except JSON_FAULTS as error:
-        raise SourceError(f"{path} is no list of head_id, relation and tail_id: {error}") from error
+        raise SourceError(
+            f"{path} is not a list of head_id, relation and tail_id: {error}"
+        ) from error
     for number, row in enumerate(rows, 1):
         report.n_lines = number
         yield Triple(row.head_id, row.relation, row.tail_id)
@@ -157,7 +159,7 @@ def _kopa(path: Path) -> Iterator[tuple[str, Triple]]:
     try:
         rows = msgspec.json.decode(read_whole(path), type=list[_KopaRow])
     except JSON_FAULTS as error:
-        raise SourceError(f"{path} is no list of output and embedding_ids: {error}") from error
+        raise SourceError(f"{path} is not a list of output and embedding_ids: {error}") from error
     for number, row in enumerate(rows, 1):
         head, relation, tail = row.embedding_ids
         if row.output not in ("True", "False"):
@@ -165,7 +167,7 @@ def _kopa(path: Path) -> Iterator[tuple[str, Triple]]:
         if head not in entities or relation not in relations or tail not in entities:
             raise SourceError(
                 f"{path}, row {number}: {[head, relation, tail]} has a number without a name in "
-                "entity2id.txt and relation2id.txt; lay those of the same release beside"
+                "entity2id.txt and relation2id.txt; put those of the same release into the folder"
             )
         if row.output == "False":
             yield (

@@ -38,7 +38,7 @@ OBJECTS = ("entities.json", "relations.json")
 NELL = re.compile(r"concept[:_]([a-z0-9]+)[:_](.+)")
 
 
-def texts_beside(
+def texts_of_folder(
     folder: Path, *, entities: Iterable[str], relations: Iterable[str]
 ) -> Iterator[Text]:
     """Labels and descriptions of these names, of every file in `folder` of a known form.
@@ -67,15 +67,15 @@ def _content(folder: Path, name: str) -> tuple[Path, str] | None:
 
 
 def _plain(folder: Path, name: str, kind: TextKind) -> Iterator[Text]:
-    found, is_relation = _content(folder, name), name.startswith("relation")
-    if found is None:
+    content, is_relation = _content(folder, name), name.startswith("relation")
+    if content is None:
         return
-    for number, line in enumerate(found[1].split("\n"), 1):
+    for number, line in enumerate(content[1].split("\n"), 1):
         node, tab, text = line.rstrip("\r").partition("\t")
         if not line.strip():
             continue
         if not tab:
-            raise SourceError(f"{found[0]}, line {number}: {line!r} is not identifier, tab, text")
+            raise SourceError(f"{content[0]}, line {number}: {line!r} is not identifier, tab, text")
         label, comma, gloss = text.partition(", ")
         if kind == TextKind.LABEL and not is_relation and comma and SYNSET.fullmatch(node):
             yield Text(node, TextKind.LABEL, label, "en")
@@ -85,13 +85,13 @@ def _plain(folder: Path, name: str, kind: TextKind) -> Iterator[Text]:
 
 
 def _headed(folder: Path, name: str) -> Iterator[Text]:
-    found, is_relation = _content(folder, name), name.startswith("relation")
-    if found is None:
+    content, is_relation = _content(folder, name), name.startswith("relation")
+    if content is None:
         return
-    rows = csv.DictReader(io.StringIO(found[1]), delimiter="\t")
+    rows = csv.DictReader(io.StringIO(content[1]), delimiter="\t")
     missing = {"qid", "name"} - {*(rows.fieldnames or ())}
     if missing:
-        raise SourceError(f"{found[0]} has no column {', '.join(sorted(missing))} in its header")
+        raise SourceError(f"{content[0]} has no column {', '.join(sorted(missing))} in its header")
     for row in rows:
         for kind, column in ((TextKind.LABEL, "name"), (TextKind.DESCRIPTION, "description")):
             text = (row.get(column) or "").strip()
@@ -113,22 +113,22 @@ def _aliases(folder: Path, name: str) -> Iterator[Text]:
         if is_corpus:
             yield Text(node, TextKind.DESCRIPTION, values[0].strip(), "en")
             continue
-        for place, value in enumerate(values):
-            kind = TextKind.ALIAS if place else TextKind.LABEL
+        for position, value in enumerate(values):
+            kind = TextKind.ALIAS if position else TextKind.LABEL
             if value.strip():
                 yield Text(node, kind, value.strip(), "en", is_relation=is_relation)
 
 
 def _objects(folder: Path, name: str) -> Iterator[Text]:
-    found, is_relation = _content(folder, name), name.startswith("relations")
-    if found is None:
+    content, is_relation = _content(folder, name), name.startswith("relations")
+    if content is None:
         return
     try:
-        told = msgspec.json.decode(found[1])
-        rows = list(_rows(told))
+        document = msgspec.json.decode(content[1])
+        rows = list(_rows(document))
     except (*JSON_FAULTS, AttributeError, KeyError, TypeError) as error:
         raise SourceError(
-            f"{found[0]} is neither CoDEx's form (label and description by identifier) nor "
+            f"{content[0]} is neither CoDEx's form (label and description by identifier) nor "
             f"SimKGC's (entity_id, entity, entity_desc): {error!r}"
         ) from error
     for node, label, description in rows:
@@ -137,13 +137,13 @@ def _objects(folder: Path, name: str) -> Iterator[Text]:
                 yield Text(node, kind, text.strip(), "en", is_relation=is_relation)
 
 
-def _rows(told: Any) -> Iterator[tuple[str, str | None, str | None]]:
+def _rows(document: Any) -> Iterator[tuple[str, str | None, str | None]]:
     """Identifier, label and description of an object by identifier, or of a list of objects."""
-    if isinstance(told, list):
-        for one in told:
+    if isinstance(document, list):
+        for one in document:
             yield one["entity_id"], one["entity"], one.get("entity_desc")
         return
-    for node, one in told.items():
+    for node, one in document.items():
         if isinstance(one, str):
             yield node, one, None
         else:
@@ -152,7 +152,7 @@ def _rows(told: Any) -> Iterator[tuple[str, str | None, str | None]]:
 
 def _nell(names: Iterable[str]) -> Iterator[Text]:
     for name in names:
-        found = NELL.fullmatch(name)
-        if found is not None:
-            yield Text(name, TextKind.LABEL, found[2].replace("_", " "), "en")
-            yield Text(name, TextKind.TYPE, found[1], "en")
+        match = NELL.fullmatch(name)
+        if match is not None:
+            yield Text(name, TextKind.LABEL, match[2].replace("_", " "), "en")
+            yield Text(name, TextKind.TYPE, match[1], "en")

@@ -2,7 +2,8 @@
 
 Without a header a row is head, relation, tail. A first row that names the columns is a header
 (`kg_loaders.formats.tables.layout`): columns of texts about the ends are read, others are passed
-over and noted. A table of nodes gives texts, and one of Neo4j goes to `kg_loaders.formats.neo4j`.
+over and noted, a header that comes again is counted. A row that starts with "#" and holds nothing
+else is a comment. A table of nodes gives texts, one of Neo4j goes to `kg_loaders.formats.neo4j`.
 Excel's first line `sep=;` names the delimiter. A field may hold line ends; a row is counted once.
 """
 
@@ -22,7 +23,12 @@ from kg_loaders.formats.tables.layout import (
     require_order,
 )
 from kg_loaders.formats.tables.rows import RowReader, order_remedy
-from kg_loaders.formats.tables.start import DELIMITERS, TableStart, csv_start
+from kg_loaders.formats.tables.start import (
+    DELIMITERS,
+    TableStart,
+    csv_start,
+    note_blanks,
+)
 from kg_loaders.reading.csv_rows import CsvRows
 from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record
@@ -40,7 +46,7 @@ def read(
 ) -> Iterator[Record]:
     """The triples and texts of every row; the first line shows the delimiter unless it is given.
 
-    `order` and `header` are those of `layout_of`, `encoding` is that of a file that is no UTF-8.
+    `order` and `header` are those of `layout_of`, `encoding` is that of a file that is not UTF-8.
 
     Raises `SourceError` for another delimiter than `DELIMITERS`, for a first line of fewer than
     three fields, and for half a header.
@@ -50,9 +56,10 @@ def read(
     start = csv_start(path, report, encoding, max_line_bytes, delimiter)
     report.units = "rows"
     layout = layout_of(start.fields, file, order=order, header=header, notes=report.notes)
+    note_blanks(file, start, report)
     if isinstance(layout, Neo4jLayout):
         yield from neo4j.read(
-            path, report, delimiter=start.delimiter, encoding=encoding,
+            path, report, delimiter=start.delimiter, has_blanks=start.has_blanks, encoding=encoding,
             max_line_bytes=max_line_bytes,
         )  # fmt: skip
         return
@@ -65,19 +72,29 @@ def read(
         report,
         delimiter=start.delimiter,
         max_row_bytes=max_line_bytes,
+        has_blanks=start.has_blanks,
     )
     reader = RowReader(layout, report)
-    header_line = start.rows[0][0] if layout.has_header else 0
+    header_row = start.header(layout.has_header)
     for line_no, offset, raw, fields in rows:
-        if line_no in (header_line, start.separator_line):
-            report.n_comment += 1
-        elif not any(field.strip() for field in fields):
+        if header_row.passes_over(line_no, fields, report):
+            continue
+        if not any(field.strip() for field in fields):
             report.n_blank += 1
+        elif start.is_aside(line_no, fields):
+            report.n_comment += 1
         else:
             records, fault = reader.records(fields)
             yield from records
             if fault:
-                report.reject(file, line_no, offset, fault, raw, remedy=order_remedy(len(fields)))
+                report.reject(
+                    file,
+                    line_no,
+                    offset,
+                    fault,
+                    raw,
+                    remedy=order_remedy(len(fields), layout.n_fields),
+                )
 
 
 def _require_three_fields(file: str, start: TableStart, has_header: bool) -> None:

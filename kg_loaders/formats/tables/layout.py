@@ -2,7 +2,9 @@
 
 A first row that names all it needs is a header, whatever else it names. One that names a part is
 refused, as it would be a wrong fact or columns in a wrong order; one that only looks like a header
-is read as a fact and noted. `header="yes"` and `"no"` say which it is, `order` what columns are:
+is read as a fact and noted. `header="yes"` and `"no"` say which it is; `"wide"` says that each row
+is an entity and each column a relation, which cannot be seen for sure: such a table is refused
+until it is said. `order` what columns are:
 letters (`htr`, `hrt--`: h(ead), r(elation), t(ail), `-` for a column that is left out), or the
 names of the three columns (`from,kind,to`: head, relation, tail).
 """
@@ -19,6 +21,7 @@ from kg_loaders.formats.field_names import (
     ENDS,
     HEADS,
     IDS,
+    LABELS,
     LANGUAGES,
     RELATION_IDS,
     RELATIONS,
@@ -31,7 +34,7 @@ from kg_loaders.formats.field_names import (
 )
 from kg_loaders.records import TextKind
 
-Header = Literal["auto", "yes", "no"]
+Header = Literal["auto", "yes", "no", "wide"]
 HEADERS: tuple[Header, ...] = get_args(Header)
 Values = Literal["names", "kgtk", "yago"]
 """How cells write a value: all are names, or literals are marked as KGTK or YAGO do."""
@@ -73,7 +76,7 @@ class TripleLayout:
     def order(self) -> str:
         """The letters of three fields, as in "htr"."""
         letters = {self.head: "h", self.relation: "r", self.tail: "t"}
-        return "".join(letters[place] for place in range(3))
+        return "".join(letters[position] for position in range(3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +94,24 @@ class NodeLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class WideLayout:
+    """Places of an entity, of texts about it and of the tails of its relations, by their names."""
+
+    node: int
+    texts: tuple[tuple[TextKind, int], ...]
+    relations: tuple[tuple[str, int], ...]
+    n_fields: int
+    has_header: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Neo4jLayout:
     """A header of Neo4j's, which `kg_loaders.formats.neo4j` reads."""
 
     has_header: bool = True
 
 
-Layout = TripleLayout | NodeLayout | Neo4jLayout
+Layout = TripleLayout | NodeLayout | WideLayout | Neo4jLayout
 PLAIN = TripleLayout(0, 1, 2)
 
 
@@ -155,6 +169,8 @@ def layout_of(
     if not rows:
         return by_letters(order, None, has_header=False) if order and _is_letters(order) else PLAIN
     first = rows[0]
+    if header == "wide":
+        return _wide_layout(first, file, order)
     if order is not None and header != "no" and not _is_letters(order):
         return _by_column_names(order, first, file)
     if order is not None and not _is_letters(order):
@@ -168,23 +184,46 @@ def layout_of(
         has_header = header == "yes" or (header == "auto" and known is not None)
         return by_letters(order, first if has_header else None, has_header=has_header)
     if known is not None:
+        _require_relations(known, rows, file)
         _note_header(known, file, notes)
         return known
     if header == "yes":
         if len(first) == 3 and not any(_parts_of_header(first)):
-            notes.append(f"{file}: its first row, {shown(first)}, is passed over as a header; its "
+            notes.append(f"{file}: its first row, {row_text(first)}, is passed over as a "
+                         f"header; its "
                          "columns are taken for head, relation and tail")  # fmt: skip
             return by_letters("hrt", first, has_header=True)
         raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
     if header == "auto":
         if _is_part_of_header(rows):
-            raise SourceError(f"{file}: {_missing(first)}; {REMEDY}")
+            raise SourceError(f"{file}: {_missing(first)}; {_remedy(rows)}")
+        if (layout := _by_shape(rows, file, notes)) is not None:
+            return layout
+        if _looks_wide(rows):
+            raise SourceError(
+                f"{file}: the first row, {row_text(first)}, seems to name columns, and none "
+                f"of them is a relation; {_remedy(rows)}"
+            )
         if looks_like_header(rows):
             notes.append(
-                f"{file}: its first row, {shown(first)}, was read as a fact, and looks like a "
-                "header: if it is one, say --header yes (and --order for the columns)"
+                f"{file}: its first row, {row_text(first)}, was read as a fact, and looks like a "
+                "header: if it is one, say --header yes (and --order for the columns), or --header "
+                "wide if each column is a relation"
             )
     return _by_shape(rows, file, notes) or PLAIN
+
+
+def _require_relations(layout: Layout, rows: Sequence[Sequence[str]], file: str) -> None:
+    """Raise `SourceError` where the column of relations says only how edges point, as Gephi's."""
+    if not isinstance(layout, TripleLayout) or plain_name(layout.names[1]) != "type":
+        return
+    values = {row[layout.relation].lower() for row in rows[1:] if len(row) == layout.n_fields}
+    if values and values <= {"directed", "undirected", "mutual"}:
+        raise SourceError(
+            f"{file}: the first row, {row_text(rows[0])}, names the head ({layout.names[0]!r}) and "
+            f"the tail ({layout.names[2]!r}) but no relation: {layout.names[1]!r} says how edges "
+            "point; name the column of relations with --order (as in --order source,label,target)"
+        )
 
 
 # ---- by names ------------------------------------------------------------------------------------
@@ -198,7 +237,7 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     places: dict[str, int] = {}
     for place, name in enumerate(header):
         places.setdefault(plain_name(name), place)
-    if _is_neo4j(places):
+    if _is_neo4j(places) or _is_neptune(header):
         return Neo4jLayout()
     ends = ends_of(places)
     if ends is not None:
@@ -206,11 +245,45 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     return _node_layout(header, places)
 
 
+def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLayout:
+    """The layout of a table whose rows are entities: the first identifier or name, else column 1.
+
+    Raises `SourceError` for two columns of one name, a column without one, and with an `order`.
+    """
+    if order is not None:
+        raise SourceError(
+            f"{file}: --header wide has no head, relation and tail; leave out --order"
+        )
+    names = [name.strip() for name in header]
+    if len({*names}) < len(names) or not all(names):
+        raise SourceError(f"{file}: {row_text(header)} has a name twice, or a column without one")
+    places: dict[str, int] = {}
+    for place, name in enumerate(header):
+        places.setdefault(plain_name(name), place)
+    _, node = first_of([*SURE_IDS_IN_ORDER, *LABELS], places) or ("", 0)
+    texts = []
+    for kind in (TextKind.LABEL, TextKind.ALIAS, TextKind.DESCRIPTION):
+        column = first_of(TEXTS[kind], places)
+        if column is not None and column[1] != node:
+            texts.append((kind, column[1]))
+    used = {node, *(place for _, place in texts)}
+    relations = tuple((name, place) for place, name in enumerate(names) if place not in used)
+    if not relations:
+        raise SourceError(f"{file}: {row_text(header)} names no relation beside the entity")
+    return WideLayout(node, tuple(texts), relations, len(header))
+
+
 def _is_neo4j(places: Mapping[str, int]) -> bool:
     kinds = {name[name.find(":") :] for name in places if ":" in name}
     edges = {":start_id", ":end_id"} <= kinds
     apoc = {"_id", "_labels"} <= places.keys() or {"_start", "_end", "_type"} <= places.keys()
     return edges or ":id" in kinds or apoc
+
+
+def _is_neptune(header: Sequence[str]) -> bool:
+    """Whether these are columns of Amazon Neptune, where `~label` is a type."""
+    names = {name.strip("\ufeff ") for name in header}
+    return "~label" in names and ("~id" in names or {"~from", "~to"} <= names)
 
 
 def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
@@ -224,8 +297,8 @@ def ends_of(places: Mapping[str, int]) -> tuple[str, str, str] | None:
         head = first_of([name for name in HEADS if len(name) > 1], places)
         tail = first_of([name for name in TAILS if len(name) > 1], places)
         pairs = [(head[0], tail[0], "relation")] if head and tail else []
-    for head_name, tail_name, own in pairs:
-        relations = [name for name in (own, *RELATIONS) if name not in (head_name, tail_name)]
+    for head_name, tail_name, named in pairs:
+        relations = [name for name in (named, *RELATIONS) if name not in (head_name, tail_name)]
         relation = first_of(relations, places)
         if relation is not None:
             return head_name, relation[0], tail_name
@@ -254,24 +327,24 @@ def _triple_layout(
     chosen = (places[head], places[relation], places[tail])
     used = {*chosen}
     texts, sources = [], {}
-    for name, place in zip((head, relation, tail), chosen, strict=True):
+    for name, position in zip((head, relation, tail), chosen, strict=True):
         for stem in dict.fromkeys((name, _STEM.sub("", name))):
             for kind, names in TEXTS.items():
                 column = first_of([f"{stem}{mark}{n}" for n in names for mark in "_;"], places)
                 if column is not None and column[1] not in used:
-                    texts.append((place, kind, column[1]))
+                    texts.append((position, kind, column[1]))
                     used.add(column[1])
-            own = places.get(f"{stem}_source", -1)
-            if own >= 0 and f"{stem}_index" in places and own not in used:
-                sources[place] = own
-                used.add(own)
+            source = places.get(f"{stem}_source", -1)
+            if source >= 0 and f"{stem}_index" in places and source not in used:
+                sources[position] = source
+                used.add(source)
     negations = tuple(places[n] for n in ("predicate_modifier", "negated") if n in places)
     used.update(negations)
     is_kgtk = (head, tail) == ("node1", "node2")
     return TripleLayout(
         *chosen, n_fields=len(header), has_header=True, texts=tuple(texts), sources=sources,
         negations=negations, values="kgtk" if is_kgtk else "names",
-        unused=tuple(name for place, name in enumerate(header) if place not in used),
+        unused=tuple(name for position, name in enumerate(header) if position not in used),
         names=(header[chosen[0]], header[chosen[1]], header[chosen[2]]),
     )  # fmt: skip
 
@@ -296,7 +369,7 @@ def _node_layout(header: Sequence[str], places: Mapping[str, int]) -> NodeLayout
     used.update({language[1] if language else -1, source})
     return NodeLayout(
         node[1], tuple(texts), len(header), language[1] if language else -1, source,
-        tuple(name for place, name in enumerate(header) if place not in used),
+        tuple(name for position, name in enumerate(header) if position not in used),
         is_relation=node[0] in RELATION_IDS,
     )  # fmt: skip
 
@@ -319,7 +392,7 @@ def by_letters(order: str, header: Sequence[str] | None, *, has_header: bool) ->
     """Return the layout of an order in letters; `header` names the columns, if one does."""
     head, relation, tail = (order.index(letter) for letter in "hrt")
     names = [
-        header[place] if header and place < len(header) else "" for place in (head, relation, tail)
+        header[index] if header and index < len(header) else "" for index in (head, relation, tail)
     ]
     return TripleLayout(
         head, relation, tail, n_fields=len(order), has_header=has_header,
@@ -332,8 +405,8 @@ def _by_column_names(order: str, header: Sequence[str], file: str) -> TripleLayo
     plain = [plain_name(name) for name in header]
     chosen = []
     for name in wanted:
-        exact = [place for place, each in enumerate(header) if each.strip() == name]
-        places = exact or [place for place, each in enumerate(plain) if each == plain_name(name)]
+        exact = [index for index, each in enumerate(header) if each.strip() == name]
+        places = exact or [index for index, each in enumerate(plain) if each == plain_name(name)]
         if not places:
             raise SourceError(
                 f"{file} has no column {name!r}; its first row names {', '.join(header)}"[:500]
@@ -342,7 +415,7 @@ def _by_column_names(order: str, header: Sequence[str], file: str) -> TripleLayo
     if len({*chosen}) < 3:
         raise SourceError(f"{file}: order {order!r} names a column twice")
     head, relation, tail = chosen
-    unused = tuple(name for place, name in enumerate(header) if place not in chosen)
+    unused = tuple(name for index, name in enumerate(header) if index not in chosen)
     return TripleLayout(
         head, relation, tail, n_fields=len(header), has_header=True, unused=unused,
         names=(header[head], header[relation], header[tail]),
@@ -402,6 +475,18 @@ def _is_part_of_header(rows: Sequence[Sequence[str]]) -> bool:
     return len(first) >= 2 and not recurs(rows) and all(map(is_field_name, first))
 
 
+def _looks_wide(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table of more than three columns is of entities: its first row names columns."""
+    has_names = len(rows[0]) > 3 and all(map(is_field_name, rows[0]))
+    return len(rows) > 1 and has_names and not recurs(rows)
+
+
+def _remedy(rows: Sequence[Sequence[str]]) -> str:
+    if not _looks_wide(rows):
+        return REMEDY
+    return f"say --header wide if each row is an entity and each column a relation, or {REMEDY}"
+
+
 def _is_part_of_nodes(rows: Sequence[Sequence[str]]) -> bool:
     first = [plain_name(name) for name in rows[0]]
     return (
@@ -416,9 +501,9 @@ def recurs(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a value of the first row is in the same column of another."""
     first = rows[0]
     return any(
-        first[place] and row[place] == first[place]
+        first[position] and row[position] == first[position]
         for row in rows[1:]
-        for place in range(min(len(row), len(first)))
+        for position in range(min(len(row), len(first)))
     )
 
 
@@ -440,26 +525,45 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row of a table looks like names of columns.
 
     All of its cells are such, none is a value of another row, and either two hold a word that
-    columns are named with (`entity`), or in two columns all other rows write values in another way
-    (codes, capitals, IRIs).
+    columns are named with (`entity`) and values below do not, or in two columns all other rows
+    write values in another way (codes, capitals, IRIs). So do numbers of columns above other names.
 
     >>> looks_like_header([["gene", "drug"], ["HGNC:5", "D:1"], ["HGNC:7", "D:2"]])
     True
     """
     first, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if _are_numbers(first) and others and not any(map(_is_number, others[0])):
+        return True
     if len(first) < 2 or not others or not all(map(is_field_name, first)):
         return False
     values = {cell for row in others for cell in row}
     if values.intersection(first) or len({*first}) < len(first):
         return False
-    words = [_WORDS.intersection(re.split(r"[\W_]+", plain_name(cell))) for cell in first]
+    words = [
+        _words(cell).difference(*(_words(row[place]) for row in others))
+        for place, cell in enumerate(first)
+    ]
     if sum(map(bool, words)) >= 2:
         return True
     n_other = 0
-    for place, cell in enumerate(first):
-        shapes = {_shape(row[place]) for row in others}
+    for position, cell in enumerate(first):
+        shapes = {_shape(row[position]) for row in others}
         n_other += _shape(cell) not in shapes and len(shapes) <= 2
     return len(others) >= 2 and n_other >= 2
+
+
+def _words(cell: str) -> frozenset[str]:
+    """The words in a cell that columns are named with."""
+    return _WORDS.intersection(re.split(r"[\W_]+", plain_name(cell)))
+
+
+def _are_numbers(row: Sequence[str]) -> bool:
+    """Whether a row is 0, 1, 2, ...: the names that pandas gives to columns without one."""
+    return len(row) >= 2 and [*row] == [str(place) for place in range(len(row))]
+
+
+def _is_number(cell: str) -> bool:
+    return _shape(cell) == "number"
 
 
 def _shape(cell: str) -> str:
@@ -480,17 +584,35 @@ def _missing(row: Sequence[str]) -> str:
     parts = dict(zip(("head", "relation", "tail"), _parts_of_header(row), strict=True))
     known = [f"the {part} ({name!r})" for part, name in parts.items() if name]
     lacking = [part for part, name in parts.items() if not name]
-    names = f"the first row, {shown(row)},"
+    names = f"the first row, {row_text(row)},"
     if not known:
         return f"{names} names no column of a head, a relation and a tail"
     return f"{names} names {' and '.join(known)} but no {' and no '.join(lacking)}"
 
 
-def shown(row: Sequence[str]) -> str:
+def row_text(row: Sequence[str]) -> str:
     return repr(", ".join(row)[:200])
 
 
 def _note_header(layout: Layout, file: str, notes: list[str]) -> None:
     """Note the columns that a header leaves out; those of Neo4j's its own reader counts."""
-    if not isinstance(layout, Neo4jLayout) and layout.unused:
-        notes.append(f"{file}: columns that were left out: {', '.join(layout.unused)}"[:500])
+    if isinstance(layout, (TripleLayout, NodeLayout)) and layout.unused:
+        notes.append(left_out(file, layout.unused) + wide_hint(layout))
+
+
+def left_out(file: str, names: Sequence[str]) -> str:
+    """Return the note on columns that are left out; those without a name are counted.
+
+    >>> left_out("x.csv", ["weight", "", ""])
+    'x.csv: columns that were left out: weight, 2 without a name'
+    """
+    known = [name for name in names if name.strip()]
+    n_unnamed = len(names) - len(known)
+    listed = ", ".join([*known, *([f"{n_unnamed} without a name"] if n_unnamed else [])])
+    return f"{file}: columns that were left out: {listed}"[:500]
+
+
+def wide_hint(layout: TripleLayout | NodeLayout) -> str:
+    """What to do where the columns that are left out are relations of the row's entity."""
+    is_wide = isinstance(layout, NodeLayout) and not layout.is_relation
+    return "; --header wide reads each as a relation" if is_wide else ""

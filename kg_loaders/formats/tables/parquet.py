@@ -26,6 +26,7 @@ from kg_loaders.formats.tables.layout import (
     TripleLayout,
     by_letters,
     layout_of,
+    left_out,
     named_layout,
     require_header,
     require_order,
@@ -97,9 +98,9 @@ def _blocks(
         places = _places(layout)
         _require_names(path, file.schema_arrow, places)
         if layout.unused and order is None:
-            report.notes.append(f"{path}: columns that were left out: {', '.join(layout.unused)}")
+            report.notes.append(left_out(str(path), layout.unused))
         rows = None if _is_plain(layout) else RowReader(layout, report)
-        names = [file.schema_arrow.names[place] for place in places]
+        names = [file.schema_arrow.names[position] for position in places]
         n_read = 0
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=list(dict.fromkeys(names))):
             columns = [batch.column(name).cast(pa.string()) for name in names]
@@ -120,6 +121,10 @@ def _layout(
 ) -> TripleLayout | NodeLayout:
     """What the columns are; their names are a header that is there always."""
     names = file.schema_arrow.names
+    if header == "wide":
+        raise SourceError(
+            f"{path}: header wide is for CSV and TSV; write it as CSV (pandas.read_parquet, to_csv)"
+        )
     if order is None and header == "no":
         order = "hrt" + "-" * (len(names) - 3)
     if order is not None and "," not in order:
@@ -139,7 +144,7 @@ def _layout(
         wanted = "; ".join(", ".join(names) for names in (HEADS, RELATIONS, TAILS))
         raise SourceError(
             f"{path} has the columns {names}; name those of head, relation and tail with --order, "
-            f"or rename them; one of each is asked: {wanted}"
+            f"or rename them; one of each is needed: {wanted}"
         )
     return known
 
@@ -154,19 +159,19 @@ def _places(layout: TripleLayout | NodeLayout) -> list[int]:
     """The columns that are read; of a plain layout head, relation, tail."""
     if isinstance(layout, NodeLayout):
         places = [layout.node, layout.language, layout.source, *(c for _, c in layout.texts)]
-        return [place for place in places if place >= 0]
+        return [position for position in places if position >= 0]
     further = [*layout.sources.values(), *layout.negations, *(c for _, _, c in layout.texts)]
     return [layout.head, layout.relation, layout.tail, *further]
 
 
 def _require_names(path: Path, schema: pa.Schema, places: list[int]) -> None:
-    for place in places:
-        kind = schema.field(place).type
+    for position in places:
+        kind = schema.field(position).type
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         is_name = pa.types.is_integer(plain) or pa.types.is_boolean(plain)
         if not (is_name or plain in (pa.string(), pa.large_string())):
             raise SourceError(
-                f"{path}: column {schema.names[place]!r} holds {kind}, no names; write them as "
+                f"{path}: column {schema.names[position]!r} holds {kind}, no names; write them as "
                 "strings or whole numbers"
             )
 
@@ -184,8 +189,8 @@ def _records(
     cells = [column.to_pylist() for column in columns]
     for number in range(len(columns[0])):
         fields = [""] * layout.n_fields
-        for place, column in zip(places, cells, strict=True):
-            fields[place] = column[number] or ""
+        for position, column in zip(places, cells, strict=True):
+            fields[position] = column[number] or ""
         records, fault = rows.records(fields)
         yield from records
         if fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kg_loaders.damage import DamageReport
-from kg_loaders.formats.tables.layout import NodeLayout, TripleLayout
+from kg_loaders.formats.tables.layout import NodeLayout, TripleLayout, WideLayout
 from kg_loaders.formats.tables.values import (
     NO_PLACE,
     TEXT_RELATIONS,
@@ -23,7 +23,9 @@ _SEVERAL = (TextKind.ALIAS, TextKind.TYPE)
 class RowReader:
     """The records of one row after another; texts about a node once for all of its rows."""
 
-    def __init__(self, layout: TripleLayout | NodeLayout, report: DamageReport) -> None:
+    def __init__(
+        self, layout: TripleLayout | NodeLayout | WideLayout, report: DamageReport
+    ) -> None:
         self._layout, self._report = layout, report
         self._described: set[Text] = set()
 
@@ -32,6 +34,8 @@ class RowReader:
         layout = self._layout
         if len(fields) != layout.n_fields:
             return [], f"{len(fields)} fields instead of {layout.n_fields}"
+        if isinstance(layout, WideLayout):
+            return self._entity(fields, layout)
         if isinstance(layout, NodeLayout):
             records: list[Record] = list(self._node(fields, layout))
             fault = "" if fields[layout.node] else "empty field"
@@ -43,23 +47,45 @@ class RowReader:
             self._report.n_further += len(records) - 1
         return records, fault
 
+    def _entity(self, fields: Sequence[str], layout: WideLayout) -> tuple[list[Record], str]:
+        """A triple for each relation of the row that has a value; "|" parts several."""
+        node = fields[layout.node].strip()
+        if not node:
+            return [], "empty field"
+        records: list[Record] = [
+            Triple(node, relation, tail.strip())
+            for relation, column in layout.relations
+            for tail in fields[column].split("|")
+            if tail.strip()
+        ]
+        records += [
+            Text(node, kind, value)
+            for kind, column in layout.texts
+            for value in _values(fields[column], kind)
+        ]
+        if records:
+            self._report.n_further += len(records) - 1
+        else:
+            self._report.skip("line without a fact")
+        return records, ""
+
     def _triple(self, fields: Sequence[str], layout: TripleLayout) -> tuple[list[Record], str]:
         ends = (fields[layout.head], fields[layout.relation], fields[layout.tail])
         if not all(ends):
             return [], "empty field"
-        if any(fields[place].strip().lower() in _DENIALS for place in layout.negations):
+        if any(fields[index].strip().lower() in _DENIALS for index in layout.negations):
             self._report.skip(NEGATED)
             return [], ""
         if layout.values != "names":
             return self._with_literals(ends, fields, layout), ""
         head, relation, tail = (
-            _identifier(name, fields, place, layout)
-            for name, place in zip(ends, (layout.head, layout.relation, layout.tail), strict=True)
+            _identifier(name, fields, index, layout)
+            for name, index in zip(ends, (layout.head, layout.relation, layout.tail), strict=True)
         )
         ids = {layout.head: head, layout.relation: relation, layout.tail: tail}
         texts = [
-            Text(ids[place], kind, value, is_relation=place == layout.relation)
-            for place, kind, column in layout.texts
+            Text(ids[index], kind, value, is_relation=index == layout.relation)
+            for index, kind, column in layout.texts
             for value in _values(fields[column], kind)
         ]
         return [Triple(head, relation, tail), *self._new(texts)], ""
@@ -103,18 +129,18 @@ class RowReader:
 def _marked_texts(fields: Sequence[str], layout: TripleLayout) -> list[Text]:
     """The texts of further columns of KGTK (`node1;label`), which may be lists."""
     texts = []
-    for place, kind, column in layout.texts:
+    for position, kind, column in layout.texts:
         for part in fields[column].split("|"):
             value = kgtk_value(part)
             text, language = value if isinstance(value, Literal) else (value, "")
             if text:
-                is_relation = place == layout.relation
-                texts.append(Text(fields[place], kind, text, language, 0, is_relation))
+                is_relation = position == layout.relation
+                texts.append(Text(fields[position], kind, text, language, 0, is_relation))
     return texts
 
 
-def _identifier(name: str, fields: Sequence[str], place: int, layout: TripleLayout) -> str:
-    source = layout.sources.get(place, -1)
+def _identifier(name: str, fields: Sequence[str], position: int, layout: TripleLayout) -> str:
+    source = layout.sources.get(position, -1)
     return name if source < 0 else _with_source(name, fields[source])
 
 
@@ -129,16 +155,16 @@ def _values(cell: str, kind: TextKind) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part.strip()))
 
 
-def order_remedy(n_fields: int) -> str:
-    """What to do about a row of more fields than three; "" for others.
+def order_remedy(n_fields: int, n_expected: int = 3) -> str:
+    """What to do about a row of more fields than three; "" for others, and for as many as expected.
 
     >>> order_remedy(5)[:54]
     'mend the row, or say which columns they are (--order h'
     """
-    if not 4 <= n_fields <= 26:
+    if not 4 <= n_fields <= 26 or n_fields == n_expected:
         return ""
     order = "hrt" + "-" * (n_fields - 3)
     return (
         f"mend the row, or say which columns they are (--order {order}, and --header yes if the "
-        "first row names them)"
+        "first row names them; --header wide if each column is a relation)"
     )

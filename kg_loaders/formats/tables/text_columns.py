@@ -15,9 +15,10 @@ from kg_loaders.formats.field_names import COUNTS, IDS, SURE_IDS, TEXTS, first_o
 from kg_loaders.formats.tables.layout import (
     Header,
     is_field_name,
+    left_out,
     looks_like_header,
     recurs,
-    shown,
+    row_text,
 )
 from kg_loaders.records import TextKind
 
@@ -72,12 +73,12 @@ def text_columns(
     if named is not None and is_header and len({*map(str.strip, first)}) == len(first):
         places = named.places[1:] or range(1, len(first))
         unused = [
-            first[place]
-            for place, name in zip(places, named.columns, strict=True)
+            first[position]
+            for position, name in zip(places, named.columns, strict=True)
             if name == LEFT_OUT
         ]
         if unused:
-            notes.append(f"{file}: columns that were left out: {', '.join(unused)}"[:500])
+            notes.append(left_out(file, unused))
         if named.columns == positional.columns[: len(named.columns)] and not named.places:
             return TextColumns(positional.columns, has_header=True)
         return named
@@ -87,20 +88,22 @@ def text_columns(
     if is_node and not recurs(rows) and all(map(is_field_name, first)):
         known = ", ".join(dict.fromkeys(names[0] for names in TEXTS.values()))
         raise SourceError(
-            f"{file}: the first row, {shown(first)}, names an identifier ({first[0]!r}) but none "
+            f"{file}: the first row, {row_text(first)}, names an identifier ({first[0]!r}) "
+            f"but none "
             f"of the texts {known}; rename a column, or say --header yes (the columns are "
             f"id, {', '.join(columns)}) or --header no (it is a text)"
         )
     if looks_like_header(rows):
         notes.append(
-            f"{file}: its first row, {shown(first)}, was read as a text, and looks like a header: "
+            f"{file}: its first row, {row_text(first)}, was read as a text, and looks like a "
+            f"header: "
             "if it is one, say --header yes"
         )
     return positional
 
 
 def _id_name(header: Sequence[str]) -> str:
-    node = first_of(IDS, {plain_name(name): place for place, name in enumerate(header)})
+    node = first_of(IDS, {plain_name(name): position for position, name in enumerate(header)})
     return node[0] if node else ""
 
 
@@ -111,22 +114,22 @@ def _by_names(header: Sequence[str], columns: Sequence[str]) -> TextColumns | No
     if not known:
         return None
     node = plain.index(known)
-    own = columns[0]
-    has_own = any(name in TEXTS[KINDS[own]] for name in plain) if own in KINDS else True
-    found: list[str] = []
-    places = [place for place in range(len(header)) if place != node]
-    for place in places:
-        found.append(_column_of(plain[place], found, own, has_own))
-    if not {*found} & KINDS.keys():
+    default = columns[0]
+    has_own = any(name in TEXTS[KINDS[default]] for name in plain) if default in KINDS else True
+    kinds: list[str] = []
+    places = [position for position in range(len(header)) if position != node]
+    for position in places:
+        kinds.append(_column_of(plain[position], kinds, default, has_own))
+    if not {*kinds} & KINDS.keys():
         return None
-    return TextColumns(tuple(found), (node, *places) if node else (), has_header=True)
+    return TextColumns(tuple(kinds), (node, *places) if node else (), has_header=True)
 
 
-def _column_of(name: str, before: Sequence[str], own: str, has_own: bool) -> str:
+def _column_of(name: str, before: Sequence[str], default: str, has_own: bool) -> str:
     """What a column is that is called `name`, with what those before it are."""
     if name in COUNTS and before and before[-1] == "alias":
         return "count"
     kind = next((word for word, kind in KINDS.items() if name in TEXTS[kind]), LEFT_OUT)
-    if own in KINDS and name in TEXTS[KINDS[own]]:
-        return own
-    return own if kind == "label" and not has_own and own not in before else kind
+    if default in KINDS and name in TEXTS[KINDS[default]]:
+        return default
+    return default if kind == "label" and not has_own and default not in before else kind

@@ -20,7 +20,7 @@ TEXT_RELATIONS: Mapping[str, TextKind] = {
     "hasGloss": TextKind.DESCRIPTION, "schema:description": TextKind.DESCRIPTION,
 }  # fmt: skip
 """Relations of KGTK and YAGO whose literals are texts about their head."""
-NO_PLACE = "a value that is no entity (date, number, string)"
+NO_PLACE = "a value that is not an entity (date, number, string)"
 
 _KGTK_TEXT = re.compile(r"'((?:[^'\\]|\\.)*)'@([a-zA-Z]{2,8}(?:-[a-zA-Z0-9-]+)?)", re.DOTALL)
 _KGTK_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -31,7 +31,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class Literal(NamedTuple):
-    """A value that is no entity; `text` is "" for what is no text in a language."""
+    """A value that is not an entity; `text` is "" for what is not text in a language."""
 
     text: str
     language: str = ""

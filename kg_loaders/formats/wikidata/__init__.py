@@ -10,7 +10,7 @@ or an object in any layout: read as a whole (`ReaderBudget`), and entities are w
 
 Truthy, as in Wikidata's own truthy dump: the preferred statements of a property, or else the
 normal ones; deprecated ones never. What a graph has no place for is skipped and counted by kind:
-values that are no items (dates, numbers, strings; so are most qualifiers), somevalue and novalue,
+values that are not items (dates, numbers, strings; so are most qualifiers), somevalue and novalue,
 statements about properties, lexemes, redirects, deleted entities. References are not looked at, nor
 is what the options leave out: other languages, other properties.
 """
@@ -134,16 +134,16 @@ def _selected(
         for blocks, _, _ in _read_from(path, report, selection, longest):
             yield from blocks
         return
-    with kept_parts(work, path, repr((selection, longest)), report) as (parts, own):
+    with kept_parts(work, path, repr((selection, longest)), report) as (parts, report_of_parts):
         if not parts.is_finished:
             end = parts.offset
-            for blocks, notes, end in _read_from(path, own, selection, longest, parts):
+            for blocks, notes, end in _read_from(path, report_of_parts, selection, longest, parts):
                 parts.add(blocks, notes, end)
             parts.add((), (), end, is_last=True)
         else:
             parts.restore()
         if waits:
-            yield from only_members(parts.blocks(), parts.notes(), selection, own)
+            yield from only_members(parts.blocks(), parts.notes(), selection, report_of_parts)
         else:
             yield from parts.blocks()
 
@@ -254,7 +254,7 @@ def _with_names(blocks: Iterable[Block], report: DamageReport) -> Iterator[Block
                     derived.setdefault(relation, set()).add(name)
         elif block.is_relation:
             texts.append(block)
-    names = sorted((relation, name) for relation, found in derived.items() for name in found)
+    names = sorted((relation, name) for relation, names_of in derived.items() for name in names_of)
     for block in texts:
         for relation, name in names:
             places = pc.index_in(block.nodes, pa.array([relation]))

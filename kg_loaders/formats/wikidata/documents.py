@@ -38,7 +38,7 @@ def is_document(path: Path, report: DamageReport) -> bool:
 def entities(path: Path, report: DamageReport) -> Iterator[tuple[int, msgspec.Raw]]:
     """Yield the number, from 1, and the JSON of every entity, counted as `n_lines`.
 
-    Raises `SourceError` for what is no JSON or holds no entities, under every policy; BudgetError.
+    Raises `SourceError` for what is not JSON or holds no entities, under every policy; BudgetError.
     """
     data = read_whole(path, report.budget)
     check_json(str(path), data, report.budget)
@@ -47,12 +47,12 @@ def entities(path: Path, report: DamageReport) -> Iterator[tuple[int, msgspec.Ra
         if data.startswith(b"["):
             items = _Array.decode(data)
         elif _MAP.match(data):
-            found = _Document.decode(data).entities
-            items = [*(found.values() if isinstance(found, dict) else found)]
+            listed = _Document.decode(data).entities
+            items = [*(listed.values() if isinstance(listed, dict) else listed)]
         else:
             items = [msgspec.Raw(data)]
     except JSON_FAULTS as error:
-        raise SourceError(f"{path} is no JSON of entities: {error}; fetch it again") from error
+        raise SourceError(f"{path} is not JSON of entities: {error}; fetch it again") from error
     for number, item in enumerate(items, 1):
         report.n_lines += 1
         yield number, item

@@ -82,7 +82,7 @@ def decoder(
     It has no more fields than are asked for. Its `labels`, `descriptions` and `aliases` are a map
     from language, or, where `languages` are named, an object whose fields `f0`, `f1`, ... are the
     texts in these. Entities as values are `EntityId`s, `NumberedId`s if `with_numbers`. Raises
-    `msgspec.DecodeError` for what is no entity.
+    `msgspec.DecodeError` for what is not an entity.
     """
     term: Any = dict[str, Term]
     aliases: Any = dict[str, list[Term]]
@@ -108,6 +108,6 @@ def decoder(
 
 
 def _of_languages(name: str, kind: Any, languages: Sequence[str]) -> Any:
-    fields = [(f"f{place}", kind, None) for place in range(len(languages))]
-    rename = {f"f{place}": language for place, language in enumerate(languages)}
+    fields = [(f"f{number}", kind, None) for number in range(len(languages))]
+    rename = {f"f{number}": language for number, language in enumerate(languages)}
     return msgspec.defstruct(name, fields, rename=rename, gc=False)

@@ -44,8 +44,8 @@ def members(notes: Iterable[TripleBlock], classes: Iterable[str]) -> Mask:
     """
     rows: dict[str, list[NDArray[np.int32]]] = {CHOSEN: [], INSTANCE_OF: [], SUBCLASS_OF: []}
     for block in notes:
-        for place, name in enumerate(block.relations.to_pylist()):
-            rows[name].append(block.ends[block.relation_ids == place])
+        for row, name in enumerate(block.relations.to_pylist()):
+            rows[name].append(block.ends[block.relation_ids == row])
     nothing = np.zeros((0, 2), np.int32)
     chosen, instances, subclasses = (
         np.concatenate([nothing, *rows[name]]) for name in (CHOSEN, INSTANCE_OF, SUBCLASS_OF)
@@ -78,10 +78,10 @@ def _of_items(names: pa.StringArray, is_member: Mask) -> Mask:
 
 
 def _are(numbers: NDArray[np.int32], is_member: Mask) -> Mask:
-    found = np.zeros(numbers.shape, np.bool_)
+    are_members = np.zeros(numbers.shape, np.bool_)
     inside = (numbers >= 0) & (numbers < len(is_member))
-    found[inside] = is_member[numbers[inside]]
-    return found
+    are_members[inside] = is_member[numbers[inside]]
+    return are_members
 
 
 def _heads(block: TripleBlock, is_member: Mask, inner: bool) -> Mask:

@@ -87,7 +87,7 @@ class TextRows:
         self.kinds: list[int] = []
         self.language_ids: list[int] = []
         self.values: list[str] = []
-        self._languages = {name: place for place, name in enumerate(languages)}
+        self._languages = {name: number for number, name in enumerate(languages)}
 
     def by_place(self, terms: Mapping[str, Any]) -> Iterable[tuple[int, Any]]:
         """The place of each language, and what `terms` have in it."""

@@ -70,7 +70,7 @@ class Selection:
             for id in ids:
                 if not _is_id(id, letter):
                     kind = "property" if letter == "P" else "class"
-                    raise KgError(f"{id!r} is no {kind} of Wikidata; write it as {letter}31")
+                    raise KgError(f"{id!r} is not a {kind} of Wikidata; write it as {letter}31")
         return cls(
             None if languages is None else tuple(dict.fromkeys((*languages, ANY_LANGUAGE))),
             ranks=ranks,  # type: ignore[arg-type]
@@ -220,21 +220,21 @@ class EntityColumns:
         for kind, terms in ((_LABEL, entity.labels), (_DESCRIPTION, entity.descriptions)):
             if not terms:
                 continue
-            for place, term in rows.by_place(terms) if is_any else enumerate(astuple(terms)):
+            for number, term in rows.by_place(terms) if is_any else enumerate(astuple(terms)):
                 if term is None:
                     continue
                 if value := term.value:
                     kinds.append(kind)
-                    languages.append(place)
+                    languages.append(number)
                     values.append(value)
                 else:
                     self._skip(_EMPTY)
         if aliases := entity.aliases:
-            for place, terms in rows.by_place(aliases) if is_any else enumerate(astuple(aliases)):
+            for number, terms in rows.by_place(aliases) if is_any else enumerate(astuple(aliases)):
                 for term in terms or ():
                     if value := term.value:
                         kinds.append(_ALIAS)
-                        languages.append(place)
+                        languages.append(number)
                         values.append(value)
                     else:
                         self._skip(_EMPTY)
@@ -272,11 +272,11 @@ class EntityColumns:
                 continue
             if len(statements) == 1 and (statement := statements[0]).rank == "normal":
                 snak = statement.mainsnak
-                if (found := snak.datavalue) is not None and snak.snaktype == "value":
-                    if found.type is not _ITEM:
-                        types.append(found.type)
+                if (value := snak.datavalue) is not None and snak.snaktype == "value":
+                    if value.type is not _ITEM:
+                        types.append(value.type)
                         continue
-                    if (tail := found.value.id)[0] == "Q":
+                    if (tail := value.value.id)[0] == "Q":
                         tails.append(tail)
                         relations.append(relation)
                         ends.append(n := n + 1)
@@ -287,12 +287,12 @@ class EntityColumns:
                     break
             for statement in statements:
                 snak = statement.mainsnak
-                found = snak.datavalue
-                if found is None or snak.snaktype != "value":
+                value = snak.datavalue
+                if value is None or snak.snaktype != "value":
                     self._item(snak)
-                elif found.type is not _ITEM:
-                    types.append(found.type)
-                elif (tail := found.value.id)[0] == "Q":
+                elif value.type is not _ITEM:
+                    types.append(value.type)
+                elif (tail := value.value.id)[0] == "Q":
                     tails.append(tail)
                 else:
                     self._item(snak)
@@ -318,18 +318,18 @@ class EntityColumns:
 
     def _add_qualifiers(self, id: str, relation: str, tail: str, statement: Any) -> None:
         """The statement as a node, in the form of Wikidata's RDF, if any qualifier is an item."""
-        found = [
+        qualifiers = [
             (f"pq:{name}", item)
             for name, snaks in statement.qualifiers.items()
             for snak in snaks
             if (item := self._item(snak, "qualifier: "))
         ]
-        if not found:
+        if not qualifiers:
             return
         if not statement.id:
             raise msgspec.ValidationError("a statement with qualifiers has no id")
         self._qualified.add(id, f"p:{relation}", statement.id)
-        for name, item in ((f"ps:{relation}", tail), *found):
+        for name, item in ((f"ps:{relation}", tail), *qualifiers):
             self._qualified.tails.append(item)
             self._qualified.end_run(name)
         self._qualified.end_node(statement.id)
@@ -354,22 +354,22 @@ class EntityColumns:
             self._skip("deprecated statement", n_deprecated)
         if ranks == "all":
             return preferred + others
-        found = preferred or [each for each in others if each.rank == "normal"]
-        n_below = len(preferred) + len(others) - len(found)
+        chosen = preferred or [each for each in others if each.rank == "normal"]
+        n_below = len(preferred) + len(others) - len(chosen)
         if n_below:
             self._skip("statement below the best rank", n_below)
-        return found
+        return chosen
 
     def _item(self, snak: Any, what: str = "") -> str:
         """The item that is a snak's value; "" when it is something else, which is counted."""
-        if snak is None or snak.snaktype != "value" or (found := snak.datavalue) is None:
+        if snak is None or snak.snaktype != "value" or (data := snak.datavalue) is None:
             known = snak is not None and snak.snaktype in ("somevalue", "novalue")
             self._skip(what + (snak.snaktype if known else "statement without a value"))
             return ""
-        if found.type is not _ITEM:
-            self._skip(f"{what}value of type {found.type.value}")
+        if data.type is not _ITEM:
+            self._skip(f"{what}value of type {data.type.value}")
             return ""
-        value = found.value
+        value = data.value
         if not isinstance(value, EntityId | NumberedId):
             raise msgspec.ValidationError(f"Expected an entity as value, got {value!r:.60}")
         id: str = value.id

@@ -289,7 +289,7 @@ def test_damaged_decisions_are_refused(
     with pytest.raises(LinkIndexError, match=message):
         load_decision(path, small_graph)
     path.write_bytes(b"\xff{")
-    with pytest.raises(LinkIndexError, match="is no decision"):
+    with pytest.raises(LinkIndexError, match="is not a decision"):
         load_decision(path, small_graph)
 
 

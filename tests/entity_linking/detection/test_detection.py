@@ -13,7 +13,7 @@ from entity_linking.calibration.acceptance import best_nil_from
 from entity_linking.calibration.answers import Answer
 from entity_linking.calibration.fitting import EVERY_STEP, fit
 from entity_linking.decision import Decision
-from entity_linking.detection import EndToEnd, Found, NamesAndTagger, Span
+from entity_linking.detection import DetectedText, EndToEnd, NamesAndTagger, Span
 from entity_linking.detection.descriptions import descriptions, is_anaphor
 from entity_linking.detection.end_to_end import apart
 from entity_linking.detection.pronouns import SHARE, pronouns
@@ -84,7 +84,7 @@ def test_names_the_tagger_does_not_believe_are_left_out(index: NameIndex) -> Non
 
 def test_found_checks_its_lengths() -> None:
     with pytest.raises(LinkingError, match="1 mentions have 0 scores"):
-        Found(LinkedText("Ann", (Link(Mention(0, 3), (), None, 1.0),)), (), ("PER",))
+        DetectedText(LinkedText("Ann", (Link(Mention(0, 3), (), None, 1.0),)), (), ("PER",))
 
 
 def test_nil_is_an_answer_that_competes() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_linking import LinkingError
-from entity_linking.detection.misspelt import Mended, Slips, WithMisspelt
+from entity_linking.detection.misspelt import TypoCandidates, TypoIndex, WithMisspelt
 from entity_linking.mentions import LinkedText
 from entity_linking.names import NameCandidates, NameIndex, NameLinker
 from kg_loaders import Text, TextKind, graph_from_records
@@ -20,7 +20,7 @@ NAMES = {
     "D5": "cancer", "D6": "liver", "D7": "Müller disease", "D8": "estrogen positive lung cancer",
 }  # fmt: skip
 INDEX = NameIndex.build(graph_from_records(Text(e, TextKind.LABEL, n) for e, n in NAMES.items()))
-SLIPS = Slips(INDEX)
+SLIPS = TypoIndex(INDEX)
 LINKER = WithMisspelt(NameLinker(INDEX), SLIPS)
 
 
@@ -76,7 +76,7 @@ def test_mentions_lie_in_the_text_and_apart(parts: list[str]) -> None:
 
 def test_what_was_asked_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("entity_linking.detection.misspelt.MOST_REMEMBERED", 2)
-    linker = WithMisspelt(NameLinker(INDEX), Slips(INDEX))
+    linker = WithMisspelt(NameLinker(INDEX), TypoIndex(INDEX))
     for _ in range(2):
         assert len(linker.link(["lung cnacer and amoxicilin, aspirni"])[0].links) == 2
 
@@ -90,7 +90,7 @@ def test_a_slip_means_what_it_is_mended_to_and_is_less_sure() -> None:
     names = NameCandidates(INDEX)
     texts = LINKER.link(["cnacer is lugn cancer", "lung cancer or amoxicilin, cancer"])
     right = NameLinker(INDEX).link(["cancer is lung cancer", "lung cancer or amoxicillin, cancer"])
-    proposed, expected = Mended(names, SLIPS).candidates(texts), names.candidates(right)
+    proposed, expected = TypoCandidates(names, SLIPS).candidates(texts), names.candidates(right)
     likeness = [[1 - 1 / 6, 1 - 1 / 11], [1.0, 1 - 1 / 10, 1.0]]
     for own, meant, alike in zip(proposed, expected, likeness, strict=True):
         for candidates, others, share in zip(own, meant, alike, strict=True):
@@ -99,4 +99,4 @@ def test_a_slip_means_what_it_is_mended_to_and_is_less_sure() -> None:
     assert proposed[1][1][0].reason == "read as amoxicillin: label 'amoxicillin'"
     assert proposed[1][0] == expected[1][0]
     pair = replace(texts[0], pair_start=7)
-    assert Mended(names, SLIPS).candidates([pair]) == proposed[:1]
+    assert TypoCandidates(names, SLIPS).candidates([pair]) == proposed[:1]

@@ -51,6 +51,6 @@ def test_counts_that_are_none(row: tuple[str, str, int]) -> None:
 )
 def test_what_is_short_for_what(surfaces: list[str], found: list[tuple[int, float] | None]) -> None:
     places = longer_mentions(surfaces, [20 * i for i in range(len(surfaces))])
-    assert [each and (each.place, each.share) for each in places] == found
+    assert [each and (each.position, each.share) for each in places] == found
     for each in filter(None, places):
-        assert each.reason == f"short for {surfaces[each.place]!r} at {20 * each.place}"
+        assert each.reason == f"short for {surfaces[each.position]!r} at {20 * each.position}"

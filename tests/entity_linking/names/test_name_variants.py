@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from entity_linking.names.rules.variants import (
     KIND_WEIGHTS,
-    SAID,
+    REASONS,
     Kind,
     acronyms,
     loosen,
@@ -101,7 +101,7 @@ def test_words_of_a_name() -> None:
 
 
 def test_every_kind_has_a_weight_below_the_name_itself() -> None:
-    assert set(KIND_WEIGHTS) == set(SAID) == set(Kind)
+    assert set(KIND_WEIGHTS) == set(REASONS) == set(Kind)
     assert all(0 < KIND_WEIGHTS[kind] < 1 for kind in Kind if kind is not Kind.EXACT)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from entity_linking import LinkedText, LinkingError
 from entity_linking.decision import Decision
-from entity_linking.detection import EndToEnd, Found
+from entity_linking.detection import DetectedText, EndToEnd
 from entity_linking.errors import LinkIndexError
 from entity_linking.explain import explain
 from entity_linking.parts import Candidates, Scorer, Scores
@@ -76,7 +76,7 @@ def world(n: int, seed: int) -> list[LinkedText]:
 def fit(told: Told, n_held_out: int = 120) -> Reranker:
     scorers: dict[str, Scorer] = {"told": told, "prior": PriorScorer()}
     return Reranker.fit(
-        scorers, world(200, 0), world(n_held_out, 1), settings=QUICK, dear=["told"]
+        scorers, world(200, 0), world(n_held_out, 1), settings=QUICK, expensive=["told"]
     )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> N
     assert model.asking.missed == 0.0
     assert 0.1 < model.asking.changeable < model.asking.asked < 0.5
     said = str(model.asking)
-    assert said.startswith("told asked where the best answer without has at most 0.")
+    assert said.startswith("told used where the best answer without it has at most 0.")
     told.n_asked = 0
     asking.everywhere().scores(texts)
     assert told.n_asked == 400
@@ -110,7 +110,7 @@ def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> N
 
 def test_who_is_asked_has_the_scores_of_asking_everywhere(model: Reranker) -> None:
     texts = world(40, 3)
-    asked = [each for text in model.asked(texts) for each in text]
+    asked = [each for text in model.first_stage(texts) for each in text]
     here = [scores for text in model.scores(texts) for scores in text]
     everywhere = [scores for text in model.everywhere().scores(texts) for scores in text]
     same = [np.array_equal(a, b) for a, b in zip(here, everywhere, strict=True)]
@@ -120,7 +120,7 @@ def test_who_is_asked_has_the_scores_of_asking_everywhere(model: Reranker) -> No
     plain = Reranker.fit({"prior": PriorScorer()}, texts, texts, settings=QUICK)
     assert plain.everywhere() is plain
     with pytest.raises(LinkingError, match="asks every scorer about every mention"):
-        plain.asked(texts)
+        plain.first_stage(texts)
 
 
 def test_batch_of_n_is_n_batches_of_one(model: Reranker) -> None:
@@ -134,7 +134,9 @@ def test_training_and_linking_read_the_same_features() -> None:
     both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
     trained = tabulate(both, world(30, 5))
     asked = np.arange(trained.rows.n_mentions) % 3 == 0
-    linking = tabulate({"prior": PriorScorer()}, world(30, 5)).of(asked).beside({"told": Told()})
+    linking = (
+        tabulate({"prior": PriorScorer()}, world(30, 5)).of(asked).with_scorers({"told": Told()})
+    )
     assert linking.scorers == trained.scorers == ("prior", "told")
     np.testing.assert_array_equal(linking.candidates, trained.of(asked).candidates)
     np.testing.assert_array_equal(linking.mentions, trained.of(asked).mentions)
@@ -151,7 +153,7 @@ def test_equal_texts_and_settings_give_equal_weights(model: Reranker, tmp_path: 
 def test_the_first_stage_is_the_model_without_dear_scorers(model: Reranker) -> None:
     texts = world(20, 6)
     plain = Reranker.fit({"prior": PriorScorer()}, world(200, 0), world(120, 1), settings=QUICK)
-    asked = [each for text in model.asked(texts) for each in text]
+    asked = [each for text in model.first_stage(texts) for each in text]
     ours = [scores for text in model.scores(texts) for scores in text]
     theirs = [scores for text in plain.scores(texts) for scores in text]
     kept = [i for i, each in enumerate(asked) if not each.is_asked]
@@ -212,8 +214,8 @@ def test_what_is_asked_must_be_there() -> None:
     texts = world(5, 0)
     both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
     for scorers, dear in ((both, ["others"]), ({"told": Told()}, ["told"])):
-        with pytest.raises(LinkingError, match="beside dear ones a cheap one"):
-            Reranker.fit(scorers, texts, texts, dear=dear)
+        with pytest.raises(LinkingError, match="at least one cheap scorer"):
+            Reranker.fit(scorers, texts, texts, expensive=dear)
     with pytest.raises(LinkingError, match="asks no scorer"):
         Asking((), 0.5, 0.1, 0.1, 0.1)
 
@@ -230,8 +232,8 @@ def test_saved_and_opened(model: Reranker, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"asking.dear": ["prior"]}, "which are not the last of its scorers"),
-        ({"asking.dear": ["prior", "told"]}, "which are not the last of its scorers"),
+        ({"asking.dear": ["prior"]}, "but they are not the last of its scorers"),
+        ({"asking.dear": ["prior", "told"]}, "but they are not the last of its scorers"),
         ({"asking.dear": []}, "asks no scorer"),
         ({"asking.most_sure": 7.0}, "not between 0 and 1"),
         ({"asking.most_sure": "all"}, "cannot be read"),
@@ -300,9 +302,9 @@ class Source:
 class Everything:
     """A `Detector` of the same mentions."""
 
-    def detect(self, texts: Sequence[str]) -> list[Found]:
+    def detect(self, texts: Sequence[str]) -> list[DetectedText]:
         return [
-            Found(each, (1.0,) * len(each.links), ("",) * len(each.links))
+            DetectedText(each, (1.0,) * len(each.links), ("",) * len(each.links))
             for each in Mentions().link(texts)
         ]
 
@@ -314,11 +316,11 @@ def test_why_says_whether_dear_scorers_were_asked(model: Reranker, ends: bool) -
     texts = linker.link(["Paris and Rome 1 Q1"])
     ((paris, rome),) = explain(linker, texts)
     assert model.asking is not None
-    to = f"(asked to {model.asking.most_sure:.3f})"
+    to = f"(used up to {model.asking.most_sure:.3f})"
     assert paris[0].candidate.entity == "Q1"
-    assert "told asked: without, the best answer has 0." in paris[0].reason
+    assert "told used: without it the best answer has 0." in paris[0].reason
     assert paris[0].reason.endswith(to)
-    assert "told not asked: without, the best answer has 0.99" in rome[0].reason
+    assert "told not used: without it the best answer has 0.99" in rome[0].reason
     alone = replace(texts[0], links=texts[0].links[1:])
     assert explain(linker, [alone])[0][0] == rome, "the mention left out is read again"
 
@@ -329,7 +331,7 @@ def test_why_of_given_mentions() -> None:
     given = linked("Rome, Paris and Rome", ("Paris", [], None))
     (text,) = pipeline.disambiguate([given])
     ((paris,),) = explain(pipeline, [text])
-    assert "told asked: without" in paris[0].reason
+    assert "told used: without" in paris[0].reason
 
 
 def test_relative_logits_of_part_of_a_table(model: Reranker) -> None:

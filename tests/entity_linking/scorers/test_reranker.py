@@ -336,3 +336,18 @@ def test_tables_stand_together() -> None:
     assert np.array_equal(one.candidates, both.candidates)
     assert np.array_equal(one.mentions, both.mentions)
     assert np.array_equal(one.rows.offsets, both.rows.offsets)
+
+
+def test_training_examples_are_sure_of_their_entities() -> None:
+    """However sure the linker was that proposed their candidates."""
+    proposed = linked("one", ("one", [("a", 0.5)], None))
+    unsure = replace(proposed, links=tuple(replace(k, confidence=0.25) for k in proposed.links))
+    gold = linked("one", ("one", [], "a"))
+    (example,) = with_gold([unsure], [gold])
+    assert [(k.entity, k.confidence, len(k.candidates)) for k in example.links] == [("a", 1.0, 1)]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 1.5])
+def test_nothing_and_all_are_no_share_to_hold_out(share: float) -> None:
+    with pytest.raises(LinkingError, match="hold out more than nothing and less than all"):
+        split_by_text(toy_world(3, 0), share=share, seed=0)

@@ -36,8 +36,9 @@ from kept.encoders.kepler import KEPLERConfig
 from kept.encoders.knowbert import KnowBERTConfig
 from kept.encoders.subgraph.greaselm import GreaseLMConfig
 from kept.encoders.subgraph.qagnn import QAGNNConfig
-from kept.heads.model import CHOICE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import CHOICE
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -80,7 +80,7 @@ def test_faulty_files_and_options(state: dict[str, Tensor], host: str, tmp_path:
     kept = torch.load(released(state, "factual", tmp_path) / "pytorch_model.bin")
     for name, message in (
         ("com_dense.bias", r"missing \['objectives.relation_pairs.features.com_dense.bias'\]"),
-        ("out_proj.weight", "is no adapter of K-Adapter"),
+        ("out_proj.weight", "is not an adapter of K-Adapter"),
     ):
         torch.save({k: v for k, v in kept.items() if k != name}, file)
         with pytest.raises(CheckpointError, match=message):

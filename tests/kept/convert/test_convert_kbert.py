@@ -14,7 +14,8 @@ from transformers import AutoTokenizer
 from kept.convert import kbert as keys
 from kept.encoders.kbert import KBERT
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import TAGGING, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
+from kept.tasks.kinds import TAGGING
 from kg_loaders import KnowledgeGraph
 from tests.kept.convert import releases
 
@@ -106,7 +107,7 @@ def test_every_odd_weight_is_named(classifier: dict[str, Tensor], tmp_path: Path
     gap = {k: v for k, v in classifier.items() if ".1." not in k or "transformer" not in k}
     with pytest.raises(CheckpointError, match=r"missing .*layer\.1\.attention"):
         keys.convert(written(tmp_path, gap), n_heads=4)
-    with pytest.raises(CheckpointError, match="no UER encoder"):
+    with pytest.raises(CheckpointError, match="not a UER encoder"):
         keys.convert(written(tmp_path, {"weight": torch.zeros(2)}))
 
 

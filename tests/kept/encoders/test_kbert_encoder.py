@@ -15,10 +15,11 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import KBERTView
-from kept.heads.model import TAGGING, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.heads.uer import POOLINGS, pool
 from kept.layers.uer_norm import UERLayerNorm, use_uer_norm
 from kept.randomness import generator
+from kept.tasks.kinds import TAGGING
 from kg_loaders import KnowledgeGraph
 from tests.kept.kbert_texts import mentioning
 from tests.kept.tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host

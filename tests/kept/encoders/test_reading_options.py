@@ -19,9 +19,10 @@ from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, ERNIEView
-from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.layers.entity_linker import EntityLinker, EntityTable
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.finetuning.data import TaskData
 from kept.vectors import FactVectors, LabelVectors
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records

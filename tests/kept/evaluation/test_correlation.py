@@ -60,7 +60,7 @@ def test_an_interval_draws_whole_groups() -> None:
 
 
 def test_faults_are_named() -> None:
-    with pytest.raises(EvaluationError, match="2 predicted numbers stand against 1"):
+    with pytest.raises(EvaluationError, match="2 predicted numbers for 1"):
         pearson_parts([1, 2], [1])
     with pytest.raises(EvaluationError, match="finite"):
         spearman_parts([1, float("nan")], [1, 2])

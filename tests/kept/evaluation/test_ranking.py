@@ -231,7 +231,7 @@ def test_a_candidate_that_is_no_entity_is_an_error(bad: int):
     """-1 means "not in the graph" to whoever looks names up, and the last entity to numpy."""
     scorer = Table(np.zeros((N_ENTITIES, N_RELATIONS, N_ENTITIES)))
     known = Filter({}, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
-    with pytest.raises(EvaluationError, match=f"candidate {bad} is no entity: ids are 0 to 8"):
+    with pytest.raises(EvaluationError, match=f"candidate {bad} is not an entity: ids are 0 to 8"):
         rank(scorer, np.zeros((1, 3), int), filter=known, ties="realistic", directions=["tail"],
              candidates=np.array([0, bad, -7]))  # fmt: skip
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge import SCORERS, Scorer, make_scorer
+from kept.kgc.kge import FORMULAS, Scorer, make_scorer
 
 DIRECTIONS = ("head", "relation", "tail")
-CASES = [*((name, None) for name in sorted(SCORERS)), ("transe", 1), ("rotate", 2)]
+CASES = [*((name, None) for name in sorted(FORMULAS)), ("transe", 1), ("rotate", 2)]
 
 
 def make(name: str, norm: Any, n_entities: int, n_relations: int, width: int) -> Scorer:

@@ -92,7 +92,8 @@ def test_a_low_share_is_told_and_an_old_run_has_none(read: int | None, is_low: b
     assert (line is not None) is is_low
     if line is not None:
         assert line.startswith(
-            f"train: something of the graph is shown in {read / 1000:.1%} of the samples"
+            f"train: the model gets facts or entities of the graph in {read / 1000:.1%} of "
+            f"the samples"
         )  # type: ignore[operator]
     shown = "–" if read is None else f"{read / 10:.1f}"
     assert cell(values) == f"50.0 / 40.0 / – / {shown}"
@@ -121,8 +122,8 @@ def test_an_identifier_in_words_is_a_name(name: str, named: bool) -> None:
     ("texts", "is_linked", "why"),
     [
         (TEXTS[:1], False, r"no text has a link; .*--link.*`kept link`"),
-        (TEXTS[:1], True, r"none of the names of 1 entities stands in a text"),
-        (TEXTS[2:3], False, r"none of the 1 links, such as 'nobody', leads to an entity"),
+        (TEXTS[:1], True, r"none of the names of 1 entities is in a text"),
+        (TEXTS[2:3], False, r"none of the 1 links, such as 'nobody', is to an entity of the graph"),
         (TEXTS[3:4], False, r"1 texts have a link, and no linked entity has a fact"),
         (TEXTS[5:], False, r"links and facts are there.*max_neighbours"),
     ],

@@ -19,24 +19,23 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import join_texts
 from kept.heads.candidates import entity_table
-from kept.heads.model import (
+from kept.heads.model import HEADS, KnowledgeForTask, task_loss
+from kept.heads.span import SpanOptions
+from kept.inputs.views import builder_for
+from kept.methods import METHODS
+from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.datasets.questions.choices import choice_example
+from kept.tasks.kinds import (
     CHOICE,
-    HEADS,
     LINKING,
     MULTI,
     REGRESSION,
     SCORE,
     SINGLE,
     SPAN,
+    START_END,
     TAGGING,
-    KnowledgeForTask,
-    task_loss,
 )
-from kept.heads.span import START_END, SpanOptions
-from kept.inputs.views import builder_for
-from kept.methods import METHODS
-from kept.tasks.datasets.formats import TaskExample
-from kept.tasks.datasets.questions.choices import choice_example
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.linking.questions import CandidateData, Question, questions_of
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records

@@ -100,7 +100,7 @@ def test_json_lines_say_so_and_are_read_again(kg: Path, tmp_path: Path) -> None:
 def test_the_table_says_so(kg: Path, flags: tuple[str, ...]) -> None:
     done = run("link", TEXT, "--kg", kg, *flags)
     assert "0.500 ambiguous" in done.output
-    assert "1 ambiguous: another entity is as likely" in done.stderr
+    assert "1 ambiguous: two entities are equally likely" in done.stderr
     assert "ambiguous" not in run("link", "The Sun.", "--kg", kg, *flags).output
 
 

@@ -20,7 +20,8 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
-from kept.kgc.kge.scorers import SCORERS, SCORES
+from kept.kgc.kge.kinds import FORMULAS
+from kept.kgc.kge.scorers import SCORES
 from kept.objectives.base import World
 from kept.objectives.described_triples import Questions, draw_questions
 from kept.objectives.knowledge_embedding import (
@@ -67,7 +68,7 @@ def _questions(made: FirstPreparation, step: int) -> Questions:
 
 def slow_score(name: str, head: Tensor, relation: Tensor, tail: Tensor) -> float:
     """One triple, through the scorer's own tables."""
-    scorer = SCORERS[name](
+    scorer = FORMULAS[name](
         n_entities=2, n_relations=1, width=len(head), generator=torch_generator(0, "slow")
     ).double()
     with torch.no_grad():

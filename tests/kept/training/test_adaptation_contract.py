@@ -13,10 +13,11 @@ from kept.adapters.inside import PLACES
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.heads.layer_mix import LayerMixOptions
-from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.adaptation import Stages, layer_groups, stages
 from kept.training.config import TrainConfig, Unfreezing
 from kept.training.finetuning.data import TaskData

@@ -42,6 +42,22 @@ def test_some_are_skipped_and_counted(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [row["gradient_norm"] is None for row in rows] == [s % 3 == 0 for s in range(12)]
 
 
+@pytest.mark.parametrize("silent", range(1, 32))
+def test_any_batches_of_five(silent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`silent` has a bit for each batch without a loss; all five at once are refused."""
+    model, watcher = toy_model(), Watcher()
+    silent_in(monkeypatch, model, lambda number: bool(silent >> number % 5 & 1))
+    if silent == 31:
+        with pytest.raises(ConfigError, match="none of 5 batches holds anything"):
+            train(model, ToyData(), toy_config(steps=5), tmp_path)
+        return
+    ended = train(model, ToyData(), toy_config(steps=5), tmp_path, reporter=watcher)
+    assert (ended.step, ended.stopped) == (5, "finished")
+    rows = read_log(tmp_path / "log.jsonl")
+    assert [bool(row["losses"]) for row in rows] == [not silent >> n & 1 for n in range(5)]
+    assert any(f"{silent.bit_count()} batch" in notice for notice in watcher.notices)
+
+
 def test_a_skipped_step_changes_no_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, hashes = toy_model(), [weights_hash(toy_model())]
     silent_in(monkeypatch, model, lambda number: number in (2, 3))
@@ -59,7 +75,7 @@ def test_a_skipped_step_changes_no_weight(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_run_without_any_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = toy_model()
     silent_in(monkeypatch, model, lambda number: True)
-    with pytest.raises(ConfigError, match="none of 12 batches holds anything that is asked for"):
+    with pytest.raises(ConfigError, match="none of 12 batches has anything for the objectives"):
         train(model, ToyData(), toy_config(), tmp_path)
     assert not (tmp_path / "model.safetensors").exists()
 

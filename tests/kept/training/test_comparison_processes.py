@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from kept.apps.cli import app
-from kept.lab.comparison.stored import read_records
+from kept.lab.study.store import read_records
 from kept.training.finetuning.answers import ANSWERS
 from tests.kept.rounding import of_run, require_same_training
 from tests.kept.training.test_processes import finish, start

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from kept.apps.cli import app
-from kept.lab.comparison.stored import RECORDS, read_records
+from kept.lab.study.store import RECORDS, read_records
 from kept.training.finetuning.answers import ANSWERS
 from kept.training.log import read_log
 from kept.training.loop import Resume, train

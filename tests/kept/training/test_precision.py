@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from kept.lab.comparison.data import binding_of, on_this_machine
+from kept.lab.comparison.data import on_this_machine
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.questions.plan import asks_questions
+from kept.lab.study.addresses import binding_of
 from kept.training import precision
 from kept.training.finetuning.recipes import with_defaults
 from kept.training.loop import Resume, TrainResult, train

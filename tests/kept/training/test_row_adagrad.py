@@ -57,6 +57,41 @@ def test_it_equals_loops_and_leaves_other_rows() -> None:
         RowAdagrad(embedding.parameters(), lr=-1.0)
 
 
+def test_a_rate_of_nothing_is_allowed_and_changes_nothing() -> None:
+    embedding = table(3)
+    before = embedding.weight.detach().clone()
+    step(embedding, RowAdagrad(embedding.parameters(), lr=0.0), [1, 4])
+    torch.testing.assert_close(embedding.weight.detach(), before, rtol=0, atol=0)
+    with pytest.raises(ConfigError, match="eps > 0; got"):
+        RowAdagrad(embedding.parameters(), lr=0.1, eps=0.0)
+
+
+def test_its_state_is_where_its_table_is() -> None:
+    """Whatever the device on which new tensors are put by default."""
+    embedding = table(3)
+    optimiser = RowAdagrad(embedding.parameters(), lr=0.1)
+    embedding(torch.tensor([1, 4])).sum().backward()
+    with torch.device("meta"):
+        optimiser.step()
+    assert optimiser.state[embedding.weight]["sum"].device.type == "cpu"
+
+
+def test_a_closure_gives_the_loss_and_a_table_without_gradient_is_left() -> None:
+    used, unused = table(3), table(2)
+    optimiser = RowAdagrad([*used.parameters(), *unused.parameters()], lr=0.1)
+    before = unused.weight.detach().clone()
+
+    def closure() -> float:
+        loss = used(torch.tensor([0])).sum()
+        loss.backward()
+        return float(loss.detach())
+
+    loss = optimiser.step(closure)
+    assert loss == pytest.approx(float(used.weight.detach()[0].sum()) + 3 * 0.1, abs=1e-4)
+    torch.testing.assert_close(unused.weight.detach(), before, rtol=0, atol=0)
+    assert optimiser.step() is None
+
+
 def test_a_run_may_name_it_and_older_checkpoints_still_fit() -> None:
     adam = TrainConfig(steps=1, batch_size=1)
     named = TrainConfig(steps=1, batch_size=1, row_optimiser="adagrad")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from pathlib import Path
 
 import pytest
@@ -83,7 +85,17 @@ def gradient(parts: list[tuple[Tensor, Tensor]], weigh: bool) -> Tensor:
     return line.weight.grad
 
 
-@pytest.mark.parametrize("sizes", [(8, 1), (3, 3, 3), (5, 0, 4), (1, 1, 7), (9,)])
+def compositions(seed: int) -> tuple[int, ...]:
+    """Nine examples in one to nine parts, some of them empty."""
+    draws = random.Random(seed)
+    cuts = sorted(draws.choices(range(10), k=draws.randint(1, 8)))
+    return tuple(b - a for a, b in itertools.pairwise((0, *cuts, 9)))
+
+
+CUT = [(8, 1), (3, 3, 3), (5, 0, 4), (1, 1, 7), (9,), (1,) * 9, (0, 9), (9, 0, 0)]
+
+
+@pytest.mark.parametrize("sizes", dict.fromkeys([*CUT, *map(compositions, range(40))]))
 def test_nine_examples_have_one_gradient_however_they_are_cut(sizes: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     x, y = torch.randn(9, 3), torch.randn(9)

@@ -25,9 +25,9 @@ from kept.decoders.learning import Training
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences, SoftPromptOptions
 from kept.lab.questions import training as of_questions
 from kept.lab.questions.readers import SoftPromptReader
-from kept.lab.questions.runs import QuestionRuns
 from kept.lab.questions.showing import shown
 from kept.lab.questions.training import AdapterPlan, ReadingPlan, RememberingPlan, SoftPromptPlan
+from kept.lab.questions.trial import QuestionTrial
 from kept.randomness import torch_draws
 from kept.training import loop
 from kept.training.config import Shard
@@ -48,7 +48,7 @@ TOGETHER = ("kblam", "kblam-alignment")
 
 def training_of(kind: str, host_folder: Path) -> Training:
     """Three steps or more on six questions, of batches of odd sizes, around a host of its own."""
-    runs = QuestionRuns(plan_of(host_folder), host_folder, host_folder)
+    runs = QuestionTrial(plan_of(host_folder), host_folder, host_folder)
     host, prompting = load_decoder(host_folder), runs.prompting
     given = shown(runs.asked, "true", 0)
     if kind in ("words-lora", "nodes-lora"):

@@ -124,7 +124,7 @@ def test_the_wrong_kind_of_target(tmp_path: Path) -> None:
         write_text(tmp_path / "folder", "x", force=True)
     with pytest.raises(ExistsError, match="is a file"):
         write_folder(tmp_path / "file", "x", force=True)
-    with pytest.raises(ExistsError, match="no regular file"):
+    with pytest.raises(ExistsError, match="not a regular file"):
         write_text(tmp_path / "pipe", "x", force=True)
 
 

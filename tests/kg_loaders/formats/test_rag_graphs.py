@@ -93,15 +93,15 @@ def test_what_kept_exports_as_graphml_comes_back(
 @pytest.mark.parametrize(
     ("format", "text", "words"),
     [
-        ("llamaindex", "{", "is no JSON"),
-        ("llamaindex", '{"a": 1, "a": 2}', "the key 'a' stands twice"),
+        ("llamaindex", "{", "is not JSON"),
+        ("llamaindex", '{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         ("llamaindex", '{"nodes": []}', "has no nodes and relations, or graph_dict"),
         ("llamaindex", '{"graph_dict": {"a": [["r"]]}}', "line 1 .*no relation between two nodes"),
         ("llamaindex", '{"graph_dict": {}} {}', "line 1 .*more than one JSON value"),
         ("neo4j-graphrag", '{"nodes": {}}', "has no lists of nodes and relationships"),
         ("neo4j-graphrag", '{"nodes": [{"id": 7}], "relationships": []}', "a node without an id"),
         ("neo4j-graphrag", '{"nodes": [], "relationships": [7]}', "no relation between two nodes"),
-        ("graphml", "<a/>", "is no GraphML"),
+        ("graphml", "<a/>", "is not GraphML"),
         ("graphml", "<graphml><node/></graphml>", "line 1 .*no id, source or target"),
         ("graphml", '<graphml><node id="a"/>', "no XML: no element found"),
         ("graphml", '<!DOCTYPE a [<!ENTITY b "&c;">]><graphml/>', "entities"),

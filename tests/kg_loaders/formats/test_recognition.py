@@ -230,7 +230,7 @@ def test_wikidata_documents_name_what_is_wrong(tmp_path: Path) -> None:
     graph, report = load([path], policy="skip")
     assert (graph.n_triples, report.n_rejected) == (1, 1)
     path.write_text(json.dumps({"entities": {"Q7001": ITEM}})[:-3])
-    with pytest.raises(SourceError, match="is no JSON of entities"):
+    with pytest.raises(SourceError, match="is not JSON of entities"):
         load([path], policy="skip")
 
 

@@ -168,6 +168,6 @@ def test_conceptnet(tmp_path: Path) -> None:
     report = DamageReport(DamagePolicy.SKIP)
     assert list(conceptnet.read(path, report)) == []
     assert list(report.reasons) == [
-        "the last field is no JSON object", "2 fields instead of 5",
+        "the last field is not a JSON object", "2 fields instead of 5",
     ]  # fmt: skip
     report.check()

@@ -41,7 +41,7 @@ def test_write_then_read_is_the_identity(
 
 @pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", ""])
 def test_names_that_no_line_can_hold(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SourceError, match="cannot stand in a TSV file"):
+    with pytest.raises(SourceError, match="cannot be written to a TSV file"):
         write(graph_from_records([Triple("a", name, "b")]), tmp_path / "x.tsv")
 
 

@@ -101,7 +101,7 @@ def test_damage_costs_its_part(tmp_path: Path, part: str, reason: str, n_rejecte
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("<Lexicon/>", SourceError, "is no WN-LMF"),
+        ("<Lexicon/>", SourceError, "is not WN-LMF"),
         ("<LexicalResource><Lexicon>" + "<a>" * 300, BudgetError, "the limit depth is 256"),
         ('<!DOCTYPE a [<!ENTITY b "x"><!ENTITY c "&b;&b;">]><LexicalResource/>', BudgetError,
          "the limit entities is 0"),

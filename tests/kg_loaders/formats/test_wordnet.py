@@ -116,7 +116,7 @@ GOOD = "00000020 05 n 01 cat 0 001 @ 00000002 n 0000 | purrs"
 UNFIT = "the fields do not fit the counts of words and pointers"
 DAMAGE = {  # a damaged line, what is said of it, how many texts it still gives
     "no gloss": (GOOD.replace(" | ", " "), "no gloss", 0),
-    "count is no number": (GOOD.replace("001 @", "one @"), UNFIT, 0),
+    "count is not a number": (GOOD.replace("001 @", "one @"), UNFIT, 0),
     "count with an underscore": (GOOD.replace("001 @", "0_1 @"), UNFIT, 0),
     "count with a sign": (GOOD.replace("001 @", "+01 @"), UNFIT, 0),
     "short word numbers": (GOOD.replace("0000 |", "00 |"), UNFIT, 0),

@@ -91,7 +91,7 @@ def test_the_command(files: list[str], tmp_path: Path) -> None:
         assert told.exit_code == 0, told.output
     same_bytes(tmp_path / "one", tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.tsv", "one", "other", "t.tsv"]
-    for size, said in (("2X", "is no number of bytes"), ("1M", "too little to sort in")):
+    for size, said in (("2X", "is not a number of bytes"), ("1M", "too little to sort in")):
         line = ["kg", "build", *files, "-o", str(tmp_path / "no"), "--beyond-memory", size]
         refused = CliRunner().invoke(app, line)
         assert refused.exit_code == 1

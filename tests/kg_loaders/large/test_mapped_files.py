@@ -43,6 +43,13 @@ def test_strings_of_two_parts_and_of_a_slice(tmp_path: Path) -> None:
     assert (tmp_path / "names").read_bytes() == "AdaBéaCyD".encode()
 
 
+def test_a_slice_of_bytes_is_taken_without_what_follows_it(tmp_path: Path) -> None:
+    file = StringsFile(tmp_path / "names")
+    for first in (0, 1):
+        file.add(pa.array([b"left", b"Cy", b"D", b"out"], pa.large_binary()).slice(first, 2))
+    assert file.mapped().to_pylist() == ["left", "Cy", "Cy", "D"]
+
+
 def test_numbers_are_those_that_were_added(tmp_path: Path) -> None:
     file = ArrayFile(tmp_path / "ids", np.int32)
     file.add(np.arange(6)[::2])

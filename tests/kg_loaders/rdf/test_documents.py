@@ -204,7 +204,7 @@ def terms(tmp_path: Path) -> Path:
 def test_a_remote_context_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         load_graph([with_context(tmp_path, [URL, {"z": P}])], policy="skip")
-    assert f"defined at {URL}, and nothing is fetched" in str(caught.value)
+    assert f"defined at {URL}, and kept fetches nothing" in str(caught.value)
     assert f"--context {URL}=FILE" in str(caught.value)
 
 
@@ -238,13 +238,13 @@ def test_a_context_may_name_another(terms: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "cannot be read"), ("[]", 'no object with "@context"'), ("{}", 'with "@context"')],
+    [("{", "cannot be read"), ("[]", 'not an object with "@context"'), ("{}", 'with "@context"')],
 )
 def test_a_file_that_is_no_context(content: str, message: str, tmp_path: Path) -> None:
     file = write(tmp_path, content, name="terms.jsonld")
     with pytest.raises(SourceError, match=message):
         load(with_context(tmp_path, URL), contexts={URL: file})
-    with pytest.raises(SourceError, match="is no file"):
+    with pytest.raises(SourceError, match="is not a file"):
         load(with_context(tmp_path, URL), contexts={URL: tmp_path / "none"})
 
 

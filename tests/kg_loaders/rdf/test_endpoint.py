@@ -132,7 +132,7 @@ def test_a_reading_that_was_cut_goes_on_behind_the_last_page(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fetch(calm, QUERY, tmp_path / "cut", tell=cut, sleep=lambda _: None)
+        fetch(calm, QUERY, tmp_path / "cut", report=cut, sleep=lambda _: None)
     n_asked = len(server.asked)
     resumed = fetch(calm, QUERY, tmp_path / "cut", sleep=lambda _: None)
     assert resumed.read_bytes() == whole.read_bytes()
@@ -172,10 +172,10 @@ def test_faults_of_the_endpoint_are_told(server: Server, tmp_path: Path) -> None
     with pytest.raises(BudgetError, match="document_bytes"):
         fetch(Endpoint(server.url), QUERY, tmp_path / "pages", budget=small)
     swapped = "SELECT ?o ?p ?s { ?s ?p ?o FILTER isLiteral(?o) } ORDER BY ?s ?p ?o"
-    with pytest.raises(QueryError, match=r"row 1 is no statement: .*select a subject"):
+    with pytest.raises(QueryError, match=r"row 1 is not a statement: .*select a subject"):
         fetch(Endpoint(server.url), swapped, tmp_path / "swapped")
     for url in ("file:///etc/passwd", "ftp://x/", "//x", "http://"):
-        with pytest.raises(SourceError, match="is no address of an endpoint"):
+        with pytest.raises(SourceError, match="is not an address of an endpoint"):
             Endpoint(url)
 
 

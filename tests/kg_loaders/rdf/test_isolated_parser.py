@@ -201,5 +201,5 @@ def test_the_command_ends_with_the_code_of_faults(
     result = CliRunner().invoke(app, line)
     assert result.exit_code == 70
     assert reason in result.output
-    assert "a fault in kept and not in the file" in " ".join(result.output.split())
+    assert "a fault in kept, not in the file" in " ".join(result.output.split())
     assert not (tmp_path / "kg").exists()

@@ -238,7 +238,7 @@ def test_relative_iris_have_a_base(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("base", ["", "x", "/a/b", "urn:kept", "http://a b/", "a.example/"])
 def test_a_base_is_an_absolute_iri_with_a_path(base: str, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no absolute IRI with a path"):
+    with pytest.raises(SourceError, match="not an absolute IRI with a path"):
         load(write(tmp_path, FACT, name="facts.ttl"), base_iri=base)
 
 

@@ -92,7 +92,7 @@ def test_what_only_looks_like_a_base_is_none(tmp_path: Path) -> None:
     assert report.skipped == {"literal of http://e.org/q": 1}
     watch = BaseWatch("json")
     watch.see(b'{"@base": "http://e/\\x/../"}')  # malformed: the parser says so
-    assert not watch.found
+    assert not watch.base
 
 
 SEGMENTS = st.lists(st.sampled_from(["a", "b", ".a", "..", ".", "a..b"]), min_size=1, max_size=5)

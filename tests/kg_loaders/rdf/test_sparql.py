@@ -99,9 +99,9 @@ def test_a_query_about_the_atlas() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("SELECT", "no query in SPARQL: line 1"),
+        ("SELECT", "not a SPARQL query: line 1"),
         ("SELECT ?x { ?x wdt:P31 ?y }", "a prefix is not declared; known are kg:"),
-        ("DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", "no query in SPARQL but an update"),
+        ("DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", "not a SPARQL query but an update"),
         ("SELECT ?x { SERVICE <http://x/> { ?x ?y ?z } }", "SERVICE asks another place"),
         ("SELECT ?x {?x ?y ?z .SERVICE<http://x/>{ ?x ?y ?z } }", "SERVICE asks another place"),
         (r"SELECT ?x { \u0053ERVICE <http://x/> { ?x ?y ?z } }", "SERVICE asks another place"),
@@ -132,7 +132,7 @@ def test_words_of_names_and_texts_are_no_words_of_the_query() -> None:
     ],
 )  # fmt: skip
 def test_words_whose_characters_are_numbers_are_read(text: str, words: list[str]) -> None:
-    """Else a word that is refused could be written so; a number too large is no character."""
+    """Else a word that is refused could be written so; a number too large is not a character."""
     assert list(words_of(text)) == words
 
 

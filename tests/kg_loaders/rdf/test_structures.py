@@ -289,10 +289,10 @@ def test_predicates_may_be_named(records: Any) -> None:
     ("text", "message"),
     [
         ("label", "has no ="),
-        ("skos=label", "no absolute IRI"),
-        ("=label", "no absolute IRI"),
+        ("skos=label", "not an absolute IRI"),
+        ("=label", "not an absolute IRI"),
         (f"{A}called=name", "none of label, alias, description, none"),
-        (f"{A} called=label", "no absolute IRI"),
+        (f"{A} called=label", "not an absolute IRI"),
     ],
 )
 def test_names_that_cannot_be_read(text: str, message: str) -> None:

@@ -152,7 +152,7 @@ def test_limits_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert DamageReport().budget == ReaderBudget(depth=7, memory_bytes=2 << 30, rows=3072)
     for wrong in ("depht=7", "depth", "depth=-1", "depth=1T", "depth=1.5"):
         monkeypatch.setenv("KEPT_LIMITS", wrong)
-        with pytest.raises(KgError, match=r"KEPT_LIMITS: .* is no limit"):
+        with pytest.raises(KgError, match=r"KEPT_LIMITS: .* is not a limit"):
             DamageReport()
     with pytest.raises(KgError, match="seconds is 0"):
         ReaderBudget(seconds=0)

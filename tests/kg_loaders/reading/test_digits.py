@@ -29,7 +29,7 @@ def test_no_hexadecimal_number(text: str) -> None:
 def test_no_decimal_number(text: str) -> None:
     with pytest.raises(ValueError, match="is no decimal number"):
         decimal_number(text)
-    assert not_a_number(text) == f"the score {text!r} is no finite number"
+    assert not_a_number(text) == f"the score {text!r} is not a finite number"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

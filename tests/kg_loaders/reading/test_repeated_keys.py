@@ -67,7 +67,7 @@ def test_what_python_does_not_read_is_told() -> None:
 def test_texts_of_a_graph(tmp_path: Path, line: str) -> None:
     path = tmp_path / "texts.jsonl"
     path.write_text(f'{{"id": "id", "label": "label"}}\n{line}\n', encoding="utf-8")
-    with pytest.raises(DamageError, match=r"texts\.jsonl, line 2 .*the key '\w+' stands twice"):
+    with pytest.raises(DamageError, match=r"texts\.jsonl, line 2 .*the key '\w+' occurs twice"):
         list(read(path, DamageReport()))
     report = DamageReport(policy=DamagePolicy.SKIP)
     assert [(text.node, text.value) for text in read(path, report)] == [("id", "label")]  # type: ignore[union-attr]
@@ -81,7 +81,7 @@ def test_linked_texts(tmp_path: Path) -> None:
         '"entity": "Q90"}]}\n',
         encoding="utf-8",
     )
-    with pytest.raises(DamageError, match=r"linked\.jsonl, line 1 .*the key 'entity' stands twice"):
+    with pytest.raises(DamageError, match=r"linked\.jsonl, line 1 .*the key 'entity' occurs twice"):
         list(read_jsonl(path, DamageReport()))
 
 
@@ -107,12 +107,12 @@ TEMPLATE = '{"relation": "P1", "template": "[X] is [Y] .", "template": "[X] was 
 def test_rows_of_others(tmp_path: Path, name: str, text: str, reader: Any, key: str) -> None:
     path = tmp_path / name
     path.write_text(text + "\n", encoding="utf-8")
-    with pytest.raises(DamageError, match=rf"{name}, line 1 .*the key '{key}' stands twice"):
+    with pytest.raises(DamageError, match=rf"{name}, line 1 .*the key '{key}' occurs twice"):
         list(reader(path, DamageReport()))
 
 
 def test_a_relation_whose_rows_stand_under_two_keys_loses_none(tmp_path: Path) -> None:
     path = tmp_path / "fewrel.json"
     path.write_text('{"P1": [], "P2": [], "P1": []}', encoding="utf-8")
-    with pytest.raises(SourceError, match=r"fewrel\.json: the key 'P1' stands twice"):
+    with pytest.raises(SourceError, match=r"fewrel\.json: the key 'P1' occurs twice"):
         list(read_fewrel(path, DamageReport()))

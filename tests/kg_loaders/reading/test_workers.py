@@ -192,7 +192,9 @@ def test_a_worker_that_is_killed_is_said_and_nothing_is_made(
 ) -> None:
     path = written(tmp_path / "x.nt", facts())
     by_processes(monkeypatch)
-    monkeypatch.setitem(FORMATS, "dies", Format(__name__, in_blocks="read_dying", by_workers=True))
+    monkeypatch.setitem(
+        FORMATS.built_in, "dies", Format(__name__, in_blocks="read_dying", by_workers=True)
+    )
     with pytest.raises(SourceError, match=r"x\.nt: a worker that read it ended before its work"):
         load([Source(path, "dies")], out=tmp_path / "kg", n_workers=2)
     assert not (tmp_path / "kg").exists()
@@ -269,7 +271,7 @@ def test_threads_read_while_processes_have_not_begun(
 
 def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
     bad = facts()
-    bad[250] = "no statement"
+    bad[250] = "not a statement"
     path = written(tmp_path / "x.nt", bad)
     with Workers(2, pool=ThreadPoolExecutor(2)) as workers:
         (said,) = outcome(path, workers, "stop")

@@ -21,8 +21,9 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibi
 from kept.convert import ernie as keys
 from kept.convert.tables import to_original, to_ours
 from kept.encoders.loading import load_strictly
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE
 
 METHOD = "ernie"
 ATOL = 2e-5

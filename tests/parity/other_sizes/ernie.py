@@ -13,8 +13,9 @@ from kept import hosts
 from kept.batches import Visibility
 from kept.convert import ernie as keys
 from kept.convert.tables import to_original, to_ours
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE
 from tests.parity.ernie import test_ernie_model as parity
 from tests.parity.other_sizes import tensors
 

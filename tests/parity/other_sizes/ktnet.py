@@ -9,8 +9,8 @@ from torch import Tensor
 
 from kept.batches import NONE, PAD_ROW
 from kept.graphs.views.ktnet import CONCEPTS
-from kept.heads.model import SPAN, task_loss
-from kept.heads.span import START_END
+from kept.heads.model import task_loss
+from kept.tasks.kinds import SPAN, START_END
 from tests.parity import test_ktnet as parity
 from tests.parity.other_sizes import tensors
 

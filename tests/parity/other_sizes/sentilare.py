@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept import hosts
-from kept.heads.model import MULTI, SINGLE, TAGGING
+from kept.tasks.kinds import MULTI, SINGLE, TAGGING
 from tests.parity.other_sizes import tensors
 from tests.parity.sentilare import sentilare_golden as parity
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import IGNORE
 from kept.graphs.views.sentilare import RATING
-from kept.heads.model import MULTI, SINGLE, TAGGING
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import MULTI, SINGLE, TAGGING
 from tests.parity.sentilare.sentilare_golden import (
     ATOL,
     LOSSES,

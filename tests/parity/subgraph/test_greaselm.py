@@ -17,8 +17,9 @@ from kept import hosts
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.convert import greaselm as keys
 from kept.convert.tables import to_ours
-from kept.heads.model import CHOICE, KnowledgeForTask, task_loss
+from kept.heads.model import KnowledgeForTask, task_loss
 from kept.layers.typed_graph import n_edge_types
+from kept.tasks.kinds import CHOICE
 from tests.parity.subgraph import subgraph_golden as golden
 from tests.parity.subgraph.test_qagnn_preparation import byte_level
 

@@ -16,8 +16,9 @@ from transformers import AutoConfig
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.convert import qagnn as keys
 from kept.encoders.subgraph.base import real_places, to_places, to_spots
-from kept.heads.model import CHOICE, KnowledgeForTask, task_loss
+from kept.heads.model import KnowledgeForTask, task_loss
 from kept.layers.gat_conv import EdgeEncoder, GATConvE
+from kept.tasks.kinds import CHOICE
 from tests.parity.subgraph import subgraph_golden as golden
 
 METHOD = "qagnn"

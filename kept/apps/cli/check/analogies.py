@@ -12,6 +12,7 @@ import typer
 
 from kept.apps.cli.options import local_or_hub
 from kept.bounds import MAX_SEED
+from kept.help_texts import FORCE_FILES, SEED
 
 PAGE, VALUES = "analogies.md", "analogies.json"
 
@@ -28,21 +29,25 @@ def analogies(
         list[str],
         typer.Argument(
             callback=_spaces,
-            help="Hosts (minilm, a folder, a hub name), folders of runs, or .txt files of vectors "
-            "(kept vectors train).",
+            help="Vectors to compare: minilm, folders, names on the Hugging Face hub, folders of "
+            "runs, or .txt files of `kept vectors train`.",
         ),
     ],
     questions: Annotated[
-        Path, typer.Option(help="Questions: word2vec's form, or MSR's .csv; may be packed (.gz).")
+        Path,
+        typer.Option(
+            help="File of analogies, in the form of word2vec or the .csv of MSR, plain or in .gz."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")],
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Of false pairs, intervals.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_FILES)] = False,
 ) -> None:
-    """Answer analogies by vectors of words, and tell a relation's pairs from others.
+    """Test word vectors: answer analogies, and separate the pairs of a relation from other pairs.
 
-    Prints accuracies of 3CosAdd and 3CosMul beside the word nearest to c, and the average precision
-    of a linear rule on differences of vectors, for each space and for random vectors.
+    Printed are accuracies of 3CosAdd and 3CosMul, with the word nearest to c as the baseline, and
+    the average precision of a linear rule on differences of vectors, for each space and for random
+    vectors.
 
     Example: kept check analogies minilm vectors/words.txt --questions questions-words.txt -o words/
     """
@@ -62,14 +67,14 @@ def analogies(
     learning()
     for name in (PAGE, VALUES):
         refuse_file(output / name, force=force)
-    asked = read_analogies(questions)
-    words = words_of(asked)
+    items = read_analogies(questions)
+    words = words_of(items)
     opened = {name: open_space(name, words) for name in dict.fromkeys(spaces)}
     opened[RANDOM] = stranger(opened[spaces[0]], seed)
     rows = {
         name: (
-            answer_analogies(space, words, asked, seed=seed),
-            induce_relations(space, words, asked, seed=seed),
+            answer_analogies(space, words, items, seed=seed),
+            induce_relations(space, words, items, seed=seed),
         )
         for name, space in opened.items()
     }

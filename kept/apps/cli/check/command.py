@@ -14,11 +14,12 @@ from kept.apps.cli.check.layers import layers
 from kept.apps.cli.options import KeptCommand, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_COUNT, MAX_SEED
+from kept.help_texts import HOST_MODEL
 
 if TYPE_CHECKING:
     from kept.lab.reading.cell import Cell, Outcome
 
-app = typer.Typer(no_args_is_help=True, help="Check that methods can do what they are measured by.")
+app = typer.Typer(no_args_is_help=True, help="Check that methods can do what they are compared by.")
 app.command(cls=KeptCommand)(layers)
 app.command(cls=KeptCommand)(analogies)
 RECIPE_HEADS, RECIPE_STEPS = 320, 200
@@ -30,61 +31,81 @@ PAGE, VALUES, CURVES = "reading.md", "reading.json", "reading.curves.png"
 
 @app.callback()
 def _group() -> None:
-    """Check that methods can do what they are measured by."""
+    """Check that methods can do what they are compared by."""
 
 
 @app.command(cls=KeptCommand)
 def reading(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder of the results; stored runs are not repeated."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the results. Runs that are stored there are not repeated.",
+        ),
     ],
-    methods: Annotated[str, typer.Option(help="Methods or arms, comma-separated, or all.")] = "all",
+    methods: Annotated[
+        str, typer.Option(help="Methods or arms to train, separated by commas, or all.")
+    ] = "all",
     tasks: Annotated[
-        str, typer.Option(help="Control tasks, comma-separated; own: the first of each arm.")
+        str,
+        typer.Option(
+            help="Control tasks, separated by commas. own means the first task of each arm."
+        ),
     ] = "own",
     conditions: Annotated[
-        str, typer.Option(help="Conditions beside true, comma-separated, or all.")
+        str, typer.Option(help="Conditions to compare with true, separated by commas, or all.")
     ] = "redrawn",
     seeds: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Number of seeds.")] = 1,
     first_seed: Annotated[
         int,
         typer.Option(
-            min=0, max=MAX_SEED, help="The first of them; settings are chosen on other seeds."
+            min=0, max=MAX_SEED, help="The first seed. Settings were chosen on other seeds."
         ),
     ] = 0,
     steps: Annotated[
-        int, typer.Option(min=1, max=MAX_COUNT, help="Maximum number of optimiser steps.")
+        int, typer.Option(min=1, max=MAX_COUNT, help="Largest number of optimiser steps.")
     ] = 400,
     form: Annotated[
-        str, typer.Option(help="fresh: every name occurs once; or returning.")
+        str,
+        typer.Option(help="fresh: every name occurs in one example. returning: names occur again."),
     ] = "fresh",
-    distractors: Annotated[int, typer.Option(min=0, max=2, help="Further facts of each head.")] = 1,
-    host: Annotated[
-        str, typer.Option(callback=local_or_hub, help="minilm, a folder or a hub name.")
-    ] = "minilm",
+    distractors: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=2,
+            help="Number of further facts about each head, which do not matter for the answer.",
+        ),
+    ] = 1,
+    host: Annotated[str, typer.Option(callback=local_or_hub, help=HOST_MODEL)] = "minilm",
     verdicts: Annotated[
-        Path | None, typer.Option(help="File for the verdicts alone, which comparisons read.")
+        Path | None,
+        typer.Option(help="File for the verdicts alone, in the form that comparisons read."),
     ] = None,
     layers: Annotated[
-        int, typer.Option(min=0, max=MAX_COUNT, help="Use the host's first layers only; 0: all.")
+        int,
+        typer.Option(
+            min=0,
+            max=MAX_COUNT,
+            help="Number of layers of the host to use, from the first. 0 means all.",
+        ),
     ] = 3,
     recipes: Annotated[
         bool,
         typer.Option(
             "--recipes",
-            help="Put what `--method X` means without further options to the test: the recipe of "
-            "every method that reads facts, on 320 training heads and the whole host, its words "
-            "trained, in 200 steps or --steps if fewer; fails where one does not read.",
+            help="Test the recipes instead, that is what `--method X` means without further "
+            "options: every method that reads facts, the whole host, 320 training heads, at "
+            "most 200 steps. Exit code 1 if one does not read its facts.",
         ),
     ] = False,
 ) -> None:
-    """Train every arm on facts about made-up names, and ask about names it has never seen.
+    """Test whether methods read facts: train on facts about made-up names, test on new names.
 
-    Prints the accuracy under each condition against chance, steps until .9, the accuracy of a
-    linear probe, the distance that the state moves when facts are hidden, and the verdict; writes
-    them with learning curves of all stored runs to the folder. The same command resumes a run that
-    was interrupted.
+    Printed are the accuracy under each condition, the chance level, steps until .9, the accuracy of
+    a linear probe, how far the state moves if facts are hidden, and the verdict. The folder also
+    gets learning curves of all stored runs. The same command continues a run that was interrupted.
 
     Example: kept check reading --methods kbert,ernie --conditions all -o reading/
     """

@@ -52,8 +52,8 @@ def run(
     sentences = list(read_conllu(train)), list(read_conllu(test))
     rows, left_out = [], []
     for task in tasks:
-        found, n_left = measure(readers, sentences, task, sizes)
-        rows += found
+        answers, n_left = measure(readers, sentences, task, sizes)
+        rows += answers
         left_out.append(f"{task} {n_left:,}")
         echo(f"{task}: measured", err=True)
     conditions = (

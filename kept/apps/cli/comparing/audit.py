@@ -10,6 +10,7 @@ import typer
 
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
+from kept.help_texts import FORCE_FILES, TEST, TRAIN
 
 if TYPE_CHECKING:
     from kept.evaluation.audit import AuditPart
@@ -21,41 +22,52 @@ def audit(
     ] = None,
     triples: Annotated[
         list[str] | None,
-        typer.Option(metavar="SET=FILE", help="Triples; the set named train is used as the graph."),
+        typer.Option(
+            metavar="SET=FILE",
+            help="Folder or file of triples with splits; `train` is used as the graph.",
+        ),
     ] = None,
     format: Annotated[str | None, typer.Option(help="Format of --train, --dev and --test.")] = None,
-    train: Annotated[Path | None, typer.Option(help="Training file of a task.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Development file.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Test file.")] = None,
+    train: Annotated[Path | None, typer.Option(help=TRAIN)] = None,
+    dev: Annotated[Path | None, typer.Option(help="File of development examples.")] = None,
+    test: Annotated[Path | None, typer.Option(help=TEST)] = None,
     text: Annotated[
-        list[Path] | None, typer.Option(help="Training text: linked JSON lines, or plain lines.")
+        list[Path] | None,
+        typer.Option(help="Training text of a model: linked JSON lines, or plain lines."),
     ] = None,
     cloze: Annotated[
-        list[Path] | None, typer.Option(help="Cloze questions: JSON lines in LAMA's form.")
+        list[Path] | None, typer.Option(help="Cloze questions: JSON lines in the form of LAMA.")
     ] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Another data set (folder, or name below KEPT_DATA): its train."
+            metavar="NAME",
+            help="Another data set, whose training triples are compared: a folder, or a name "
+            "below KEPT_DATA.",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(metavar="CHECK=SHARE", help="Tolerate this share: pair-in-graph=0.05."),
+        typer.Option(
+            metavar="CHECK=SHARE",
+            help="Share of a leak to tolerate, such as pair-in-graph=0.05. May be repeated.",
+        ),
     ] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option("--output", "-o", help="Write a .md, .json or .csv; may be repeated."),
+        typer.Option(
+            "--output", "-o", help="File for the result: .md, .json or .csv. May be repeated."
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_FILES)] = False,
 ) -> None:
-    """Look for answers in the graph, in the training text, in the subject and in other sets.
+    """Look for leaks: test answers in the graph, the training text or set, or the question.
 
-    Exit code 0: no leak beyond what --allow tolerates. 1: a leak, or a faulty file. 3: no leak, but
-    not everything could be checked (rows `…-not-checked`; --allow tolerates a share).
+    Exit code 0: no leak beyond what --allow tolerates. 1: a leak, or a damaged file. 3: no leak,
+    but not everything could be checked (rows `…-not-checked`; --allow tolerates a share of these).
 
-    --against asks whether tested triples, or their inverses, are in the training triples of another
-    data set: weights that were trained there have seen them.
+    --against checks whether tested triples, or their inverses, are in the training triples of
+    another data set. Weights that were trained there have seen them.
 
     Example: kept audit --kg kg/ --format wiki80 --train train.txt --dev dev.txt -o audit.md
     """

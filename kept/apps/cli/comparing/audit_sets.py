@@ -107,7 +107,7 @@ def of_examples(name: str, examples: Iterable[TaskExample]) -> AuditPart:
 
 
 def _fact_labels(example: TaskExample) -> Sequence[str]:
-    """The labels, or a single one for all where they are no relation of two entities."""
+    """The labels, or a single one for all where they are not a relation of two entities."""
     return example.labels if example.pair or len(example.targets) == 2 else example.labels[:1]
 
 

@@ -9,41 +9,56 @@ import typer
 
 from kept.apps.cli.options import LinkCase, Threads
 from kept.bounds import MAX_COUNT, MAX_MINUTES
+from kept.help_texts import (
+    AS_PUBLISHED,
+    EXPERIMENT,
+    EXPERIMENT_DATA,
+    EXPERIMENT_KG,
+    EXPERIMENTS,
+    LIMIT,
+)
 
-Task = Annotated[
-    str, typer.Option(help="An experiment: a YAML file, or a name in --tasks or shipped.")
-]
+Task = Annotated[str, typer.Option(help=EXPERIMENT)]
 Tasks = Annotated[
     Path | None,
-    typer.Option(
-        envvar="KEPT_TASKS", help="Folder of your own experiments (default: ./experiments)."
-    ),
+    typer.Option(envvar="KEPT_TASKS", help=EXPERIMENTS),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(min=1, max=MAX_COUNT, help="Maximum number of examples per set, to try it out."),
+    typer.Option(min=1, max=MAX_COUNT, help=LIMIT),
 ]
-Data = Annotated[
-    Path | None, typer.Option(envvar="KEPT_DATA", help="Folder of the experiment's files.")
-]
+Data = Annotated[Path | None, typer.Option(envvar="KEPT_DATA", help=EXPERIMENT_DATA)]
 
 
 def compare(
     task: Task,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the runs; shared by comparisons.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the runs. Comparisons that use the same folder share their runs.",
+        ),
     ] = Path("runs/compare"),
     methods: Annotated[
-        str, typer.Option(help="Comma-separated names, or all of the file.")
+        str,
+        typer.Option(
+            help="Names of methods, separated by commas, or all of those in the experiment."
+        ),
     ] = "all",
     controls: Annotated[
-        str, typer.Option(help="Control conditions, comma-separated; '' for none.")
+        str, typer.Option(help="Control conditions, separated by commas; '' for none.")
     ] = "off,shuffled",
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Number of seeds (default: the file's, or ten)."),
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Number of seeds (default: that of the experiment, otherwise ten). Differences "
+            "need several seeds to be tested.",
+        ),
     ] = None,
-    kg: Annotated[Path | None, typer.Option(help="Your graph instead of the experiment's.")] = None,
+    kg: Annotated[Path | None, typer.Option(help=EXPERIMENT_KG)] = None,
     case: LinkCase = None,
     data: Data = None,
     tasks: Tasks = None,
@@ -52,23 +67,22 @@ def compare(
         bool,
         typer.Option(
             "--as-published",
-            help="Rows have their papers' settings, as those of tasks that come with kept, not the "
-            "recipes with which methods read facts.",
+            help=AS_PUBLISHED,
         ),
     ] = False,
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0, max=MAX_MINUTES, help="Stop after this many minutes; the same command resumes."
+            min=0, max=MAX_MINUTES, help="Stop after this many minutes. The same command continues."
         ),
     ] = None,
     threads: Threads = None,
 ) -> Any:
-    """Run what is missing, then compare: scores, intervals, tests, one verdict per method.
+    """Run what is missing, then compare methods: scores, intervals, tests, one verdict per method.
 
-    A run's address is the hash of everything that it depends on: comparisons share runs, and none
-    is repeated. A file with `questions` (such as private-questions) is put to a decoder. Several
-    processes: `torchrun --nproc-per-node 2 -m kept compare ...`.
+    A run is stored under the hash of everything that it depends on, so comparisons share runs and
+    none is repeated. An experiment with `questions` (such as private-questions) tests a decoder.
+    For several processes: `torchrun --nproc-per-node 2 -m kept compare ...`.
 
     Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """
@@ -76,8 +90,8 @@ def compare(
 
     from kept.errors import ConfigError
     from kept.lab.comparison.find import find_experiment
-    from kept.lab.comparison.requested import Request, remember_request
     from kept.lab.questions.plan import asks_questions
+    from kept.lab.study.requests import Request, remember_request
 
     settings: dict[str, Any] = {
         "output": output, "methods": methods, "controls": controls, "seeds": seeds, "data": data,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.table import Table
+from rich.table import Table as RichTable
 from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.comparing.control_names import control_names
@@ -17,22 +17,15 @@ from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import command_line, echo
 from kept.apps.cli.training.run import asked_to_stop, refuse_foreign
 from kept.lab.comparison.compare import compare
-from kept.lab.comparison.compared import Compared
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import data_root, method_names, stopping
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.tables import (
-    SCORES,
-    VERDICTS,
-    score_cells,
-    to_json,
-    to_markdown,
-    verdict_cells,
-)
-from kept.lab.comparison.requested import REQUESTED
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RECORDS
+from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.comparison.tuning import tune, with_chosen_rates, with_rates
+from kept.lab.study.comparison_tables import score_table, to_json, to_markdown, verdict_table
+from kept.lab.study.requests import REQUESTED
+from kept.lab.study.store import RECORDS
+from kept.lab.study.tables import Table
+from kept.lab.study.verdicts import Compared, headline
 from kept.results import Result
 from kept.training.processes.launch import rank_and_size
 from kept.training.processes.together import join_processes, leave_processes, report_dead_process
@@ -56,7 +49,7 @@ def run(
     `remember` writes with which options the experiment was read, for `kept report`.
     """
     names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
-    device = ExperimentRuns(experiment, Path(), output).device
+    device = ComparisonTrial(experiment, Path(), output).device
     with running(output, device, remember, budget=budget, threads=threads) as (bar, should_stop):
         overrides: dict[str, Any] = {
             "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
@@ -67,11 +60,10 @@ def run(
         compared = compare(experiment, seeds=n_seeds, **overrides)
         pages = [compared]
         if choices is not None:
-            own = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
-            pages.append(with_rates(own, compared, choices))
+            chosen = compare(with_chosen_rates(experiment, choices), seeds=n_seeds, **overrides)
+            pages.append(with_rates(chosen, compared, choices))
     last = pages[-1]
-    rows = [dict(zip(SCORES, cells, strict=True)) for cells in score_cells(last)]
-    result = Result(values=to_json(last), rows=rows, folder=output)
+    result = Result(values=to_json(last), rows=score_table(last).dicts(), folder=output)
     if rank_and_size().rank:
         return result
     for each in pages:
@@ -119,7 +111,7 @@ def _write(compared: Compared, output: Path) -> None:
         write_json(output / f"{name}.json", to_json(compared), force=True)
         write_text(output / f"{name}.md", to_markdown(compared, command), force=True)
         show(compared, TerminalConsole())
-        echo(f"tables in {output / name}.md, values in .json beside it")
+        echo(f"tables in {output / name}.md, values in the .json file next to it")
     for caution in (*compared.cautions, *compared.shortfalls):
         echo(f"warning: {caution}")
     for name, why in compared.left_out.items():
@@ -131,16 +123,14 @@ def _write(compared: Compared, output: Path) -> None:
 def show(compared: Compared, console: TerminalConsole) -> None:
     """Print scores, verdicts and the conclusion."""
     name = compared.experiment.name
-    print_table(console, name, SCORES, score_cells(compared))
-    print_table(console, name, VERDICTS, verdict_cells(compared))
+    for table in (score_table(compared), verdict_table(compared)):
+        print_table(console, name, table)
     echo(headline(compared))
 
 
-def print_table(
-    console: TerminalConsole, title: str, columns: Sequence[str], cells: Iterable[Sequence[str]]
-) -> None:
-    """Print `cells` under `columns`."""
-    table = Table(*columns, title=title)
-    for line in cells:
-        table.add_row(*line)
-    console.print(table)
+def print_table(console: TerminalConsole, title: str, table: Table) -> None:
+    """Print a table under another title."""
+    printed = RichTable(*table.columns, title=title)
+    for cells in table.rows:
+        printed.add_row(*map(str, cells))
+    console.print(printed)

@@ -9,38 +9,48 @@ import typer
 
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
+from kept.help_texts import FORCE_FILES
 
 FILES = ("curve.md", "curve.csv", "curve.png")
 
 
 def curve(
-    run: Annotated[Path, typer.Argument(help="A folder that `kept finetune` has finished.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run of `kept finetune`.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for curve.csv, .md, .png.")
+        Path, typer.Option("--output", "-o", help="Folder for curve.csv, curve.md and curve.png.")
     ],
-    shares: Annotated[str, typer.Option(help="Shares of links to corrupt, comma-separated.")] = (
-        "0,0.1,0.25,0.5,1"
-    ),
+    shares: Annotated[
+        str, typer.Option(help="Shares of links to corrupt, separated by commas.")
+    ] = ("0,0.1,0.25,0.5,1"),
     kinds: Annotated[
-        str, typer.Option(help="drop, swap (to a likely error), random (to any entity).")
+        str,
+        typer.Option(
+            help="How links are corrupted, separated by commas: drop (removed), swap (replaced "
+            "by a likely error), random (replaced by any entity)."
+        ),
     ] = "drop,swap,random",
-    name: Annotated[str, typer.Option("--set", help="dev or test.")] = "dev",
+    name: Annotated[
+        str, typer.Option("--set", help="Examples to evaluate on: dev or test.")
+    ] = "dev",
     spread: Annotated[
         float | None,
         typer.Option(
             min=1e-3,
             max=1e3,
-            help="Give links the confidences of a calibrated linker: 1 tells right from wrong well,"
-            " 10 hardly.",
+            help="Give links the confidences of a simulated calibrated linker. At 1 they "
+            "separate right from wrong links well, at 10 hardly (default: links keep their "
+            "confidence).",
         ),
     ] = None,
     weigh_links: Annotated[
         bool | None,
-        typer.Option(help="Whether a link weighs as much as it is sure; default: as trained."),
+        typer.Option(
+            help="Whether links count by their confidence in the model (default: as in training)."
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_FILES)] = False,
 ) -> None:
-    """Evaluate a trained model with growing shares of dropped or wrong links; nothing is trained.
+    """Evaluate a trained model with growing shares of dropped or wrong links. Nothing is trained.
 
     Example: kept curve run/ -o run/curve --shares 0,0.5,1 --kinds drop
     """
@@ -65,7 +75,9 @@ def curve(
         raise ConfigError(f"--set {name!r}: dev or test")
     written = run / "finetune.json"
     if not (run / "metrics.json").is_file():
-        raise ConfigError(f"{run} is no finished run of `kept finetune`: metrics.json is missing")
+        raise ConfigError(
+            f"{run} is not a finished run of `kept finetune`: metrics.json is missing"
+        )
     for file in FILES:
         refuse_file(output / file, force=force)
     assembled = assemble(FinetuneConfig.read(written, {}), trained=run)

@@ -10,22 +10,20 @@ from kept.apps.cli.comparing.control_names import control_names
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.terminal import command_line, echo
 from kept.errors import ConfigError
-from kept.lab.comparison.compare import run_missing, stored_outcome
 from kept.lab.comparison.find import ALL, data_root
-from kept.lab.comparison.pages.headline import headline
 from kept.lab.questions.pages.compared import QuestionTables, tables
 from kept.lab.questions.pages.page import (
-    ANSWERS,
-    VERDICTS,
-    answer_cells,
+    answer_table,
     to_json,
     to_markdown,
-    verdict_cells,
+    verdict_table,
     write_page,
 )
 from kept.lab.questions.plan import QuestionPlan
-from kept.lab.questions.runs import QuestionRuns
+from kept.lab.questions.trial import QuestionTrial
 from kept.lab.report.page import is_kept_page
+from kept.lab.study.run import Study, run_missing, stored_outcome
+from kept.lab.study.verdicts import headline
 from kept.methods import BASELINE
 from kept.results import Result
 from kept.training.processes.launch import rank_and_size
@@ -50,38 +48,36 @@ def run(
     """
     names, kinds = row_names(methods, plan), control_names(controls)
     with running(output, "cpu", remember, budget=budget, threads=threads) as (bar, should_stop):
-        runs = QuestionRuns(plan, data_root(data), output, bar, should_stop)
-        ran = run_missing(
-            runs, methods=names, controls=kinds, seeds=plan.seeds if seeds is None else seeds,
-            announce=bar.notice, should_stop=should_stop,
+        trial = QuestionTrial(plan, data_root(data), output, bar, should_stop)
+        outcome = run_missing(
+            Study(trial), methods=names, controls=kinds,
+            seeds=plan.seeds if seeds is None else seeds, announce=bar.notice,
+            should_stop=should_stop,
         )  # fmt: skip
-        found = tables(runs, ran) if ran.done and not rank_and_size().rank else None
-    if found is not None:
-        write_json(output / f"{plan.name}.json", to_json(found), force=True)
-        write_text(output / f"{plan.name}.md", to_markdown(found, command_line()), force=True)
-        _show(found, TerminalConsole())
-        echo(f"tables in {output / plan.name}.md, values in .json beside it")
-        for name, why in found.primary.left_out.items():
+        result = tables(trial, outcome) if outcome.done and not rank_and_size().rank else None
+    if result is not None:
+        write_json(output / f"{plan.name}.json", to_json(result), force=True)
+        write_text(output / f"{plan.name}.md", to_markdown(result, command_line()), force=True)
+        _show(result, TerminalConsole())
+        echo(f"tables in {output / plan.name}.md, values in the .json file next to it")
+        for name, why in result.primary.left_out.items():
             echo(f"left out: {name}: {why}")
-    if ran.missing:
-        echo(f"{len(ran.missing)} runs are not finished; the same command resumes")
-    if found is None:
-        return Result(values={"missing": list(ran.missing)}, folder=output)
-    rows = [
-        dict(zip(ANSWERS, cells, strict=True))
-        for cells in answer_cells(found, found.primary.experiment.metric)
-    ]
-    return Result(values=to_json(found), rows=rows, folder=output)
+    if outcome.missing:
+        echo(f"{len(outcome.missing)} runs are not finished; the same command resumes")
+    if result is None:
+        return Result(values={"missing": list(outcome.missing)}, folder=output)
+    rows = answer_table(result, result.primary.experiment.metric).dicts()
+    return Result(values=to_json(result), rows=rows, folder=output)
 
 
 def report(
     plan: QuestionPlan, *, folder: Path, output: Path | None, data: Path | None, force: bool
 ) -> Path:
     """Write the page of finished runs; where it is."""
-    runs = QuestionRuns(plan, data_root(data), folder)
+    trial = QuestionTrial(plan, data_root(data), folder)
     path = output or folder / f"{plan.name}.html"
-    found = tables(runs, stored_outcome(runs))
-    for written in write_page(found, path, force=force or is_kept_page(path)):
+    result = tables(trial, stored_outcome(Study(trial)))
+    for written in write_page(result, path, force=force or is_kept_page(path)):
         echo(str(written))
     return path
 
@@ -98,11 +94,11 @@ def row_names(text: str, plan: QuestionPlan) -> tuple[str, ...]:
     return tuple(name for name in names if name != BASELINE)
 
 
-def _show(found: QuestionTables, console: TerminalConsole) -> None:
+def _show(result: QuestionTables, console: TerminalConsole) -> None:
     """Print both tables of answers, the verdicts and the conclusion."""
-    compared = found.primary
+    compared = result.primary
     metric = compared.experiment.metric
-    for name in found.measures:
-        print_table(console, name, ANSWERS, answer_cells(found, name))
-    print_table(console, f"{metric}: verdicts", VERDICTS, verdict_cells(found))
+    for name in result.measures:
+        print_table(console, name, answer_table(result, name))
+    print_table(console, f"{metric}: verdicts", verdict_table(result))
     echo(f"{metric}: {headline(compared)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kept.apps.cli.terminal import echo
+from kept.help_texts import EXPERIMENT_DATA
 
 if TYPE_CHECKING:
     from kept.apps.cli.doctor.findings import Finding
@@ -18,17 +19,15 @@ MARKS = {"ok": "ok", "note": "--", "missing": "MISSING", "faulty": "FAULTY"}
 def doctor(
     task: Annotated[
         str | None,
-        typer.Argument(help="An experiment of `kept compare`: are its files there?"),
+        typer.Argument(help="An experiment of `kept compare` whose files are looked for."),
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(envvar="KEPT_DATA", help="Folder of the experiment's files.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(envvar="KEPT_DATA", help=EXPERIMENT_DATA)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is installed, what is missing and what it would enable, and what the machine has.
+    """Check the installation: what is there, what is missing and for what, and the machine.
 
-    Nothing is installed, downloaded or written. Exit code 1 where something that kept or the task
-    needs is missing or faulty; an extra that is not installed is no fault.
+    Nothing is installed, downloaded or written. Exit code 1 if something that kept or the task
+    needs is missing or damaged. An extra that is not installed is no fault.
 
     Example: kept doctor wiki80
     """
@@ -37,23 +36,27 @@ def doctor(
 
     from kept.apps.cli.doctor.findings import all_findings
 
-    found = all_findings(task, data)
-    wrong = [finding for finding in found if finding.state in ("missing", "faulty")]
+    findings = all_findings(task, data)
+    wrong = [finding for finding in findings if finding.state in ("missing", "faulty")]
     if as_json:
-        echo(json.dumps([dataclasses.asdict(each) for each in found], ensure_ascii=False, indent=1))
+        echo(
+            json.dumps(
+                [dataclasses.asdict(each) for each in findings], ensure_ascii=False, indent=1
+            )
+        )
     else:
-        _print(found)
-        echo(f"{len(wrong)} of {len(found)} things need you" if wrong else "all is well")
+        _print(findings)
+        echo(f"{len(wrong)} of {len(findings)} things need you" if wrong else "all is well")
     if wrong:
         raise typer.Exit(1)
 
 
-def _print(found: list[Finding]) -> None:
+def _print(findings: list[Finding]) -> None:
     group = ""
-    for each in found:
+    for each in findings:
         if each.group != group:
             group = each.group
-            echo(("" if each is found[0] else "\n") + group)
+            echo(("" if each is findings[0] else "\n") + group)
         colour = "red" if each.state in ("missing", "faulty") else None
         echo(f"  {MARKS[each.state]:8}{each.name:24}  {each.says}", fg=colour)
         if each.remedy:

@@ -15,7 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from kg_loaders.errors import PluginError
+from kg_loaders.plugins import GROUPS, Table, plugins_of
 
 State = Literal["ok", "missing", "faulty", "note"]
 
@@ -59,8 +62,8 @@ class Finding:
 
 def all_findings(task: str | None, data: Path | None) -> list[Finding]:
     """Return everything that is looked at, group by group."""
-    found = [*_packages(), *_extras(), *_weights(), *_machine(), *_device()]
-    return found + ([] if task is None else list(_task(task, data)))
+    findings = [*_packages(), *_extras(), *_plugins(), *_weights(), *_machine(), *_device()]
+    return findings + ([] if task is None else list(_task(task, data)))
 
 
 def requirements() -> dict[str, list[tuple[str, str]]]:
@@ -86,8 +89,8 @@ def installed(package: str, bound: str) -> tuple[State, str]:
     except metadata.PackageNotFoundError:
         return "missing", "not installed"
     for how, wanted in _BOUND.findall(bound):
-        own, least = _numbers(version), _numbers(wanted)
-        if own < least or (how == "==" and own != least):
+        actual, least = _numbers(version), _numbers(wanted)
+        if actual < least or (how == "==" and actual != least):
             return "faulty", f"{version}, but kept needs {bound}"
     return "ok", version
 
@@ -124,18 +127,39 @@ def _extras() -> Iterator[Finding]:
             yield Finding("extras", extra, "ok", f"{versions}: {enables}")
 
 
+def _plugins() -> Iterator[Finding]:
+    """Every plugin of an installed package; each is imported, as a command that uses it would."""
+    from kept.kgc.kge.kinds import SCORERS
+    from kept.methods import METHODS
+    from kept.tasks.datasets.formats import FORMATS as TASK_FORMATS
+    from kept.tasks.kinds import TASKS
+    from kg_loaders.build import FORMATS
+
+    tables: tuple[Table[Any], ...] = (METHODS, FORMATS, SCORERS, TASKS, TASK_FORMATS)
+    for table in tables:
+        for plugin in plugins_of(table.group):
+            name, package = f"{table.group} {plugin.name}", f"{plugin.package} {plugin.version}"
+            try:
+                table[plugin.name]
+            except PluginError as error:
+                remedy = f"pip uninstall {plugin.package}"
+                yield Finding("plugins", name, "faulty", str(error), remedy)
+            else:
+                yield Finding("plugins", name, "ok", f"{package}: {GROUPS[table.group]}")
+
+
 def _weights() -> Iterator[Finding]:
     from kept.errors import KeptError
     from kept.hosts import is_offline, minilm_folder, smollm2_file
 
     for name, locate in (("minilm", minilm_folder), ("smollm2", smollm2_file)):
         try:
-            place = locate()
+            folder = locate()
         except KeptError as error:
             state: State = "note" if isinstance(error, ImportError) else "faulty"
             yield Finding("weights", name, state, str(error))
         else:
-            yield Finding("weights", name, "ok", f"{place}, its hash is right")
+            yield Finding("weights", name, "ok", f"{folder}, its hash is right")
     cache = Path(os.environ.get("HF_HUB_CACHE") or _hub_cache())
     models = sorted(path.name[8:].replace("--", "/") for path in cache.glob("models--*"))
     held = f"holds {', '.join(models[:8])}" if models else "holds no model"
@@ -157,10 +181,10 @@ def _machine() -> Iterator[Finding]:
         is_small = (free or total) < LEAST_MEMORY
         remedy = "take smaller batches, or close other programs" if is_small else ""
         yield Finding("machine", "memory", "faulty" if is_small else "ok", says, remedy)
-    for name, place in (("disk here", Path.cwd()), ("disk for temporary files", _temporary())):
-        left = shutil.disk_usage(place).free
+    for name, path in (("disk here", Path.cwd()), ("disk for temporary files", _temporary())):
+        left = shutil.disk_usage(path).free
         is_full = left < LEAST_DISK
-        says = f"{_size(left)} free below {place}"
+        says = f"{_size(left)} free below {path}"
         remedy = "make room, or work in another folder" if is_full else ""
         yield Finding("machine", name, "faulty" if is_full else "ok", says, remedy)
 
@@ -226,9 +250,9 @@ def _task(task: str, data: Path | None) -> Iterator[Finding]:
             yield Finding(f"task {task}", name, "note", says)
             continue
         archive, is_zipped, _ = str(root / path).partition(".zip/")
-        place = Path(f"{archive}.zip") if is_zipped else root / path
-        is_there = place.exists()
-        says = str(place) if is_there else f"{place} is not there"
+        target = Path(f"{archive}.zip") if is_zipped else root / path
+        is_there = target.exists()
+        says = str(target) if is_there else f"{target} is not there"
         state: State = "ok" if is_there else "missing"
         yield Finding(f"task {task}", name, state, says, "" if is_there else DATA)
 
@@ -246,10 +270,10 @@ def _questions(task: str, data: Path | None) -> Iterator[Finding]:
     for name in ("kg", "asked", "train"):
         if (path := getattr(source, name)) is None:
             continue
-        place = data_root(data) / path
-        says = str(place) if place.exists() else f"{place} is not there"
-        state: State = "ok" if place.exists() else "missing"
-        yield Finding(f"task {task}", name, state, says, "" if place.exists() else DATA)
+        target = data_root(data) / path
+        says = str(target) if target.exists() else f"{target} is not there"
+        state: State = "ok" if target.exists() else "missing"
+        yield Finding(f"task {task}", name, state, says, "" if target.exists() else DATA)
 
 
 def _size(n_bytes: int) -> str:

@@ -14,14 +14,16 @@ from kept.apps.cli.kg.summary import AsJson, json_text, summary_of
 from kept.apps.cli.options import KeptCommand
 from kept.apps.cli.terminal import echo
 
-app = typer.Typer(no_args_is_help=True, help="Build, grow, ask, check and export knowledge graphs.")
+app = typer.Typer(
+    no_args_is_help=True, help="Build, extend, query, check and export knowledge graphs."
+)
 for _command in (build, add, merge, query, literals):
     app.command(cls=KeptCommand)(_command)
 
 
 @app.command(cls=KeptCommand)
 def info(kg: GraphFolder, as_json: AsJson = False) -> None:
-    """Show what a graph holds, where it comes from, and its hashes.
+    """Show what a graph contains, where it comes from, and its hashes.
 
     Example: kept kg info kg/
     """
@@ -41,13 +43,13 @@ def check(
     kg: GraphFolder,
     split: Annotated[
         list[Path] | None,
-        typer.Option(help="A graph folder whose triples must not leak into KG (a test set)."),
+        typer.Option(help="Folder of a test graph. Its triples must not be in KG."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify every byte of a graph, then report what may be wrong with it, by code.
+    """Check that a graph is undamaged, then report errors (E...) and warnings (W...) in it.
 
-    Exits with 1 when an error (E...) is found; warnings (W...) do not count.
+    Exit code 1 if there is an error; warnings do not count.
 
     Example: kept kg check train/ --split test/
     """
@@ -74,17 +76,22 @@ def export_(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", help=".tsv, .parquet, .jsonl, .nt, .ttl, .graphml or .safetensors"
+            "--out",
+            "-o",
+            help="File to write: .tsv, .parquet, .jsonl, .nt, .ttl, .graphml or .safetensors.",
         ),
     ],
     to: Annotated[
         str | None,
-        typer.Option(help="For networkx (GraphML), pyg or dgl (tensors), whatever OUT's suffix."),
+        typer.Option(
+            help="Library that will read the file: networkx (GraphML), pyg or dgl (tensors). It "
+            "replaces the suffix of OUT."
+        ),
     ] = None,
     base: Annotated[
-        str | None, typer.Option(help="RDF: comes before names that are no IRIs.")
+        str | None, typer.Option(help="RDF: prefix that makes IRIs of identifiers that are none.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Write triples (.tsv, .parquet), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
 

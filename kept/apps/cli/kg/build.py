@@ -49,89 +49,121 @@ def _sparql(help: str, **how: Any) -> typer.models.OptionInfo:
 
 
 def build(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
     sources: Annotated[
-        list[Path] | None, typer.Argument(help="Files of triples, or WordNet's folder.")
+        list[Path] | None, typer.Argument(help="Files of triples, or the folder of WordNet.")
     ] = None,
-    labels: Annotated[TextFiles, text_option("id, label[, description]")] = None,
-    aliases: Annotated[TextFiles, text_option("id, alias[, count]; an id may repeat")] = None,
-    descriptions: Annotated[TextFiles, text_option("id, description")] = None,
-    types: Annotated[TextFiles, text_option("id, type; an id may repeat")] = None,
-    relation_labels: Annotated[TextFiles, text_option("relation, label[, description]")] = None,
+    labels: Annotated[TextFiles, text_option("names: id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, text_option("further names: id, alias[, count]")] = None,
+    descriptions: Annotated[TextFiles, text_option("descriptions: id, description")] = None,
+    types: Annotated[TextFiles, text_option("types: id, type")] = None,
+    relation_labels: Annotated[
+        TextFiles, text_option("names of relations: relation, label[, description]")
+    ] = None,
     format: Annotated[
-        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
+        str | None,
+        typer.Option(
+            help="Format of all SOURCES, one of: {kg_loaders.build:FORMATS} (default: by the "
+            "name of each file)."
+        ),
     ] = None,
     order: Order = None,
     header: Header = "auto",
     encoding: Encoding = None,
-    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    damage: Annotated[
+        DamagePolicy, typer.Option(help="What to do at a line that is malformed.")
+    ] = DamagePolicy.STOP,
     quarantine: Annotated[
-        Path | None, typer.Option(help="New file for rejected lines; implies --damage quarantine.")
+        Path | None,
+        typer.Option(
+            help="New file for lines that are malformed; the option implies --damage quarantine."
+        ),
     ] = None,
     language: Annotated[
-        list[str] | None, typer.Option(help="Preferred languages; of dumps, the only ones read.")
+        list[str] | None,
+        typer.Option(
+            help="Preferred language of names, such as en. May be repeated. From Wikidata dumps "
+            "no other languages are read."
+        ),
     ] = None,
     rdf_types: Annotated[
         RdfTypes | None,
         typer.Option(
-            help="RDF: rdf:type makes triples, types of entities, or both (default: triples, and "
-            "types as --types-of-facts says)."
+            help="RDF: whether rdf:type makes triples, types of entities, or both (default: "
+            "triples, and types if --types-of-facts is on)."
         ),
     ] = None,
     types_of_facts: TypesOfFacts = True,
     base: Base = None,
     names: PredicateKinds = None,
     context: ContextFiles = None,
-    ranks: Annotated[Ranks, _wikidata("ranks of statements that are taken")] = "truthy",
-    qualifiers: Annotated[bool, _wikidata("statements with qualifiers are nodes, too")] = False,
-    property: Annotated[Names, _wikidata("only statements of these properties", "P31")] = None,
-    sitelink: Annotated[Names, _wikidata("only items with one of these", "enwiki")] = None,
+    ranks: Annotated[Ranks, _wikidata("ranks of the statements to read")] = "truthy",
+    qualifiers: Annotated[
+        bool, _wikidata("also make nodes of statements that have qualifiers")
+    ] = False,
+    property: Annotated[Names, _wikidata("read only statements with this property", "P31")] = None,
+    sitelink: Annotated[Names, _wikidata("read only items with this sitelink", "enwiki")] = None,
     instance_of: Annotated[
-        Names, _wikidata("only instances of these classes or of subclasses (P31/P279*)", "Q5")
+        Names, _wikidata("read only instances of this class or its subclasses (P31/P279*)", "Q5")
     ] = None,
-    inner: Annotated[bool, _wikidata("only facts between items that are taken")] = False,
+    inner: Annotated[bool, _wikidata("keep only facts between items that are read")] = False,
     work: Annotated[
-        Path | None, _wikidata("folder from which a build that was cut goes on", "DIR")
+        Path | None, _wikidata("folder from which an interrupted build continues", "DIR")
     ] = None,
     sparql: Annotated[
-        str | None, _sparql("Read the answers of this endpoint to --query", metavar="URL")
+        str | None,
+        _sparql("Address of a SPARQL endpoint to read from, with --query", metavar="URL"),
     ] = None,
     query: Annotated[
         Path | None,
-        _sparql("File with SELECT ?s ?p ?o ... ORDER BY ..., asked page by page", metavar="FILE"),
+        _sparql("File with SELECT ?s ?p ?o ... ORDER BY ..., sent page by page", metavar="FILE"),
     ] = None,
-    page_rows: Annotated[int, _sparql("Rows asked for at once", min=1, max=1_000_000)] = 5_000,
+    page_rows: Annotated[int, _sparql("Number of rows per page", min=1, max=1_000_000)] = 5_000,
     most_rows: Annotated[
-        int, _sparql("Rows taken in all at most", min=1, max=10**12)
+        int, _sparql("Largest number of rows over all pages", min=1, max=10**12)
     ] = 100_000_000,
-    pause: Annotated[float, _sparql("Seconds between two pages", min=0, max=3_600)] = 1.0,
+    pause: Annotated[float, _sparql("Seconds to wait between two pages", min=0, max=3_600)] = 1.0,
     contact: Annotated[
-        str, _sparql("Where the endpoint's owner can write to; sent along", metavar="MAIL")
+        str,
+        _sparql(
+            "Your address, sent with each request, so that the owner of the endpoint can reach you",
+            metavar="MAIL",
+        ),
     ] = "",
-    licence: Annotated[str, typer.Option(help="Of the sources, as an SPDX name.")] = "",
+    licence: Annotated[
+        str, typer.Option(help="Licence of the sources, as an SPDX identifier.")
+    ] = "",
     only_forecast: Annotated[
-        bool, typer.Option("--forecast", help="Say what the build will take, and build nothing.")
+        bool,
+        typer.Option(
+            "--forecast",
+            help="Print how much time, memory and disk the build needs, and build nothing.",
+        ),
     ] = False,
     beyond_memory: Annotated[
         str | None,
         typer.Option(
             metavar="BYTES",
-            help="Sort by DuckDB (extra duckdb) in so much memory, as 2G, and on the disk by OUT.",
+            help="For graphs larger than memory: sort with DuckDB (extra `duckdb`) in this much "
+            "memory, such as 2G, and in files near OUT.",
         ),
     ] = None,
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=MAX_THREADS, help="Workers that read .nt, .nq and .tsv; the same graph."
+            min=1,
+            max=MAX_THREADS,
+            help="Number of processes that read .nt, .nq and .tsv files. It does not change the "
+            "result.",
         ),
     ] = 1,
-    force: Annotated[bool, typer.Option(help="Replace the graph at OUT.")] = False,
+    force: Annotated[bool, typer.Option(help="Replace OUT if it is a graph.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read files into a graph folder; when something is wrong, nothing is written.
+    """Build a graph folder from files. If a file has an error, nothing is written.
 
-    The format is guessed from each name (.tsv, .nt, .ttl, .jsonl, .spo, ..., also .gz, .bz2, .xz,
-    .zst, and of the file in a .zip; of several X.zip::MEMBER).
+    The format is guessed from each name: .tsv, .nt, .ttl, .jsonl, .spo, ..., also compressed as
+    .gz, .bz2, .xz, .zst, or in a .zip. Name one file of several in a .zip as X.zip::MEMBER.
 
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
@@ -211,8 +243,8 @@ def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Pa
         text = query.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{query} cannot be read: {error}") from error
-    with counting("rows") as tell:
-        return fetch(Endpoint(url, *how), text, folder, tell=tell)
+    with counting("rows") as report:
+        return fetch(Endpoint(url, *how), text, folder, report=report)
 
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
@@ -221,9 +253,9 @@ def _forecast(sources: list[Source], *, only: bool) -> None:
 
     if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
         return
-    found, free = forecast(sources), free_memory()
-    echo(f"forecast: {found}", err=not only)
-    if free is not None and found.memory_bytes > free:
+    needs, free = forecast(sources), free_memory()
+    echo(f"forecast: {needs}", err=not only)
+    if free is not None and needs.memory_bytes > free:
         echo(
             f"warning: {free / 1e9:.1f} GB of memory are free; --beyond-memory needs less",
             fg="yellow",
@@ -250,7 +282,7 @@ def _warn_of_order(graph: KnowledgeGraph) -> None:
     finding = labelled_as_entities(graph)
     if finding.n * 2 > finding.n_asked:
         echo(
-            f"warning: {finding}; the columns may stand in another order: see --order",
+            f"warning: {finding}; the columns may be in another order: see --order",
             fg="yellow",
             err=True,
         )

@@ -23,9 +23,10 @@ from kept.apps.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf
 from kept.apps.cli.kg.summary import AsJson, json_text
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_THREADS
+from kept.help_texts import KG
 from kg_loaders.damage import DamagePolicy
 
-GraphFolder = Annotated[Path, typer.Argument(help="A folder made by `kept kg build`.")]
+GraphFolder = Annotated[Path, typer.Argument(help=KG)]
 
 
 def add(
@@ -34,20 +35,31 @@ def add(
         list[Path] | None, typer.Argument(help="Files of triples, as for `kept kg build`.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A new folder; else KG itself is replaced.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="New folder for the larger graph (default: KG itself is replaced)."
+        ),
     ] = None,
-    labels: Annotated[TextFiles, text_option("id, label[, description]")] = None,
-    aliases: Annotated[TextFiles, text_option("id, alias[, count]; an id may repeat")] = None,
-    descriptions: Annotated[TextFiles, text_option("id, description")] = None,
-    types: Annotated[TextFiles, text_option("id, type; an id may repeat")] = None,
-    relation_labels: Annotated[TextFiles, text_option("relation, label[, description]")] = None,
+    labels: Annotated[TextFiles, text_option("names: id, label[, description]")] = None,
+    aliases: Annotated[TextFiles, text_option("further names: id, alias[, count]")] = None,
+    descriptions: Annotated[TextFiles, text_option("descriptions: id, description")] = None,
+    types: Annotated[TextFiles, text_option("types: id, type")] = None,
+    relation_labels: Annotated[
+        TextFiles, text_option("names of relations: relation, label[, description]")
+    ] = None,
     format: Annotated[
-        str | None, typer.Option(help="Of all SOURCES, one of: {kg_loaders.build:FORMATS}.")
+        str | None,
+        typer.Option(
+            help="Format of all SOURCES, one of: {kg_loaders.build:FORMATS} (default: by the "
+            "name of each file)."
+        ),
     ] = None,
     order: Order = None,
     header: Header = "auto",
     encoding: Encoding = None,
-    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    damage: Annotated[
+        DamagePolicy, typer.Option(help="What to do at a line that is malformed.")
+    ] = DamagePolicy.STOP,
     types_of_facts: TypesOfFacts = True,
     base: Base = None,
     names: PredicateKinds = None,
@@ -55,15 +67,18 @@ def add(
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=MAX_THREADS, help="Workers that read .nt, .nq and .tsv; the same graph."
+            min=1,
+            max=MAX_THREADS,
+            help="Number of processes that read .nt, .nq and .tsv files. It does not change the "
+            "result.",
         ),
     ] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace the graph at OUT.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is a graph.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add entities, names and facts to a graph: what a build from all sources would give.
+    """Add entities, names and facts to a graph. The result equals a build from all sources.
 
-    Models made with KG know its ids, not those of the new graph.
+    Models that were made with KG know its ids, not those of the new graph; see `kept extend`.
 
     Example: kept kg add kg/ new.tsv --labels new_labels.tsv -o kg2/
     """
@@ -105,18 +120,27 @@ def add(
 def merge(
     kg: GraphFolder,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="A new .jsonl file, or with --decisions a folder.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="New .jsonl file for the pairs; with --decisions, new folder for the graph.",
+        ),
     ],
     decisions: Annotated[
-        Path | None, typer.Option(help="That file, where `same` is true or false by now.")
+        Path | None,
+        typer.Option(help="The file of pairs, after you set `same` to true or false in each line."),
     ] = None,
-    least: Annotated[float, typer.Option(min=0, max=1, help="Least score of a proposal.")] = 0.5,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is at OUT.")] = False,
+    least: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Smallest score at which a pair is proposed, from 0 to 1."),
+    ] = 0.5,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
-    """Propose entities that may be the same, by names, types and facts; merge those that are.
+    """Find entities that may be the same, by names, types and facts, and merge those that are.
 
-    Without --decisions a file of pairs is written, in which you set `same`. With it, each pair that
-    is the same becomes one entity in a new graph; other lines change nothing.
+    Without --decisions a file of pairs is written. Set `same` in each line to true or false, and
+    give the file as --decisions: each pair that is the same becomes one entity in a new graph.
 
     Example: kept kg merge kg/ -o pairs.jsonl; kept kg merge kg/ --decisions pairs.jsonl -o kg2/
     """
@@ -125,8 +149,8 @@ def merge(
 
     graph = KnowledgeGraph.open(kg)
     if decisions is None:
-        found = [pair for pair in duplicates.propose(graph) if pair.score >= least]
-        n = duplicates.write(found, out, force=force)
+        proposals = [pair for pair in duplicates.propose(graph) if pair.score >= least]
+        n = duplicates.write(proposals, out, force=force)
         echo(f"{n} pairs in {out}; write true or false for null, then give it by --decisions")
         return
     pairs = duplicates.read(decisions, graph)
@@ -142,15 +166,20 @@ def merge(
 
 def query(
     kg: GraphFolder,
-    sparql: Annotated[str, typer.Argument(help="A query; kg:, rdf:, rdfs: and skos: are known.")],
+    sparql: Annotated[
+        str, typer.Argument(help="The query. The prefixes kg:, rdf:, rdfs: and skos: are defined.")
+    ],
     as_json: AsJson = False,
     seconds: Annotated[
-        int, typer.Option(min=1, max=86_400, help="Most seconds of processor time.")
+        int,
+        typer.Option(min=1, max=86_400, help="Largest processor time of the query, in seconds."),
     ] = 60,
     rows: Annotated[
-        int, typer.Option(min=1, max=1_000_000_000, help="Most rows of the answer.")
+        int, typer.Option(min=1, max=1_000_000_000, help="Largest number of rows in the answer.")
     ] = 1_000_000,
-    memory: Annotated[str, typer.Option(metavar="BYTES", help="Most memory, as 8G.")] = "4G",
+    memory: Annotated[
+        str, typer.Option(metavar="BYTES", help="Largest memory of the query, such as 8G.")
+    ] = "4G",
 ) -> None:
     """Query a graph in SPARQL 1.1: SELECT prints TSV, ASK yes or no, CONSTRUCT N-Triples.
 

@@ -20,26 +20,32 @@ Order = Annotated[
     str | None,
     typer.Option(
         metavar="ORDER",
-        help="Columns of a table (TSV, CSV, Parquet): h(ead), r(elation), t(ail) in their order, - "
-        "for others, as hrt or htr--; or the names of these three, as from,kind,to.",
+        help="Columns of a table (TSV, CSV, Parquet). Either letters in their order, h(ead), "
+        "r(elation), t(ail) and - for others, such as hrt or htr--; or the names of "
+        "these three columns, such as from,kind,to.",
     ),
 ]
 Header = Annotated[
-    Literal["auto", "yes", "no"],
-    typer.Option(help="Whether the first row of a table names its columns."),
+    Literal["auto", "yes", "no", "wide"],
+    typer.Option(
+        help="Whether the first row of a table names its columns; wide: it does, each row is an "
+        "entity and each further column a relation."
+    ),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Of TSV and CSV that are neither UTF-8 nor UTF-16, as latin-1, cp1252."
+        metavar="NAME",
+        help="Encoding of TSV and CSV files that are neither UTF-8 nor UTF-16, such as "
+        "latin-1 or cp1252.",
     ),
 ]
 TypesOfFacts = Annotated[
     bool,
     typer.Option(
         "--types-of-facts/--no-types-of-facts",
-        help="Where no file gives types: entities have those that facts say (P31, rdf:type, a "
-        "relation named `instance of`); the facts stay.",
+        help="If no file gives types, take them from facts (P31, rdf:type, or a relation "
+        "named `instance of`). The facts stay.",
     ),
 ]
 N_SHOWN = 5
@@ -47,7 +53,7 @@ N_SHOWN = 5
 
 def text_option(help: str) -> typer.models.OptionInfo:
     """An option for files of texts."""
-    option: typer.models.OptionInfo = typer.Option(help=f"TSV: {help}.", metavar="FILE")
+    option: typer.models.OptionInfo = typer.Option(help=f"TSV file of {help}.", metavar="FILE")
     return option
 
 
@@ -62,7 +68,7 @@ def text_sources(
     """The files of texts as sources, all in one language."""
     from kg_loaders import Source
 
-    found = []
+    text_files = []
     for files, columns, is_relation in (
         (labels, ("label", "description"), False),
         (aliases, ("alias", "count"), False),
@@ -71,8 +77,8 @@ def text_sources(
         (relation_labels, ("label", "description"), True),
     ):
         options = {"columns": columns, "language": language, "is_relation": is_relation}
-        found += [Source(path, "texts", options) for path in files or ()]
-    return found
+        text_files += [Source(path, "texts", options) for path in files or ()]
+    return text_files
 
 
 def table_sources(

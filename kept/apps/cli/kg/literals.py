@@ -14,24 +14,34 @@ from kg_loaders.damage import OPTION, DamagePolicy
 
 
 def literals(
-    sources: Annotated[list[Path], typer.Argument(help="Files of RDF that the graph was made of.")],
+    sources: Annotated[
+        list[Path], typer.Argument(help="RDF files from which the graph was built.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="A new .tsv file.")],
     format: Annotated[
-        str | None, typer.Option(help="Of all SOURCES, where names do not tell: nt, ttl, ...")
+        str | None,
+        typer.Option(
+            help="Format of all SOURCES, such as nt or ttl (default: by the name of each file)."
+        ),
     ] = None,
     language: Annotated[
-        list[str] | None, typer.Option(help="Of literals that have a language, the only ones.")
+        list[str] | None,
+        typer.Option(
+            help="Keep literals with a language tag only in this language. May be repeated."
+        ),
     ] = None,
-    damage: Annotated[DamagePolicy, typer.Option(help="At a malformed line.")] = DamagePolicy.STOP,
+    damage: Annotated[
+        DamagePolicy, typer.Option(help="What to do at a line that is malformed.")
+    ] = DamagePolicy.STOP,
     base: Base = None,
     names: PredicateKinds = None,
     context: ContextFiles = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file at OUT.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
-    """Write the numbers, dates and other literals of RDF, which a graph does not hold.
+    """Write the numbers, dates and other literals of RDF files; a graph folder has none.
 
-    Lines of identifier, attribute and value; laid into a graph's folder as literals.tsv they are
-    what `kept kgc train KG --literals` reads.
+    Each line has an identifier, an attribute and a value. Written to literals.tsv in the folder of
+    the graph, they are read by `kept kgc train KG --literals`.
 
     Example: kept kg literals facts.nt -o kg/literals.tsv
     """

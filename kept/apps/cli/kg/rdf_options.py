@@ -14,7 +14,7 @@ Base = Annotated[
         "--base",
         metavar="IRI",
         rich_help_panel=_PANEL,
-        help="What relative IRIs are relative to; else http://kept.invalid/.",
+        help="Base against which relative IRIs are resolved (default: http://kept.invalid/).",
     ),
 ]
 PredicateKinds = Annotated[
@@ -23,7 +23,8 @@ PredicateKinds = Annotated[
         "--names",
         metavar="IRI=KIND",
         rich_help_panel=_PANEL,
-        help="Also texts: a predicate and label, alias, description or none; may be repeated.",
+        help="RDF: a predicate whose values are texts, and what they are: label, alias, "
+        "description or none. May be repeated.",
     ),
 ]
 ContextFiles = Annotated[
@@ -32,7 +33,8 @@ ContextFiles = Annotated[
         "--context",
         metavar="URL=FILE",
         rich_help_panel=_PANEL,
-        help="JSON-LD: the file of a context that lies elsewhere; FILE alone: of all others.",
+        help="JSON-LD: address of a remote context and the local file to read in its place. "
+        "A FILE alone replaces all other remote contexts.",
     ),
 ]
 

@@ -7,159 +7,122 @@ torch.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kept.apps.cli.options import HostModel, KeptCommand
-from kept.bounds import MAX_COUNT, MAX_SEED
+from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import KeptCommand
+from kept.bounds import MAX_COUNT
 from kept.training.processes.launch import require_alone
+
+if TYPE_CHECKING:
+    from kept.kgc.options import ScorerRun
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def _group(ctx: typer.Context) -> None:
-    """Complete a knowledge graph: train, evaluate and ask triple scorers."""
+    """Complete a knowledge graph: train and evaluate triple scorers, and predict with them."""
     require_alone(f"kgc {ctx.invoked_subcommand}")
 
 
-Source = Annotated[Path, typer.Argument(help="Graph folder, or one with train, valid and test.")]
+Source = Annotated[
+    Path, typer.Argument(help="Folder of a graph, or of a data set with train, valid and test.")
+]
 Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained scorer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@app.command("train", cls=KeptCommand)
-def train_command(
-    source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
-    scorer: Annotated[
-        str,
-        typer.Option(
-            help="transe, rescal, distmult, complex or rotate; rgcn, compgcn or bertmk: a "
-            "network over the graph, whose states are kept; ultra or nbfnet (paths), simkgc, "
-            "dkrl, kepler or colake (texts): answers any other graph too; mix: of trained ones "
-            "(--of)."
-        ),
-    ] = "complex",
-    reciprocal: Annotated[
-        bool, typer.Option("--reciprocal", help="Ask for heads as tails of inverse relations.")
-    ] = False,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, max=10**6, help="Instead of the recipe's.")
-    ] = None,
-    width: Annotated[
-        int | None, typer.Option(min=2, max=2**16, help="Instead of the recipe's.")
-    ] = None,
-    norm: Annotated[
-        int | None, typer.Option(min=1, max=2, help="Of transe (else 2) or rotate (else 1).")
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            help="Of ultra: a released file; with --epochs it is trained further. Of kepler: a run "
-            "of kept pretrain."
-        ),
-    ] = None,
-    of: Annotated[
-        list[Path] | None,
-        typer.Option(help="Of mix: folders of trained scorers, weighed on validation."),
-    ] = None,
-    host: HostModel = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=2, max=2**20, help="Of scorers that answer any graph.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Of simkgc: end after as many.")
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(min=4, max=512, help="Of simkgc, kepler, colake: word pieces of a text."),
-    ] = None,
-    ask: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=MAX_COUNT,
-            help="Of ultra, nbfnet, kepler, colake: triples asked in an epoch; all epochs are run.",
-        ),
-    ] = None,
-    literals: Annotated[
-        bool,
-        typer.Option(
-            "--literals",
-            help="Of scorers that read texts: numbers and dates of literals.tsv in SOURCE, before "
-            "descriptions.",
-        ),
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Of the split, the vectors and the training.")
-    ] = 0,
-    holdout: Annotated[
-        float,
-        typer.Option(
-            min=0, max=0.5, help="Share of a graph for testing, and the same for validation."
-        ),
-    ] = 0.05,
-    checkpoint_seconds: Annotated[
-        float,
-        typer.Option(min=0, max=86_400, help="Write the state of the training at most as often."),
-    ] = 60.0,
-    force: Annotated[bool, typer.Option("--force", help="Replace a scorer at OUTPUT.")] = False,
-) -> None:
-    """Train a scorer and keep the epoch with the best validation MRR, over seen triples.
+def train(options: ScorerRun) -> None:
+    """Train a scorer and keep the epoch with the best MRR on the validation triples.
 
-    Validation also calibrates it: `kept kgc predict` prints a confidence beside each score. Killed
-    at any moment, the same command goes on, from OUTPUT.training, to the same scorer.
+    Only triples whose entities and relation occur in training count. The validation triples also
+    calibrate the scorer, so that `kept kgc predict` prints a confidence with each score. After an
+    interruption the same command continues from OUTPUT.training and gives the same scorer.
 
     Example: kept kgc train kg/ --scorer complex -o model/
     """
     from kept.apps.cli.kgc.train_options import TrainOptions
     from kept.apps.cli.kgc.training import train_scorer
+    from kept.apps.cli.settings import read_setting
 
-    options = TrainOptions(
-        name=scorer, reciprocal=reciprocal, epochs=epochs, width=width, norm=norm, seed=seed,
-        holdout=holdout, weights=weights, host=host, batch_size=batch_size, steps=steps, ask=ask,
-        tokens=tokens, of=tuple(of or ()), literals=literals,
+    scorer = TrainOptions.of(
+        options.scorer, seed=options.seed, holdout=options.holdout,
+        **options.scorer_options(), **dict(map(read_setting, options.settings)),
     )  # fmt: skip
-    train_scorer(source, output, options, force=force, every_seconds=checkpoint_seconds)
+    train_scorer(
+        options.source, options.output, scorer, force=options.force,
+        every_seconds=options.checkpoint_seconds,
+    )  # fmt: skip
+
+
+app.command("train", cls=KeptCommand)(
+    Declared("kept.kgc.options:KgcTrainOptions", train, arguments=("source",))
+)
 
 
 @app.command("eval", cls=KeptCommand)
 def eval_command(
     source: Source,
     model: Model,
-    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
-    ties: Annotated[str, typer.Option(help="optimistic, realistic or pessimistic.")] = "realistic",
-    directions: Annotated[str, typer.Option(help="Any of head,relation,tail.")] = "head,tail",
+    split: Annotated[
+        str, typer.Option(help="Split whose triples are ranked: train, valid or test.")
+    ] = "test",
+    ties: Annotated[
+        str,
+        typer.Option(
+            help="Rank among answers with the same score: optimistic (the best), realistic (the "
+            "mean) or pessimistic (the worst)."
+        ),
+    ] = "realistic",
+    directions: Annotated[
+        str, typer.Option(help="What to predict, separated by commas: head, relation, tail.")
+    ] = "head,tail",
     negatives: Annotated[
         Path | None,
-        typer.Option(help="Folder with valid_negatives and test_negatives: classify triples too."),
+        typer.Option(
+            help="Also classify triples as true or false, with valid_negatives and "
+            "test_negatives of this folder."
+        ),
     ] = None,
     classify: Annotated[
-        bool, typer.Option("--classify", help="The same, with those that lie beside the triples.")
+        bool,
+        typer.Option(
+            "--classify",
+            help="Also classify triples as true or false, with the negatives in SOURCE.",
+        ),
     ] = False,
     pooled: Annotated[
         bool,
         typer.Option(
-            "--pooled", help="Score all triples together, also those that training never saw."
+            "--pooled",
+            help="Put all triples into one score, also those with entities or relations that "
+            "were not in training. Published numbers do this.",
         ),
     ] = False,
     repeats: Annotated[
         bool,
-        typer.Option("--repeats", help="Rank a triple as often as the split has it, not once."),
+        typer.Option(
+            "--repeats", help="Rank a triple as often as it occurs in the split (default: once)."
+        ),
     ] = False,
     baselines: Annotated[
         bool,
-        typer.Option(help="Ranks by degree and PageRank, and among 50 sampled entities, beside."),
+        typer.Option(
+            help="Also print the ranks of two baselines, degree and PageRank, and the ranks "
+            "among 50 sampled entities."
+        ),
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Filtered ranks of a split, with their conditions; triple classification with negatives.
+    """Print filtered ranks of a split (MRR, hits), and with negatives triple classification.
 
-    Scores are over the triples whose entities and relation training saw; half seen and unseen ones
-    stand apart. Published numbers pool them all: --pooled. Scorers that read are asked about any
-    graph: give another folder than that of the training, whose train is what they read.
+    The main score is over the triples whose entities and relation occur in training. Those with
+    one or both entities unknown are scored separately; --pooled puts all into one score, as
+    published numbers do. Scorers that read paths or texts can be evaluated on a graph that they
+    were not trained on: give its folder, whose training triples are what they read.
 
     Example: kept kgc eval kg/ -m model/
     """
@@ -176,37 +139,59 @@ def eval_command(
 def predict_command(
     head: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
     relation: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
-    kg: Annotated[Path, typer.Option("--kg", help="Graph or folder of the training.")],
+    kg: Annotated[
+        Path,
+        typer.Option(
+            "--kg", help="Folder of the graph or data set that the scorer was trained on."
+        ),
+    ],
     model: Model,
     tail: Annotated[str, typer.Argument(help='Identifier or label, or "?".')] = "?",
-    top: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Answers to show.")] = 10,
+    top: Annotated[
+        int, typer.Option(min=1, max=MAX_COUNT, help="Number of answers to print.")
+    ] = 10,
     untrained: Annotated[
         bool,
-        typer.Option("--untrained", help="Include entities and relations that training never saw."),
+        typer.Option(
+            "--untrained",
+            help="Include entities and relations that were not in training. Their scores mean "
+            "little.",
+        ),
     ] = False,
     text: Annotated[
         str | None,
-        typer.Option(help='Of an entity that is not in the graph: "name: description".'),
+        typer.Option(help='Text of an entity that is not in the graph, as "name: description".'),
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(help="Its known triples: head, relation, tail in a line.")
+        Path | None,
+        typer.Option(
+            help="TSV file with triples of an entity that is not in the graph: head, relation "
+            "and tail in each line."
+        ),
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Facts, or parts of texts, behind the best answer."),
+        typer.Option(
+            "--explain",
+            help="Also print the facts, or the parts of texts, that the best answer depends on.",
+        ),
     ] = False,
     refuse_below: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Say that there is no answer below this confidence."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Print that there is no answer if the confidence is lower, from 0 to 1.",
+        ),
     ] = 0.5,
     as_json: AsJson = False,
 ) -> Any:
-    """Print the best answers for the slot "?"; known ones are marked.
+    """Print the best answers for the slot "?", and mark those that are in the graph.
 
-    An entity or relation that training never saw is refused, and is no answer. An entity is none of
-    its own answers, unless a known triple of the relation joins some entity with itself. ultra and
-    nbfnet also answer for an entity that is not in the graph by its --facts, simkgc, dkrl, kepler
-    and colake by its --text.
+    Entities and relations that were not in training are refused and are not offered as answers. An
+    entity is not offered as an answer about itself, unless the graph has such a triple of the
+    relation. For an entity that is not in the graph, ultra and nbfnet need its --facts, and
+    simkgc, dkrl, kepler and colake its --text.
 
     Example: kept kgc predict NEW P17 --kg kg/ -m model/ --text "Lumen: a city on the Po in Italy"
     """

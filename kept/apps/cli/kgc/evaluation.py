@@ -93,8 +93,8 @@ def _evaluate(source: Path, model: Path, options: EvalOptions, together: Process
         headline = result.where(opened.splits.seen.strata(result.triples) == STRATA[0])
     if not headline.n_scored:
         raise EvaluationError(
-            f"none of the {len(rows)} triples of {options.split} holds only what training saw; "
-            "--pooled scores all of them together"
+            f"none of the {len(rows)} triples of {options.split} has only entities and "
+            f"relations that were in training; --pooled scores all triples together"
         )
     beside = {}
     if options.baselines:
@@ -116,7 +116,7 @@ def _evaluate(source: Path, model: Path, options: EvalOptions, together: Process
     if classification is not None:
         echo(f"triple classification of test: {classification}")
     elif opened.has_negatives(source):
-        echo("false triples lie beside these: --classify tells true from false")
+        echo("SOURCE has negatives: --classify also scores triple classification")
 
 
 def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32]:
@@ -128,8 +128,8 @@ def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32
     reads_triples = opened.completer is not None and opened.completer.reads == "triples"
     if reads_triples and options.split == SPLITS[0]:
         raise ConfigError(
-            f"{opened.described['scorer']} reads the triples of train while it is asked, so it "
-            "would find each of them; take valid or test"
+            f"{opened.described['scorer']} reads the training triples when it predicts, so "
+            f"it would find each answer there; use --split valid or test"
         )
     if options.repeats:
         return opened.splits.as_mapping()[options.split]
@@ -199,7 +199,7 @@ def _beside(
 def _show_beside(beside: Mapping[str, Beside], headline: RankingResult, model: str) -> None:
     if not beside:
         return
-    table = Table("beside baselines", "MRR", "Hits@10", "MRR of 50", "Hits@1 of 50",
+    table = Table("compared with baselines", "MRR", "Hits@10", "MRR of 50", "Hits@1 of 50",
                   "Hits@10 of 50")  # fmt: skip
     for name, one in beside.items():
         few = one.sampled.metrics()
@@ -325,8 +325,8 @@ def _tell_trained_on(opened: Opened, rows: NDArray[np.int32], split: str) -> Non
         echo(f"{weights}; test triples may be among what they have seen: kept audit --against")
     elif n is None:
         echo(
-            "what these weights were trained on is not recorded, so test triples may be among it: "
-            "kept audit --against says whether they are in a data set"
+            "the training data of these weights are not recorded, so test triples may be "
+            "among them; check a data set with kept audit --against"
         )
     elif n:
         echo(f"{n} of the {len(rows)} triples of {split} were trained on: their ranks say nothing")

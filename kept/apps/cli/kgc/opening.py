@@ -89,7 +89,7 @@ def open_over(source: Path, model: Path) -> Opened:
 
 
 def tell_shared(splits: Splits) -> None:
-    """What a reader should know; a tested triple that was trained on is no question."""
+    """What a reader should know; a tested triple that was trained on is not a question."""
     for note in splits.notes:
         echo(note)
     for note in literal_notes(splits.graph):

@@ -87,8 +87,8 @@ def _with_newcomer(opened: Opened, question: Question, options: PredictOptions) 
     name = opened.described["scorer"]
     if opened.completer is None:
         raise ConfigError(
-            f"{name} has a vector per entity of its training and none of a new one; train ultra "
-            "or nbfnet (asked with --facts), simkgc, dkrl, kepler or colake (with --text)"
+            f"{name} has vectors for the entities of its training only; train ultra or "
+            f"nbfnet (then give --facts), or simkgc, dkrl, kepler or colake (then give --text)"
         )
     given, flag = (
         (options.facts, "--facts") if opened.completer.reads == "triples"
@@ -106,8 +106,8 @@ def _reasons(opened: Opened, question: Question, answer: Answer | None) -> list[
     """What made the best new answer; ConfigError: the scorer reads nothing."""
     if opened.completer is None:
         raise ConfigError(
-            f"{opened.described['scorer']} compares vectors: nothing that was read stands behind "
-            "an answer; --explain is for scorers that read"
+            f"{opened.described['scorer']} compares vectors and reads no facts or texts, so "
+            f"there is nothing to explain; --explain is for scorers that read"
         )
     if answer is None or question[1] == UNKNOWN:
         return []
@@ -140,7 +140,7 @@ def _print_answers(answers: Answers, opened: Opened) -> None:
     if answers.n_untrained:
         echo(f"{answers.n_untrained} left out: training never saw them; --untrained lets them in")
     if opened.completer is None and not all(answer.trained for answer in answers.best):
-        echo('"trained" no: made of vectors that nothing has moved; the score means nothing')
+        echo('"trained" no: this entity or relation was not in training; the score means nothing')
 
 
 def _tell_confidence(best: Answer | None, calibration: Calibration, limit: float) -> None:

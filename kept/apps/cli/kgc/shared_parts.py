@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from kept.apps.cli.terminal import echo
 from kept.evaluation.ranking import HasScores, rank
 from kept.kgc.kge.calibration import Calibration, fit_calibration, questions_of
 from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.training_config import TrainingConfig
 from kept.randomness import generator
 from kept.training.costs import minutes_in_words
 
@@ -36,18 +34,6 @@ def record_of(splits: Splits, options: TrainOptions) -> dict[str, Any]:
         "graph": splits.graph.id_space_hash, "literals": options.literals,
         "about": what_decides(options, splits),
     }  # fmt: skip
-
-
-def by_recipe(recipe: TrainingConfig, options: TrainOptions) -> TrainingConfig:
-    """A recipe with the options that were given.
-
-    With `ask` it has no patience: epochs are short then, and one that validates worse is chance.
-    """
-    return replace(
-        recipe, n_epochs=options.epochs or recipe.n_epochs,
-        batch_size=options.batch_size or recipe.batch_size,
-        patience=0 if options.ask else recipe.patience,
-    )  # fmt: skip
 
 
 def calibrated(

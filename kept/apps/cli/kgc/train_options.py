@@ -1,81 +1,98 @@
-"""What `kept kgc train` is told, and which scorer takes which option."""
+"""What a training of `kept kgc train` is given, checked against the scorer that it names."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import ValidationError
 
 from kept.errors import ConfigError
-from kept.kgc.completers.base import COMPLETERS
+from kept.kgc.kge.kinds import SCORERS, ScorerKind
+from kept.kgc.kge.options import ScorerOptions
 from kept.kgc.kge.splits import Splits
 from kept.kgc.kge.trained import DESCRIPTION
-from kept.kgc.kge.training_config import NETWORK_RECIPES, RECIPES
+
+_RECORDED: dict[str, Any] = {
+    "reciprocal": False, "epochs": None, "width": None, "norm": None, "host": None,
+    "batch_size": None, "steps": None, "tokens": None, "ask": None, "weights": None, "of": (),
+    "literals": False,
+}  # fmt: skip
+"""Options that the record of every training has, given or not: those of 0.2, whose addresses stay.
+
+A later option is in the record of the scorers that take it.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """What `kept kgc train` was told; None: the recipe's."""
+    """A scorer by its `name`, the split, and the scorer's own options.
+
+    `literals`: they are read, by an option or because the scorers of a mix read them.
+    """
 
     name: str
     seed: int
     holdout: float
-    reciprocal: bool = False
-    epochs: int | None = None
-    width: int | None = None
-    norm: int | None = None
-    host: str | None = None
-    batch_size: int | None = None
-    steps: int | None = None
-    tokens: int | None = None
-    ask: int | None = None
-    weights: Path | None = None
-    of: tuple[Path, ...] = ()
+    scorer: ScorerOptions
     literals: bool = False
 
+    @classmethod
+    def of(cls, name: str, *, seed: int, holdout: float, **given: Any) -> Self:
+        """Return checked options.
 
-TEXTS = frozenset({"simkgc", "dkrl", "kepler", "colake"})
-"""Scorers that read texts."""
-TABLES = frozenset({"reciprocal", "epochs", "width", "norm"})
-TAKES = {
-    "ultra": frozenset({"epochs", "width", "batch_size", "ask", "weights"}),
-    "nbfnet": frozenset({"epochs", "width", "batch_size", "ask"}),
-    "mix": frozenset({"of"}),
-    "simkgc": frozenset({"epochs", "host", "batch_size", "steps", "tokens", "literals"}),
-    "dkrl": frozenset({"epochs", "host", "batch_size", "literals"}),
-    "kepler": frozenset({"epochs", "host", "batch_size", "tokens", "ask", "weights", "literals"}),
-    "colake": frozenset({"epochs", "host", "batch_size", "tokens", "ask", "literals"}),
-}
-"""Options of a scorer; all others take those of `TABLES`."""
+        Raises `ConfigError` for an unknown scorer and for options that it does not take; None,
+        False and () are not given.
+        """
+        if name not in SCORERS:
+            raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
+        values = {key: value for key, value in given.items() if value not in (None, False, ())}
+        takes = SCORERS[name].options.model_fields
+        if odd := sorted(values.keys() - takes.keys()):
+            flags = ", ".join(map(_flag, takes)) if takes else "no options"
+            raise ConfigError(f"{name} takes no {', '.join(map(_flag, odd))}; it takes {flags}")
+        try:
+            options = SCORERS[name].options.model_validate(values)
+        except ValidationError as error:
+            faults = (f"{_flag(str(f['loc'][0]))}: {f['msg']}" for f in error.errors())
+            raise ConfigError(f"{name}: {'; '.join(faults)}") from None
+        literals = bool(getattr(options, "literals", False))
+        return cls(name=name, seed=seed, holdout=holdout, scorer=options, literals=literals)
+
+    @property
+    def kind(self) -> ScorerKind:
+        """The line of the scorer."""
+        return SCORERS[self.name]
+
+    @property
+    def weights(self) -> Path | None:
+        """The weights that it starts from or takes as they are, if any."""
+        return getattr(self.scorer, "weights", None)
+
+    @property
+    def parts(self) -> tuple[Path, ...]:
+        """Folders of the scorers of a mix."""
+        parts: tuple[Path, ...] = getattr(self.scorer, "of", ())
+        return parts
 
 
-def require_options(options: TrainOptions) -> None:
-    """Raise `ConfigError` for an unknown scorer, and for options that are not its own."""
-    known = [*RECIPES, *NETWORK_RECIPES, *COMPLETERS]
-    if options.name not in known:
-        raise ConfigError(f"scorer {options.name!r} is unknown; take one of {', '.join(known)}")
-    takes = TAKES.get(options.name, TABLES)
-    given = {
-        name: value for name, value in asdict(options).items() if value not in (None, False, ())
-    }
-    odd = sorted(given.keys() - takes - {"name", "seed", "holdout"})
-    if odd:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
-        raise ConfigError(
-            f"{options.name} takes no {flags}; it takes "
-            + ", ".join(f"--{name.replace('_', '-')}" for name in sorted(takes))
-        )
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def what_decides(options: TrainOptions, splits: Splits) -> dict[str, Any]:
     """All that a training's outcome depends on, by name, as JSON values."""
-    told = {"scorer": options.name} | {k: v for k, v in asdict(options).items() if k != "name"}
+    about = {"scorer": options.name, "seed": options.seed, "holdout": options.holdout}
+    about |= _RECORDED | options.scorer.model_dump() | {"literals": options.literals}
     if options.weights is not None:
-        told["weights"] = _hash_of(options.weights)
-    told["of"] = [hashlib.sha256((p / DESCRIPTION).read_bytes()).hexdigest() for p in options.of]
-    told |= {"graph": splits.graph.content_hash, "splits": splits.splits_hash}
-    return {name.replace("_", "-"): value for name, value in told.items()}
+        about["weights"] = _hash_of(options.weights)
+    about["of"] = [
+        hashlib.sha256((p / DESCRIPTION).read_bytes()).hexdigest() for p in options.parts
+    ]
+    about |= {"graph": splits.graph.content_hash, "splits": splits.splits_hash}
+    return {name.replace("_", "-"): value for name, value in about.items()}
 
 
 def _hash_of(weights: Path) -> str:

@@ -12,6 +12,7 @@ import typer
 from kept.apps.cli.options import LinkCase
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import FORCE_FILE, KG, LINK_INDEX, LINK_METHOD, LINK_MODEL, SEED
 
 if TYPE_CHECKING:
     from entity_linking.calibration.acceptance import Favour, Wish
@@ -30,48 +31,63 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 def calibrate(
-    gold: Annotated[Path, typer.Argument(help="Annotated texts that no part was trained on.")],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    gold: Annotated[
+        Path,
+        typer.Argument(help="File of annotated texts on which no part of the linker was trained."),
+    ],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File to write, for `kept link --decision`.")
     ],
-    index: Annotated[
-        Path | None, typer.Option(help="Index; give it when linking too.", metavar="FOLDER")
-    ] = None,
-    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
-    model: Annotated[
-        Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(help=LINK_INDEX, metavar="FOLDER")] = None,
+    method: Annotated[str, typer.Option(help=LINK_METHOD)] = "prior",
+    model: Annotated[Path | None, typer.Option(help=LINK_MODEL)] = None,
     find: Annotated[
-        bool, typer.Option("--find", help="Find mentions; those that GOLD does not mark are NIL.")
+        bool,
+        typer.Option(
+            "--find",
+            help="Let the linker find the mentions itself. Those that GOLD does not mark count "
+            "as NIL.",
+        ),
     ] = False,
     tagger: Annotated[
         str | None,
-        typer.Option(help="With --find: folder made by `kept link train-tagger`, or spacy:NAME."),
+        typer.Option(
+            help="With --find: also find names with a tagger, a folder made by `kept link "
+            "train-tagger` or spacy:NAME."
+        ),
     ] = None,
     favour: Annotated[
-        str, typer.Option(help="{entity_linking.calibration.acceptance:Favour}: the threshold.")
+        str,
+        typer.Option(
+            help="What the confidence threshold is chosen for: "
+            "{entity_linking.calibration.acceptance:Favour}."
+        ),
     ] = "f1",
     target: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Least precision or recall, whichever is favoured."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="With --favour precision or recall: the smallest value of it that the threshold "
+            "must reach.",
+        ),
     ] = None,
     folds: Annotated[
         int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
     ] = 5,
     case: LinkCase = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the folds.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw a reliability diagram into this PNG file.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
+    plot: Annotated[Path | None, typer.Option(help="PNG file for a reliability diagram.")] = None,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_FILE)] = False,
 ) -> None:
     """Fit the decision of a linker (temperature, NIL, curve, threshold) on annotated texts.
 
-    Without --find GOLD's mentions are taken, as for text that is annotated in part. What is printed
-    is cross-validated; the decision is fitted on all of GOLD. Where names + prior have the better
-    F1 there, the decision falls back to them, where a trained model with --find and nothing fitted
-    has it, to that, NIL being said where it is likeliest; both are told.
+    Without --find the mentions of GOLD are used, as is right for texts in which only some mentions
+    are annotated. The printed scores are cross-validated; the decision is fitted on all of GOLD. If
+    names and priors alone have the better F1, the decision uses them instead. If a trained model
+    with --find and without a fitted threshold has it, the decision uses that, with NIL where it is
+    likeliest. Both cases are printed.
 
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
@@ -202,7 +218,7 @@ class Fitting:
             return fitted
         plain = replace(start, nil_from=LIKELIEST)
         f1 = f1_of(seen, plain, n_missed=self._n_missed(seen))
-        echo(f"F1: fitted {fitted.f1:.4f}, nothing fitted (NIL where it is likeliest) {f1:.4f}")
+        echo(f"F1: fitted {fitted.f1:.4f}, not fitted (NIL where it is likeliest) {f1:.4f}")
         if f1 <= fitted.f1:
             return fitted
         echo("nothing is fitted, which is better here; what is cross-validated would be fitted")
@@ -227,9 +243,9 @@ class Fitting:
         words = [text.text for text in self.texts]
         if not isinstance(linker, EndToEnd):
             return answers(self.texts, linker.link(words), unmarked="nil", known=self.known)
-        found = linker.detect(words)
-        spans = [each.scores for each in found]
-        linked = linker.decide(found)
+        detected = linker.detect(words)
+        spans = [each.scores for each in detected]
+        linked = linker.decide(detected)
         return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
 
 
@@ -241,13 +257,13 @@ def _tell(checked: CrossValidated, decision: Decision) -> None:
         f"temperature {decision.temperature:.3f}, NIL with {nil}, "
         f"a curve of {len(decision.curve)} points, "
         f"NIL below {decision.nil_below:.3f}"
-        + ("" if decision.nil_from is None else f", said from {decision.nil_from:.3f}")
+        + ("" if decision.nil_from is None else f", NIL from {decision.nil_from:.3f}")
     )
     curve = checked.curve
     echo(f"risk and coverage, cross-validated (mean risk {curve.area:.4f}):")
     echo("accept from  coverage  precision  recall     F1")
     columns = (curve.thresholds, curve.coverage, curve.precision, curve.recall, curve.f())
     for share in SHARES:
-        place = int(abs(curve.coverage - share).argmin())
-        row = [float(column[place]) for column in columns]
+        index = int(abs(curve.coverage - share).argmin())
+        row = [float(column[index]) for column in columns]
         echo(f"{row[0]:11.3f} {row[1]:9.3f} {row[2]:10.3f} {row[3]:7.3f} {row[4]:6.3f}")

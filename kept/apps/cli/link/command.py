@@ -21,6 +21,7 @@ from kept.apps.cli.link.tagger import train_tagger
 from kept.apps.cli.link.train import train
 from kept.apps.cli.options import KeptCommand, LinkCase
 from kept.bounds import MAX_THREADS
+from kept.help_texts import FORCE_OUTPUT, INDEX, KG_OR_FILE, LINK_METHOD, LINK_MODEL, RESUME_OUTPUT
 
 DEFAULT = "text"
 
@@ -53,7 +54,7 @@ app.command("corrupt", cls=KeptCommand)(corrupt)
 
 @app.callback()
 def _group() -> None:
-    """Link text to a knowledge graph; the command `text` need not be named.
+    """Link text to a knowledge graph. `kept link TEXT` is short for `kept link text TEXT`.
 
     Example: kept link notes.txt --kg kg/ -o linked.jsonl
     """
@@ -78,108 +79,139 @@ def _most(candidates: str) -> int | None:
 
 @app.command(DEFAULT, cls=KeptCommand)
 def link(
-    source: Annotated[str, typer.Argument(metavar="FILE|TEXT", help="A file, or text itself.")],
-    kg: Annotated[
-        Path, typer.Option("--kg", help="Folder of the knowledge graph, or a file to read it from.")
+    source: Annotated[
+        str, typer.Argument(metavar="FILE|TEXT", help="A file of texts, or the text itself.")
     ],
+    kg: Annotated[Path, typer.Option("--kg", help=KG_OR_FILE)],
     labels: Annotated[
-        TextFiles, typer.Option(help="With a file as --kg, TSV: id, label.", metavar="FILE")
+        TextFiles,
+        typer.Option(help="With a file as --kg: TSV file of names, id and label.", metavar="FILE"),
     ] = None,
     aliases: Annotated[
-        TextFiles, typer.Option(help="With a file as --kg, TSV: id, alias.", metavar="FILE")
+        TextFiles,
+        typer.Option(
+            help="With a file as --kg: TSV file of further names, id and alias.", metavar="FILE"
+        ),
     ] = None,
     index: Annotated[
         Path | None,
-        typer.Option(help="Folder made by `kept link index` (default: built in memory)."),
+        typer.Option(help=INDEX),
     ] = None,
-    method: Annotated[str, typer.Option(help="One of {kept.linking.linkers:Method}.")] = "prior",
-    model: Annotated[
-        Path | None, typer.Option(help="Folder made by `kept link train`, for method trained.")
-    ] = None,
+    method: Annotated[str, typer.Option(help=LINK_METHOD)] = "prior",
+    model: Annotated[Path | None, typer.Option(help=LINK_MODEL)] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="Of FILE, one of {kept.apps.cli.link.inputs:FORMATS}; else by its name."),
+        typer.Option(
+            help="Format of FILE, one of {kept.apps.cli.link.inputs:FORMATS} (default: by "
+            "the name of "
+            "the file)."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write JSON lines to this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, no table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines instead of a table.")
+    ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the runner-up and why it was not chosen.")
+        bool,
+        typer.Option(
+            "--explain", help="Also print the second-best candidate and why it was not chosen."
+        ),
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="With -o: resume a run that was stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help=RESUME_OUTPUT)] = False,
     workers: Annotated[
-        int, typer.Option(min=1, max=MAX_THREADS, help="Processes; the output is the same.")
+        int,
+        typer.Option(
+            min=1, max=MAX_THREADS, help="Number of processes. It does not change the result."
+        ),
     ] = 1,
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Over a Ray cluster, --workers processes of it: local, auto, or its address.",
+            help="Run the processes of --workers on a Ray cluster: local, auto, or its address.",
             metavar="ADDRESS",
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
-    ] = False,
-    cache: Annotated[Path | None, typer.Option(help="Folder of a cache of links.")] = None,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_OUTPUT)] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder in which links are cached, so that the same text is linked once."
+        ),
+    ] = None,
     candidates: Annotated[
         str,
         typer.Option(
             metavar="N|all",
-            help="Candidates of a link that are written, best first; all for pre-training KnowBERT "
-            "and other methods that choose among them.",
+            help="Number of candidates to write per link, best first. Write all for pre-training "
+            "KnowBERT and other methods that choose among candidates.",
         ),
     ] = "3",
-    damage: Annotated[str, typer.Option(help="At an unreadable line: stop or skip.")] = "stop",
+    damage: Annotated[
+        str, typer.Option(help="What to do at a line that cannot be read: stop, or skip it.")
+    ] = "stop",
     decision: Annotated[
-        Path | None, typer.Option(help="File with a decision that was fitted on annotated text.")
+        Path | None,
+        typer.Option(
+            help="File made by `kept link calibrate`, with temperature, NIL and threshold."
+        ),
     ] = None,
     tagger: Annotated[
         str | None,
         typer.Option(
-            help="Find names with it too: a folder made by `kept link train-tagger`, or spacy:NAME."
+            help="Also find names with a tagger: a folder made by `kept link train-tagger`, or "
+            "spacy:NAME."
         ),
     ] = None,
     pronouns: Annotated[
         bool,
-        typer.Option("--pronouns", help="With --tagger: link he, it, the town to what they mean."),
+        typer.Option(
+            "--pronouns",
+            help="With --tagger: also link words such as he, it and the town to the entity that "
+            "they refer to.",
+        ),
     ] = False,
     misspelt: Annotated[
-        bool, typer.Option("--misspelt", help="Find names with a slip in a word too (slower).")
+        bool, typer.Option("--misspelt", help="Also find names with a misspelt word (slower).")
     ] = False,
     case: LinkCase = None,
     min_prior: Annotated[
-        float, typer.Option(min=0, max=1, help="Drop candidates with a lower prior.")
+        float, typer.Option(min=0, max=1, help="Drop candidates whose prior is lower, from 0 to 1.")
     ] = 0.0,
     nil_below: Annotated[
-        float, typer.Option(min=0, max=1, help="NIL when the confidence is lower.")
+        float,
+        typer.Option(min=0, max=1, help="Link to NIL if the confidence is lower, from 0 to 1."),
     ] = 0.0,
     nil_from: Annotated[
         float | None,
         typer.Option(
             min=0,
             max=1,
-            help="With --method trained or --tagger: NIL competes, said from this share on; "
-            "0.5: where it is likeliest.",
+            help="With --method trained or --tagger: link to NIL if its probability is at least "
+            "this, from 0 to 1. 0.5 means where NIL is likelier than not (default: NIL is "
+            "not predicted).",
         ),
     ] = None,
     min_length: Annotated[
-        int, typer.Option(min=1, max=1000, help="Shortest name, in characters.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="Length of the shortest name that is matched, in characters."
+        ),
     ] = 2,
     language: Annotated[
-        list[str] | None, typer.Option(help="Use names in this language; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Use names in this language (default: all). May be repeated."),
     ] = None,
     deprecated: Annotated[
         bool,
-        typer.Option("--deprecated", help="Link terms that their source calls deprecated, too."),
+        typer.Option("--deprecated", help="Also link to terms that their source calls deprecated."),
     ] = False,
 ) -> None:
-    """Find the entities of a graph in text: no training, no network.
+    """Link text: find the entities of a graph in it. This needs no training and no network.
 
-    FILE holds one text per line, JSON lines with `text` (their `mentions`, if any, are only
-    disambiguated), or annotations of others (--format), whose mentions are linked again.
+    FILE has one text per line, JSON lines with `text`, or annotated texts of another format
+    (--format). If a line has `mentions`, only these are linked.
 
     Example: kept link "Paris lies on the Seine." --kg kg/ --explain
     """
@@ -196,7 +228,7 @@ def link(
     if (resume or force) and output is None:
         raise LinkingError("--resume and --force are about a file; name it with -o")
     if resume and force:
-        raise LinkingError("--resume continues, --force starts again; give one of them")
+        raise LinkingError("--resume continues a run and --force starts anew; give one of them")
     settings = LinkerSettings(
         kg=str(kg),
         labels=tuple(map(str, labels or ())),

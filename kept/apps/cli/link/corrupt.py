@@ -9,6 +9,7 @@ import typer
 
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import FORCE_FILE
 
 
 def corrupt(
@@ -23,15 +24,21 @@ def corrupt(
         typer.Option(
             min=0,
             max=MAX_SEED,
-            help="Seed; the links chosen at a rate are among those of a higher one.",
+            help="Number from which all random choices follow. With the same seed, a higher "
+            "share includes the links of a lower one.",
         ),
     ] = 0,
     kg: Annotated[
-        Path | None, typer.Option("--kg", help="Graph, for links with no wrong candidate.")
+        Path | None,
+        typer.Option(
+            "--kg",
+            help="Folder of the knowledge graph. Wrong entities are taken from it for links that "
+            "have no other candidate.",
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_FILE)] = False,
 ) -> None:
-    """Remove and swap a share of links, to measure what linking errors cost a task.
+    """Remove a share of the links or make them wrong, to measure what linking errors cost a task.
 
     Example: kept link corrupt links.jsonl -o worse.jsonl --drop .1 --swap .2 --kg kg/
     """

@@ -11,6 +11,7 @@ import typer
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import GOLD, HELD_OUT, HOST_MODEL, KG, SEED
 
 if TYPE_CHECKING:
     from entity_linking.names.rules.case import Case
@@ -19,42 +20,40 @@ if TYPE_CHECKING:
 
 
 def train_encoder(
-    gold: Annotated[Path, typer.Argument(help="Annotated texts, as `kept link -o` writes them.")],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    gold: Annotated[Path, typer.Argument(help=GOLD)],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
     held_out: Annotated[
         str,
-        typer.Option(
-            metavar="FILE|SHARE", help="Held-out texts that choose the epoch, or a share of GOLD."
-        ),
+        typer.Option(metavar="FILE|SHARE", help=HELD_OUT),
     ] = "0.1",
     cross: Annotated[
         bool,
         typer.Option(
             "--cross",
-            help="A cross-encoder instead, which reads mention and card together, for `kept link "
-            "index --cross`; slow, and chooses among the best three.",
+            help="Train a cross-encoder instead, for `kept link index --cross`. It reads mention "
+            "and description together to choose among the best three candidates; slow.",
         ),
     ] = False,
-    host: Annotated[
-        str, typer.Option(callback=local_or_hub, help="minilm, a folder, or a hub name.")
-    ] = "minilm",
+    host: Annotated[str, typer.Option(callback=local_or_hub, help=HOST_MODEL)] = "minilm",
     epochs: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=10**4,
-            help="Passes over the texts; else 8, with --cross 1.",
+            help="Number of passes over the training text (default: 8, with --cross 1).",
             show_default=False,
         ),
     ] = None,
     case: LinkCase = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of split and training.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing encoder.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is an encoder.")
+    ] = False,
 ) -> None:
-    """Train vectors of mentions in context and of entity cards, for `kept link index --dense`.
+    """Train an encoder of mentions and of entity descriptions, for `kept link index --dense`.
 
-    With --cross a cross-encoder for `kept link index --cross` and `kept link train --add cross`.
+    --cross trains a cross-encoder, for `kept link index --cross` and `kept link train --add cross`.
 
     Example: kept link train-encoder gold.jsonl --kg kg/ -o encoder/
     """

@@ -9,6 +9,7 @@ import typer
 
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
+from kept.help_texts import KG_OR_FILE
 
 if TYPE_CHECKING:
     from kept.linking.index import LinkIndex
@@ -16,45 +17,57 @@ if TYPE_CHECKING:
 
 
 def index(
-    kg: Annotated[Path, typer.Argument(help="Folder of the knowledge graph, or a file.")],
+    kg: Annotated[Path, typer.Argument(help=KG_OR_FILE)],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to make.", metavar="INDEX")
     ] = None,
     add_to: Annotated[
-        Path | None, typer.Option(help="Add the graph to this index instead.", metavar="INDEX")
+        Path | None,
+        typer.Option(
+            help="Add the graph to this index instead of making a new one.", metavar="INDEX"
+        ),
     ] = None,
     dense: Annotated[
         str | None,
         typer.Option(
             callback=local_or_hub,
-            help="Also vectors of entity cards, by this host (minilm or DIR), or by the encoder in "
-            "DIR that `kept link train-encoder` made.",
+            help="Also store a vector for each entity, made from its name and description: by a "
+            "host (minilm or DIR), or by an encoder in DIR that `kept link train-encoder` "
+            "made.",
         ),
     ] = None,
     cross: Annotated[
         Path | None,
         typer.Option(
-            help="Also this cross-encoder, of `kept link train-encoder --cross`.", metavar="DIR"
+            help="Also store this cross-encoder, a folder made by `kept link train-encoder "
+            "--cross`.",
+            metavar="DIR",
         ),
     ] = None,
     fuzzy: Annotated[
-        bool, typer.Option("--fuzzy", help="Also n-grams, for misspelt names.")
+        bool, typer.Option("--fuzzy", help="Also store n-grams of names, to find misspelt ones.")
     ] = False,
     counts: Annotated[
         list[Path] | None,
-        typer.Option(help="JSON lines with gold links, for priors; may be repeated."),
+        typer.Option(
+            help="JSON lines with gold links, from which to count how often a name means an "
+            "entity. May be repeated."
+        ),
     ] = None,
     case: LinkCase = None,
     language: Annotated[
-        list[str] | None, typer.Option(help="Take names in this language; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Use names in this language (default: all). May be repeated."),
     ] = None,
     deprecated: Annotated[
         bool,
-        typer.Option("--deprecated", help="Also terms that their source calls deprecated."),
+        typer.Option("--deprecated", help="Also link to terms that their source calls deprecated."),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the index at INDEX.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is an index.")
+    ] = False,
 ) -> None:
-    """Build the folder that `kept link --index` reads, or add another graph to it.
+    """Build an index for `kept link --index`, or add another graph to one.
 
     Example: kept link index kg/ -o index/ --dense minilm --fuzzy
     """

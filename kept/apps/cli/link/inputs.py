@@ -86,7 +86,7 @@ def _of_row(row: _Row | str) -> Item:
         return Item(LinkedText(row, ()), given=False)
     if row.mentions is None and row.pair_start is not None:
         raise LinkingError("a pair of texts without mentions; give them, or give two texts")
-    links = [gold_link(place.start, place.end, None) for place in row.mentions or ()]
+    links = [gold_link(span.start, span.end, None) for span in row.mentions or ()]
     ordered = tuple(sorted(links, key=lambda link: link.mention))
     text = LinkedText(row.text, ordered, str(row.id), row.pair_start)
     more = {name: getattr(row, name) for name in LABELLING}

@@ -20,7 +20,7 @@ from rich.progress import (
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
-from entity_linking.names.identifiers import IDENTIFIERS
+from entity_linking.names.identifiers import IDENTIFIERS, nameless_note
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
 from kept.apps.cli.link.table import ambiguity, print_links
@@ -53,6 +53,8 @@ class LinkRun:
                 "`kept kg build --labels` gives it some",
                 err=True,
             )
+        elif note := nameless_note(graph):
+            echo(f"{self.work.settings.kg}: {note}", err=True)
         return graph
 
     def write(

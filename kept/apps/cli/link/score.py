@@ -10,6 +10,7 @@ import typer
 
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import SEED
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
@@ -21,20 +22,32 @@ def score(
     gold: Annotated[Path, typer.Argument(help="JSON lines with gold links.")],
     predicted: Annotated[
         Path,
-        typer.Argument(metavar="PRED", help="JSON lines of the same texts, in the same order."),
+        typer.Argument(
+            metavar="PRED",
+            help="JSON lines with the links to score, for the same texts in the same order.",
+        ),
     ],
     kg: Annotated[
-        Path | None, typer.Option("--kg", help="Graph; entities that it lacks count as NIL.")
+        Path | None,
+        typer.Option(
+            "--kg",
+            help="Folder of the knowledge graph. Gold entities that are not in it count as NIL.",
+        ),
     ] = None,
     elevant: Annotated[
-        bool, typer.Option("--elevant", help="GOLD holds ELEVANT articles; also scores by type.")
+        bool,
+        typer.Option(
+            "--elevant", help="GOLD has articles in the form of ELEVANT; also print scores by type."
+        ),
     ] = False,
     gold_spans: Annotated[
-        bool, typer.Option("--gold-spans", help="Judge only links on gold mentions, as in RSS-500.")
+        bool,
+        typer.Option(
+            "--gold-spans",
+            help="Score only links whose mention is a gold mention, as is usual for RSS-500.",
+        ),
     ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the bootstrap intervals.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score links by GERBIL's conventions: precision, recall, F1, accuracy, candidates, NIL.

@@ -57,9 +57,9 @@ def _print_explained(
 def _row(text: LinkedText, link: Link, graph: KnowledgeGraph) -> tuple[str, ...]:
     start, end = link.mention.start, link.mention.end
     label = "" if link.entity is None else _label(graph, link.entity)
-    place = (text.id or "1", str(start), str(end), text.text[start:end])
+    cells = (text.id or "1", str(start), str(end), text.text[start:end])
     sure = f"{link.confidence:.3f}" + (" ambiguous" if link.is_ambiguous else "")
-    return (*place, link.entity or "NIL", label, sure)
+    return (*cells, link.entity or "NIL", label, sure)
 
 
 def ambiguity(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> str | None:
@@ -70,9 +70,10 @@ def ambiguity(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> str | None:
     text, first = links[0]
     other = first.equals[0]
     return (
-        f"{len(links)} ambiguous: another entity is as likely, such as for "
+        f"{len(links)} ambiguous: two entities are equally likely, for instance for "
         f"{text.text[first.start : first.end]!r} {other} ({_label(graph, other)}) beside "
-        f"{first.entity}; context decides with --method mix or a re-ranker of `kept link train`"
+        f"{first.entity}; to decide by context, use --method mix or a re-ranker of `kept "
+        f"link train`"
     )
 
 

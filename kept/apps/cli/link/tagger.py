@@ -10,27 +10,38 @@ import typer
 
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import EPOCHS_TEXT, HOST_MODEL, SEED
 
 
 def train_tagger(
     marked: Annotated[
         list[Path],
-        typer.Argument(help="Texts whose names are all marked: CoNLL, DocRED, JSON lines."),
+        typer.Argument(help="Texts in which every name is marked: CoNLL, DocRED, or JSON lines."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
     held_out: Annotated[
         float,
-        typer.Option(min=0.01, max=0.9, help="Share of the texts that chooses the epoch."),
+        typer.Option(
+            min=0.01, max=0.9, help="Share of the texts that decides which epoch is kept."
+        ),
     ] = 0.1,
-    host: Annotated[str, typer.Option(help="minilm, a folder, or a hub name.")] = "minilm",
+    host: Annotated[str, typer.Option(help=HOST_MODEL)] = "minilm",
     layers: Annotated[
-        int, typer.Option(min=1, max=1000, help="So many of the host's first layers.")
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Number of layers of the host to use, from the first. More are slower and more "
+            "accurate.",
+        ),
     ] = 2,
-    epochs: Annotated[int, typer.Option(min=1, max=10**4, help="Passes over the texts.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of split and training.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing tagger.")] = False,
+    epochs: Annotated[int, typer.Option(min=1, max=10**4, help=EPOCHS_TEXT)] = 2,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is a tagger.")
+    ] = False,
 ) -> None:
-    """Train what finds names in text, for --tagger of `kept link` and `kept link calibrate`.
+    """Train a tagger that finds names in text, for `kept link --tagger` and `calibrate`.
 
     Example: kept link train-tagger wikigold.conll.txt.gz -o tagger/
     """

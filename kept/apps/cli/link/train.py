@@ -12,6 +12,7 @@ import typer
 from kept.apps.cli.options import LinkCase, RedirectFile
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import GOLD, HELD_OUT, KG, LINK_INDEX, SEED
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
@@ -20,63 +21,83 @@ if TYPE_CHECKING:
 
 
 def train(
-    gold: Annotated[Path, typer.Argument(help="Annotated texts, as `kept link -o` writes them.")],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    gold: Annotated[Path, typer.Argument(help=GOLD)],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
     held_out: Annotated[
         str,
-        typer.Option(
-            metavar="FILE|SHARE", help="Held-out texts for early stopping, or a share of GOLD."
-        ),
+        typer.Option(metavar="FILE|SHARE", help=HELD_OUT),
     ] = "0.1",
-    index: Annotated[
-        Path | None, typer.Option(help="Candidates from this index; give it when linking too.")
-    ] = None,
+    index: Annotated[Path | None, typer.Option(help=LINK_INDEX)] = None,
     case: LinkCase = None,
     redirects: RedirectFile = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the split and the training.")
-    ] = 0,
-    epochs: Annotated[int, typer.Option(min=1, max=10**6, help="At most.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
+    epochs: Annotated[
+        int, typer.Option(min=1, max=10**6, help="Largest number of passes over the texts.")
+    ] = 40,
     hidden: Annotated[
-        int, typer.Option(min=0, max=4096, help="Hidden units; 0: a log-linear model.")
+        int,
+        typer.Option(
+            min=0,
+            max=4096,
+            help="Number of hidden units. 0 means a log-linear model, which needs fewer texts.",
+        ),
     ] = 0,
     networks: Annotated[
-        int, typer.Option(min=1, max=100, help="Networks that answer together, with --hidden.")
+        int,
+        typer.Option(
+            min=1, max=100, help="With --hidden: number of networks whose scores are averaged."
+        ),
     ] = 1,
     also: Annotated[
         list[Path] | None,
-        typer.Option(help="Annotated texts of another kind (news beside articles); repeatable."),
+        typer.Option(
+            help="Annotated texts of another kind, for instance news if GOLD is encyclopedia "
+            "articles. May be repeated."
+        ),
     ] = None,
     decision: Annotated[
         Path | None,
         typer.Option(
-            help="With --also: file to write, for `kept link --decision` on text of no such kind."
+            help="With --also: file to write for `kept link --decision`, for texts of kinds that "
+            "were not trained on."
         ),
     ] = None,
     add: Annotated[
         list[str] | None,
         typer.Option(
-            help="A scorer beside the usual ones: coherence (walks over the graph), dense (cards "
-            "like the context) or cross (the cross-encoder of the index); repeatable."
+            help="Also use this scorer: coherence (walks over the graph), dense (similarity of "
+            "context and description) or cross (the cross-encoder of the index). May be "
+            "repeated."
         ),
     ] = None,
     bare: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of the entities that training knows by name alone."),
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of entities whose descriptions and facts are hidden in training, so that "
+            "the model also learns to link entities with nothing but a name.",
+        ),
     ] = 0.0,
     everywhere: Annotated[
         bool,
         typer.Option(
             "--everywhere",
-            help="Let dense and cross read every mention, not only those that the other scorers "
-            "leave open.",
+            help="Let dense and cross score every mention, not only those that the other scorers "
+            "leave undecided. Slower.",
         ),
     ] = False,
     absent: Annotated[
-        str, typer.Option(help="Gold entities that are no candidate: nil (train NIL) or skip.")
+        str,
+        typer.Option(
+            help="What to do with mentions whose gold entity is not among the candidates: nil "
+            "(train NIL on them) or skip."
+        ),
     ] = "nil",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing re-ranker.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace OUTPUT if it is a re-ranker.")
+    ] = False,
 ) -> None:
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts.
 
@@ -126,10 +147,10 @@ def train(
     stop = [text for kind in kinds.values() for text in kind.held_out]
     began = time.perf_counter()
     name = ", ".join(kinds)
-    dear = [] if everywhere else [each for each in scorers if each in DEAR]
+    expensive = [] if everywhere else [each for each in scorers if each in DEAR]
     model = Reranker.fit(
         scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
-        dear=dear,
+        expensive=expensive,
     )  # fmt: skip
     model.save(output, force=force)
     record = model.record
@@ -146,13 +167,13 @@ def train(
     )
     if decision is not None:
         seen = answers_on_other_kinds(scorers, kinds, settings)
-        told = decision_for_other_kinds(seen)
-        fitted = FittedDecision(told, graph.content_hash, repr(model), name, len(seen))
+        fitted_decision = decision_for_other_kinds(seen)
+        fitted = FittedDecision(fitted_decision, graph.content_hash, repr(model), name, len(seen))
         save_decision(fitted, decision, force=force, inputs=files)
-        raw, right = confidences(seen, replace(told, curve=()))
+        raw, right = confidences(seen, replace(fitted_decision, curve=()))
         echo(
-            f"on a kind that was left out {len(seen)} links are {raw.mean():.3f} sure and "
-            f"{right.mean():.3f} right; confidence for text of no such kind in {decision}"
+            f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
+            f"{right.mean():.3f} right; confidence for other kinds of text in {decision}"
         )
 
 
@@ -181,13 +202,13 @@ def _resolved(
     """The texts of each file by the redirects of `path`; prints how many links were resolved."""
     from entity_linking.annotations.redirects import Redirects
 
-    redirects, found = Redirects.read(path), {}
+    redirects, resolved = Redirects.read(path), {}
     for name, parts in split.items():
         train, stop = (redirects.resolve(part, lambda e: e in graph.entities) for part in parts)
         n_links = train.n_links + stop.n_links
         echo(f"{name}: {train.n_resolved + stop.n_resolved} of {n_links} links were redirects")
-        found[name] = (train.texts, stop.texts)
-    return found
+        resolved[name] = (train.texts, stop.texts)
+    return resolved
 
 
 def texts_of(gold: Path, held_out: str, seed: int) -> tuple[list[LinkedText], list[LinkedText]]:

@@ -11,47 +11,58 @@ import typer
 from kept.apps.cli.errors import mark_interrupted
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
+from kept.help_texts import INDEX, KG, PORT, RERANKER, TOKENIZER
 
 
 def explore(
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     model: Annotated[
         list[Path] | None,
-        typer.Option("--model", help="Folder of a `kept finetune` run; may be repeated."),
+        typer.Option(
+            "--model",
+            help="Folder of a run of `kept finetune`, to show what it predicts. May be repeated.",
+        ),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option("--text", metavar="FILE|TEXT", help="A file of one text per line, or text."),
+        typer.Option(
+            "--text", metavar="FILE|TEXT", help="A file with one text per line, or the text itself."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the page as a file (.html); no server."),
+        typer.Option(
+            "--output", "-o", help="Write the page to this .html file instead of serving it."
+        ),
     ] = None,
     corrections: Annotated[
         Path,
-        typer.Option("--gold", help="Where corrected links go, as `kept link train` takes them."),
+        typer.Option(
+            "--gold",
+            help="File to which links that you correct are added, in the form that `kept link "
+            "train` reads.",
+        ),
     ] = Path("gold.jsonl"),
-    reranker: Annotated[
-        Path | None, typer.Option(help="Link with a re-ranker of `kept link train`.")
-    ] = None,
-    index: Annotated[Path | None, typer.Option(help="Folder made by `kept link index`.")] = None,
+    reranker: Annotated[Path | None, typer.Option(help=RERANKER)] = None,
+    index: Annotated[Path | None, typer.Option(help=INDEX)] = None,
     case: LinkCase = None,
     tokenizer: Annotated[
         str,
-        typer.Option(callback=local_or_hub, help="Of the methods: minilm, a folder or a hub name."),
+        typer.Option(callback=local_or_hub, help=TOKENIZER),
     ] = "minilm",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")
-    ] = 0,
-    open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help=PORT)] = 0,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser.")
+    ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="With -o: replace a file that kept did not write.")
+        bool,
+        typer.Option("--force", help="With -o: replace the file even if kept did not write it."),
     ] = False,
 ) -> None:
     """Explore a text in the browser: links, facts, answers, and what changes them.
 
-    The page corrects links, shows what each method reads, leaves facts out, and changes them. It is
-    served to this machine alone, under an address that nobody else knows; Ctrl-C ends it.
+    On the page you can correct links, see what each method reads, leave facts out and change them.
+    The page can be reached from this machine alone, under a secret address. Ctrl-C ends the server.
 
     Example: kept explore --kg kg/ --model runs/types --text notes.txt --open
     """

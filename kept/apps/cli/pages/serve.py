@@ -14,86 +14,124 @@ from kept.apps.cli.options import LinkCase, Threads, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_COUNT
 from kept.errors import ConfigError
+from kept.help_texts import INDEX, KG, PORT, RERANKER, TOKENIZER
 
 if TYPE_CHECKING:
     from entity_linking.names.rules.case import Case
 
 
 def serve(
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     mcp: Annotated[
         bool,
         typer.Option(
             "--mcp",
-            help="No HTTP: tools for language models over standard input and output (MCP).",
+            help="Offer tools to language models over standard input and output (MCP) instead of "
+            "HTTP.",
         ),
     ] = False,
     model: Annotated[
         str | None,
         typer.Option(
             callback=local_or_hub,
-            help="Encoder for /encode: the folder of a run, minilm, a folder or a hub name.",
+            help="Model behind /encode: the folder of a run, minilm, another folder, or a name "
+            "on the Hugging Face hub.",
         ),
     ] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder of a run of `kept fit` or `kept finetune`, for /predict and /show; may be "
-            "repeated."
+            help="Folder of a run of `kept fit` or `kept finetune`, behind /predict and /show. "
+            "May be repeated."
         ),
     ] = None,
     probe: Annotated[
-        str | None, typer.Option(callback=local_or_hub, help="Masked LM or run for /probe.")
+        str | None,
+        typer.Option(
+            callback=local_or_hub,
+            help="Model behind /probe: a masked language model, or the folder of a run.",
+        ),
     ] = None,
     kgc: Annotated[
-        Path | None, typer.Option(help="Folder of `kept kgc train`, to complete triples.")
+        Path | None, typer.Option(help="Folder of a scorer of `kept kgc train`, behind /complete.")
     ] = None,
-    index: Annotated[Path | None, typer.Option(help="Folder made by `kept link index`.")] = None,
+    index: Annotated[Path | None, typer.Option(help=INDEX)] = None,
     case: LinkCase = None,
-    reranker: Annotated[
-        Path | None, typer.Option(help="Link with a re-ranker of `kept link train`.")
-    ] = None,
+    reranker: Annotated[Path | None, typer.Option(help=RERANKER)] = None,
     tokenizer: Annotated[
         str,
-        typer.Option(callback=local_or_hub, help="Of /show: minilm, a folder or a hub name."),
+        typer.Option(callback=local_or_hub, help=TOKENIZER),
     ] = "minilm",
     address: Annotated[
-        str, typer.Option(help="IP address to listen on; the default is this machine alone.")
+        str,
+        typer.Option(
+            help="IP address to listen on. The default can be reached from this machine alone."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help=PORT)] = 8000,
     fd: Annotated[
         int | None,
-        typer.Option(min=3, max=MAX_COUNT, help="A socket that listens already, by its number."),
+        typer.Option(
+            min=3,
+            max=MAX_COUNT,
+            help="Number of an open socket to use instead of --address and --port.",
+        ),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Host header to answer, such as kept.example.org; may be repeated."),
+        typer.Option(
+            help="Host name under which clients reach the service, such as kept.example.org. "
+            "Requests for other names are refused. May be repeated."
+        ),
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(envvar="KEPT_TOKEN", help="What requests carry (default: a new one)."),
+        typer.Option(
+            envvar="KEPT_TOKEN",
+            help="Secret that every request must carry (default: a new one, printed at the start).",
+        ),
     ] = None,
     batch_texts: Annotated[
-        int, typer.Option(min=1, max=1024, help="Texts of several requests in one batch.")
+        int,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Largest number of texts, of several requests together, in one batch of the "
+            "model.",
+        ),
     ] = 64,
     max_requests: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Requests in work or waiting; others get 503.")
+        int,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="Largest number of requests at a time, waiting ones included. Further ones get "
+            "status 503.",
+        ),
     ] = 64,
     max_seconds: Annotated[
-        float, typer.Option(min=0.001, max=3600, help="Until an answer, waiting included.")
+        float,
+        typer.Option(
+            min=0.001, max=3600, help="Largest number of seconds for a request, waiting included."
+        ),
     ] = 60.0,
     max_memory: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1e6, help="GiB of this process; above, requests get 503."),
+        typer.Option(
+            min=0.001,
+            max=1e6,
+            help="Memory of this process in GiB above which requests get status 503 (default: no "
+            "limit).",
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:
     """Serve a graph and models over HTTP, or as tools for language models (--mcp).
 
-    Over HTTP: /link, /facts, /ask, and with models /predict, /show, /encode, /probe, /complete. It
-    listens on this machine alone; /docs describes the requests, /metrics is for Prometheus. With
-    --mcp: link, facts, query, ask, and with --kgc complete. SIGTERM or Ctrl-C stops either once
-    everything that was asked is answered.
+    HTTP has /link, /facts and /ask, and with models /predict, /show, /encode, /probe and /complete.
+    Only this machine can reach the service; /docs describes the requests, /metrics is for
+    Prometheus. --mcp offers link, facts, query and ask, and with --kgc complete. After SIGTERM or
+    Ctrl-C open requests are answered first.
 
     Example: kept serve --kg kg/ --run runs/people
     """
@@ -131,17 +169,17 @@ def serve(
         answer_seconds=max_seconds,
         memory_bytes=None if max_memory is None else int(max_memory * 1024**3),
     )
-    own = secrets.token_urlsafe(32) if token is None else token
-    place, bound = listening.getsockname()[:2]
-    echo(f"http://{f'[{place}]' if ':' in place else place}:{bound}/docs")
+    secret = secrets.token_urlsafe(32) if token is None else token
+    host, bound = listening.getsockname()[:2]
+    echo(f"http://{f'[{host}]' if ':' in host else host}:{bound}/docs")
     if token is None:
-        echo(f"Authorization: Bearer {own}")
-    server = make_server(service, listening, token=own, names=name or (), limits=limits)
+        echo(f"Authorization: Bearer {secret}")
+    server = make_server(service, listening, token=secret, names=name or (), limits=limits)
     # uvicorn raises them again once it has stopped
     signal.signal(signal.SIGINT, lambda *_: mark_interrupted())
     signal.signal(signal.SIGTERM, lambda *_: None)
     server.run(sockets=[listening])
-    echo("ended; everything that was asked is answered")
+    echo("stopped; all requests were answered")
 
 
 def _serve_tools(

@@ -11,44 +11,59 @@ import typer
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
+from kept.help_texts import KG, TOKENIZER
 
 
 def show(
     text: Annotated[str, typer.Argument(help="The text to link and to draw.")],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Page to write; a name in .svg gives the picture."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write: an .html page, or with a name in .svg the picture alone.",
+        ),
     ] = Path("graph.html"),
-    open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the page in the browser.")
+    ] = False,
     tokenizer: Annotated[
         str,
-        typer.Option(callback=local_or_hub, help="Tokenizer: `minilm`, a folder or a hub name."),
+        typer.Option(callback=local_or_hub, help=TOKENIZER),
     ] = "minilm",
-    policy: Annotated[str, typer.Option(help="Order of the facts: file, random, degree.")] = (
-        "degree"
-    ),
+    policy: Annotated[
+        str, typer.Option(help="Order in which facts are chosen: file, random, degree.")
+    ] = ("degree"),
     max_neighbours: Annotated[
-        int, typer.Option(min=0, max=10**6, help="Number of facts per anchor.")
+        int, typer.Option(min=0, max=10**6, help="Largest number of facts per entity in the text.")
     ] = 4,
     directions: Annotated[
-        str, typer.Option(help="Facts whose head is the anchor (head), or both.")
+        str,
+        typer.Option(
+            help="head: only facts whose head is the entity in the text. both: also facts whose "
+            "tail it is."
+        ),
     ] = "head",
     keep_mentions: Annotated[
-        bool, typer.Option("--keep-mentions", help="Keep the words of a mention beside its anchor.")
+        bool,
+        typer.Option("--keep-mentions", help="Draw the words of a mention as well as its entity."),
     ] = False,
     case: LinkCase = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the policy `random`.")
+        int,
+        typer.Option(
+            min=0, max=MAX_SEED, help="Number from which the order `--policy random` follows."
+        ),
     ] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that kept did not draw.")
+        bool, typer.Option("--force", help="Replace the file even if kept did not write it.")
     ] = False,
 ) -> None:
-    """Draw the word-knowledge graph of a text: links, their facts, and the reasons.
+    """Draw the word-knowledge graph of a text: its links, their facts, and why they were chosen.
 
-    Links as `kept link` does. What does not fit into the drawing is counted.
-    A page that kept drew is replaced by the new one.
+    The text is linked as by `kept link`. Facts that do not fit into the drawing are counted below
+    it. A page that kept drew before is replaced.
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
     """
@@ -69,7 +84,7 @@ def show(
     if draw is None:
         raise ConfigError(
             f"{output}: kept draws a page (.html, .htm) or a picture (.svg); choose such a name, "
-            "or turn the .svg into another format with a tool of yours"
+            "or convert the .svg with another program"
         )
     force = force or is_kept_page(output)
     refuse_file(output, force=force, inputs=[kg])

@@ -15,30 +15,41 @@ if TYPE_CHECKING:
 
 
 def extend(
-    run: Annotated[Path, typer.Argument(help="A run of `kept pretrain` or `kept finetune`.")],
-    kg: Annotated[Path, typer.Option("--kg", help="The graph that grew (`kept kg add`).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder of a run.")],
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run of `kept pretrain` or `kept finetune`.")
+    ],
+    kg: Annotated[
+        Path,
+        typer.Option("--kg", help="Folder of the graph with additions, as `kept kg add` makes it."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="New folder for the extended run.")
+    ],
     before: Annotated[
         Path | None,
-        typer.Option("--before", help="The run's own graph, if it is no longer where it was."),
+        typer.Option(
+            "--before",
+            help="Folder of the graph that the run was trained on, if it has moved since.",
+        ),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            help="How rows of new entities start, one of "
-            "{kept.training.extending.starts:STARTS}; else the one that guesses old rows best."
+            help="How the vectors of new entities start: one of "
+            "{kept.training.extending.starts:STARTS} "
+            "(default: the one that predicts the vectors of known entities best)."
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an extended run at OUTPUT.")
+        bool, typer.Option("--force", help="Replace OUTPUT if it is an extended run.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a run's model follow a graph that grew: old rows as they are, new ones added.
+    """Extend the model of a run to a graph with new entities: their vectors are added, others stay.
 
-    Entities and relations of the run's graph must all be in KG. Nothing is trained: OUTPUT is where
-    training goes on from (kept finetune --model OUTPUT), or is used as it is. OUTPUT/new_rows.jsonl
-    lists what no training has seen.
+    All entities and relations of the run's graph must be in KG. Nothing is trained. Use OUTPUT as
+    it is, or train it further (kept finetune --model OUTPUT). OUTPUT/new_rows.jsonl lists the
+    vectors that no training has changed yet.
 
     Example: kept kg add kg/ new.tsv -o kg2/; kept extend runs/colake --kg kg2/ -o runs/colake2
     """
@@ -59,10 +70,10 @@ def extend(
 
 
 def _lines(done: Extension) -> list[str]:
-    told = done.as_json()
+    fields = done.as_json()
     grown = (
-        f"{told['n_new_entities']} new entities, {told['n_new_relations']} new relations, "
-        f"{told['n_new_triples']} more facts"
+        f"{fields['n_new_entities']} new entities, {fields['n_new_relations']} new relations, "
+        f"{fields['n_new_triples']} more facts"
     )
     lines = [grown, *(_line(table) for table in done.tables)]
     if not done.tables:

@@ -6,16 +6,19 @@ loads no torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kept.apps.cli.declared import Declared
 from kept.apps.cli.options import require_given, require_named
+from kept.errors import ConfigError
 
 if TYPE_CHECKING:
     from kept.training.finetuning.options import FinetuneOptions
 
 _TABLES = {
-    "task": "kept.tasks.datasets.formats:TASKS",
+    "task": "kept.tasks.kinds:TASKS",
     "format": "kept.tasks.datasets.formats:FORMATS",
     "method": "kept.methods:METHODS",
     "knowledge": "kept.inputs.controls.conditions:Knowledge",
@@ -25,22 +28,23 @@ _TABLES = {
 """Options whose words are names of a table."""
 _NEEDED = (
     ("task",), ("format",), ("train",), ("kg",), ("method", "model"),
-    ("training.steps", "training.epochs"), ("training.batch_size", "training.node_budget"),
 )  # fmt: skip
 """Options of a new run; one of each group."""
 
 
 def finetune(options: FinetuneOptions) -> Any:
-    """Fine-tune a method on a task and score it beside a baseline.
+    """Fine-tune a method on a task and compare its score with a baseline.
 
-    Facts between the two entities of an example are never shown, and those of dev and test are
-    removed from the graph. The model of the last step is scored. Ctrl-C stops with a checkpoint.
+    Facts between the two entities of an example are hidden from the model, and those of the
+    development and test examples are removed from the graph. The model after the last step is
+    scored. Ctrl-C stops and writes a checkpoint.
 
-    Example: kept finetune --task typing --format tagme --train train.json --method kbert --kg kg/
-    --steps 500 --batch-size 16 -o runs/types
+    Example: kept finetune people.csv --method kbert --kg kg/ -o runs/people
     """
     fields, settings = options.fields(), list(options.settings)
     require_named(fields, _TABLES, settings)
+    if options.data is not None:
+        fields = of_table(options.data, fields)
     if options.config is None and not options.resume:
         require_given(fields, _NEEDED, settings)
     from kept.apps.cli.training import finetune_run
@@ -56,4 +60,24 @@ def finetune(options: FinetuneOptions) -> Any:
     )
 
 
-finetune_command = Declared("kept.training.finetuning.options:FinetuneOptions", finetune)
+def of_table(data: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `fields` with those of a table of labelled texts below them.
+
+    Raises `ConfigError` where another training file or format is given as well.
+    """
+    for name in ("train", "format"):
+        if name in fields:
+            raise ConfigError(f"{data} is the training file, of format table: leave out --{name}")
+    below: dict[str, Any] = {"train": data, "format": "table", "link": True}
+    if "task" not in fields:
+        from kept.tasks.datasets.tables import QUESTION, read_labelled
+
+        below["task"] = read_labelled(data).kind
+        if below["task"] == QUESTION:
+            raise ConfigError(f"{data} holds questions with answers: kept fit {data} takes them")
+    return below | dict(fields)
+
+
+finetune_command = Declared(
+    "kept.training.finetuning.options:FinetuneOptions", finetune, arguments=["data"]
+)

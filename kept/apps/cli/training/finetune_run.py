@@ -26,8 +26,9 @@ from kept.apps.cli.training.run import (
     tracking,
 )
 from kept.apps.integrations.trackers import require_trackers
-from kept.heads.model import SPAN, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.results import Result
+from kept.tasks.kinds import task_kind
 from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
@@ -42,7 +43,7 @@ from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, METRICS_FILE = "finetune.json", "metrics.json"
 GOES_ON = (
-    "kept finetune --config RUN/finetune.json -o again  # the same, bitwise",
+    "kept finetune --config RUN/finetune.json -o again  # the same result, bit by bit",
     'kept predict RUN "A text." --kg KG --explain',
     "kept explore --kg KG --model RUN --open",
     "kept curve RUN -o curve/",
@@ -62,11 +63,14 @@ def run(
     """Train, score the model of the last step on dev and test, return and print the outcome."""
     has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
     if not has_file and _is_dev_wanted(flags, settings):
-        beside = dev_beside(flags["train"])
-        if beside is not None:
-            echo(f"dev: {beside}, which lies beside the training file (--dev names another)")
-            flags = {**flags, "dev": beside}
-    begun = time.monotonic()
+        dev_file = dev_beside(flags["train"])
+        if dev_file is not None:
+            echo(
+                f"dev: {dev_file}, found in the folder of the training file (choose another "
+                f"with --dev)"
+            )
+            flags = {**flags, "dev": dev_file}
+    start = time.monotonic()
     if track:
         require_trackers(track)
     config, how = read_run(
@@ -103,7 +107,7 @@ def run(
         if short := budget_warning(assembled.config, len(assembled.train)):
             console.print(f"warning: {short}")
         tell_memory(assembled.model, config.training, console)
-        result = _train(assembled, output, how, console, begun, track)
+        result = _train(assembled, output, how, console, start, track)
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
@@ -122,9 +126,9 @@ def run(
 def dev_beside(train: Path) -> Path | None:
     """The development file that lies beside a training file, named as it is but for `train`."""
     for word in ("dev", "valid", "validation"):
-        beside = train.with_name(train.name.replace("train", word))
-        if beside != train and beside.is_file():
-            return beside
+        candidate = train.with_name(train.name.replace("train", word))
+        if candidate != train and candidate.is_file():
+            return candidate
     return None
 
 
@@ -138,7 +142,7 @@ def _train(
     output: Path,
     how: Resume,
     console: TerminalConsole,
-    begun: float,
+    start: float,
     track: Sequence[str],
 ) -> TrainResult:
     settings = assembled.config.model_dump(mode="json")
@@ -162,7 +166,7 @@ def _train(
             reporter=reporter,
             resume=how,
             should_stop=lambda: bool(stop),
-            budget_since=begun,
+            budget_since=start,
         )
 
 
@@ -174,7 +178,7 @@ def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:
         return
     write_answers(output / ANSWERS, answers_of(assembled, predictions))
     write_json(output / METRICS_FILE, metrics, indent=2, force=True)
-    if assembled.model.question().problem_type == SPAN:
+    if task_kind(assembled.model.question().problem_type).rows == "windows":
         for name, data in assembled.evaluation.items():
             rows = zip(data.examples, predictions[name], strict=True)
             answers = {example.linked.id: answer for example, (answer,) in rows}
@@ -222,5 +226,8 @@ def _correlations(name: str, scores: dict[str, Any], knowledge: str) -> str:
 def _knowledge(knowledge: str, coverage: dict[str, Any]) -> str:
     share = coverage["shares"]["read"]
     if share is None:
-        return f"knowledge {knowledge}: words alone are shown here"
-    return f"knowledge {knowledge}, something of the graph is shown in {share:.1%} of the texts"
+        return f"knowledge {knowledge}: the model gets words alone here"
+    return (
+        f"knowledge {knowledge}, the model gets facts or entities of the graph in "
+        f"{share:.1%} of the texts"
+    )

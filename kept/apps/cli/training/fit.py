@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 
 def fit(options: FitOptions) -> Result:
-    """Train a model on your labelled texts over your graph, and say whether the graph helps.
+    """Train a model on your labelled texts with your graph, and report whether the graph helps.
 
-    Finds out the task from the columns (text and label; mention, or start and end; head and tail;
-    tokens and tags; question and answer), links the texts, splits off dev and test, chooses a
-    method and its rates on dev, and evaluates on test beside the host without knowledge, the most
-    frequent answer, and another entity's facts. Questions train nothing: what is chosen is how a
-    decoder, or the graph itself, answers.
+    The columns decide the task: text and label; mention, or start and end; head and tail; tokens
+    and tags; question and answer. The texts are linked, and development and test examples are split
+    off. A method and its learning rates are chosen on the development examples. The test score is
+    compared with the host without the graph, with the most frequent label, and with the facts of
+    other entities. For questions nothing is trained: kept chooses how a decoder, or the graph
+    itself, answers.
 
     Example: kept fit people.csv --kg kg/ -o runs/people
     """

@@ -28,10 +28,10 @@ QUESTIONS_GO_ON = (
 def run(options: FitOptions) -> Result:
     """Fit, and print the scores on test and the verdict; return what `fit.json` holds."""
     disable_progress_bar()
-    begun = time.monotonic()
+    start = time.monotonic()
 
     def announce(line: str) -> None:
-        echo(f"{time.monotonic() - begun:4.0f} s  {line}", err=True)
+        echo(f"{time.monotonic() - start:4.0f} s  {line}", err=True)
 
     is_of_questions = read_labelled(options.data, options.columns).kind == QUESTION
     result = (questions.fit if is_of_questions else texts.fit)(options, announce)

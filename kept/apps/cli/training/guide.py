@@ -24,17 +24,17 @@ FILES = {
     "checksums.json": "the seal: size and SHA-256 of each file of the model",
     "tokenizer.json": "the host's word pieces",
     "tokenizer_config.json": "settings of the tokenizer",
-    "pretrain.json": "the whole configuration; `kept pretrain --config` takes it again",
-    "finetune.json": "the whole configuration; `kept finetune --config` takes it again",
+    "pretrain.json": "the whole configuration; read again by `kept pretrain --config`",
+    "finetune.json": "the whole configuration; read again by `kept finetune --config`",
     "extended.json": "which graph it follows since `kept extend`, and how new rows started",
     "new_rows.jsonl": "entities and relations whose rows no training has seen",
     "fit.json": "every trial, the scores on test and the verdict of `kept fit`",
     "questions.json": "the way in which questions are answered; `kept predict` reads it",
-    "answers.jsonl": "each answer to test beside the right one",
+    "answers.jsonl": "each test answer with the right one",
     "data": "the linked splits; `kept finetune --format table` reads them",
     "coverage.json": "in how many texts the graph was read",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",
-    "predictions.jsonl": "each answer beside its gold label",
+    "predictions.jsonl": "each answer with its gold label",
     "log.jsonl": "losses, rates and costs, a line per logged step",
     "curves.png": "the losses as a picture",
     "checkpoints": "what `--resume` goes on from; of a finished run a note that it is finished",
@@ -57,7 +57,7 @@ def write_environment(output: Path, config: BaseModel, *, precision: str | None 
     (the graph has hashes of its own, in `config.json`).
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
-    told = {
+    facts = {
         "command": command_line(),
         "kept": version("kept"),
         "python": platform.python_version(),
@@ -67,8 +67,8 @@ def write_environment(output: Path, config: BaseModel, *, precision: str | None 
         "files": {str(path): _sha256(path) for path in files if path.is_file()},
     }
     if precision is not None:
-        told["precision"] = precision
-    write_json(output / ENVIRONMENT, told, indent=1, force=True)
+        facts["precision"] = precision
+    write_json(output / ENVIRONMENT, facts, indent=1, force=True)
 
 
 @cache
@@ -90,12 +90,12 @@ def write_guide(output: Path, kg: object, commands: Sequence[str]) -> None:
     rows = [f"| `{name}` | {FILES[name]} |" for name in names if name in FILES]
     lines = []
     for command in commands:
-        for name, place in places.items():
-            command = command.replace(name, place)
+        for name, location in places.items():
+            command = command.replace(name, location)
         lines.append(command)
-    made = command_line()
+    words = command_line()
     text = (
-        f"# A run of kept\n\nMade by `{made}`.\n\n| file | what it is |\n|---|---|\n"
+        f"# A run of kept\n\nMade by `{words}`.\n\n| file | what it is |\n|---|---|\n"
         + "\n".join(rows)
         + "\n\nGo on with:\n\n```\n"
         + "\n".join(lines)

@@ -12,6 +12,7 @@ from kept.apps.cli.options import LinkCase, Threads
 from kept.apps.cli.terminal import echo
 from kept.apps.cli.training.predict_options import FileOptions, is_file
 from kept.errors import ConfigError
+from kept.help_texts import FORCE_OUTPUT, KG, RESUME_OUTPUT
 
 if TYPE_CHECKING:
     from kept.training.finetuning.predictor import Explanation
@@ -20,21 +21,22 @@ NO_ANSWER, SAME = "no answer is likely enough", "say the same"
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a `kept finetune` run, or of `kept fit`.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run of `kept fit` or `kept finetune`.")],
     text: Annotated[
         str,
         typer.Argument(
             metavar="FILE|TEXT",
-            help="A file of texts (.csv, .tsv, .jsonl, or a text per line), or a text itself.",
+            help="A file of texts (.csv, .tsv, .jsonl, or one text per line), or the text itself.",
         ),
     ],
-    kg: Annotated[Path, typer.Option("--kg", help="Folder of the knowledge graph.")],
+    kg: Annotated[Path, typer.Option("--kg", help=KG)],
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="Of a file: write JSON lines to this file, or a table to one named .csv.",
+            help="File for the predictions, for a file of texts: JSON lines, or a table if its "
+            "name ends in .csv.",
         ),
     ] = None,
     column: Annotated[
@@ -42,52 +44,54 @@ def predict(
         typer.Option(
             "--column",
             metavar="USE=NAME",
-            help="Of a file: the column for a use, such as text=sentence; may be repeated.",
+            help="For a file of texts: which column has which role, such as text=sentence. May "
+            "be repeated.",
         ),
     ] = None,
     damage: Annotated[
-        str, typer.Option(help="Of a file: at a line that cannot be read, stop or skip it.")
+        str, typer.Option(help="What to do at a line that cannot be read: stop, or skip it.")
     ] = "stop",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="With -o: resume a run that was stopped.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="With -o: replace the file or an unfinished one.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help=RESUME_OUTPUT)] = False,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_OUTPUT)] = False,
     target: Annotated[
         list[str] | None,
         typer.Option(
             "--target",
-            help="Target words in the text; head, then tail of a relation.",
+            help="Words in the text that the prediction is about. For a relation give it twice: "
+            "the head, then the tail.",
         ),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="The text in which the answer to a question stands.")
+        str | None,
+        typer.Option(help="Text that contains the answer, if the first argument is a question."),
     ] = None,
     choice: Annotated[
-        list[str] | None, typer.Option(help="An answer to choose from; two or more.")
+        list[str] | None,
+        typer.Option(help="One of the answers to choose from. Give it twice or more."),
     ] = None,
     case: LinkCase = None,
     about: Annotated[
         str | None,
-        typer.Option(help="With --explain: the class to explain (default: the answer's)."),
+        typer.Option(help="With --explain: the class to explain (default: the predicted one)."),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print the answer without each fact and each link.")
+        bool,
+        typer.Option(
+            "--explain", help="Also print what the answer would be without each fact and each link."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     threads: Threads = None,
 ) -> Any:
     """Predict for a text or a file of texts with a fine-tuned run.
 
-    Texts are linked as in the training; the graph may have been edited since. With --explain, each
-    fact and each link is left out in turn: those that change the answer caused it. Where facts are
-    nodes that the model attends to, their share of attention is printed too. A folder of `kept fit`
-    on questions answers a question, with the facts that say so, or says that the graph does not
-    hold the answer.
+    Texts are linked as in training; the graph may have been edited since. --explain leaves out each
+    fact and each link in turn and prints those that change the answer, and for models that attend
+    to facts also their share of the attention. A folder of `kept fit` on questions answers a
+    question with the facts that support the answer, or prints that the graph does not contain it.
 
-    Of a file, each line is predicted and written with its number, while later ones are read; its
-    columns are those of `kept fit` without the label (docs/reference/formats-of-texts.md).
+    In a file, every line is predicted and written with its number. Its columns are those of `kept
+    fit` without the label (docs/reference/formats-of-texts.md).
 
     Example: kept predict runs/types people.csv --kg kg/ -o predictions.jsonl
     """
@@ -127,30 +131,29 @@ def _predict_text(
     from entity_linking.mentions import LinkedText
     from entity_linking.names.rules.case import Case
     from kept.graphs.words import join_texts
-    from kept.heads.model import CHOICE
     from kept.lab.questions.fitted import FittedAnswerer, answers_questions
     from kept.tasks.datasets.example import question
     from kept.tasks.datasets.questions.choices import choice_example
     from kept.training.finetuning.predictor import Predictor
 
     if answers_questions(run):
-        given = {"--target": target, "--context": context, "--choice": choice, "--about": about,
+        options = {"--target": target, "--context": context, "--choice": choice, "--about": about,
                  "--explain": explain, "--case": case}  # fmt: skip
-        for name, value in given.items():
+        for name, value in options.items():
             if value:
                 raise ConfigError(f"{name} is for texts with classes; {run} answers questions")
         answer = FittedAnswerer.open(run, kg).answer(text)
         echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
         return answer
     if about is not None and not explain:
-        raise ConfigError("--about says what --explain follows; give both")
+        raise ConfigError("--about names the class that --explain explains; give both")
     predictor = Predictor.from_pretrained(run, case=cast(Case | None, case))
     example = question(text, *target)
     if context is not None:
         pair = join_texts(example.linked, LinkedText(context, ()))
         example = dataclasses.replace(example, linked=pair)
     if choice:
-        if predictor.model.question().problem_type != CHOICE:
+        if predictor.kind.rows != "choices":
             raise ConfigError(f"--choice goes with a run of multiple_choice, not {predictor.task}")
         example = choice_example(text, choice)
     if explain:
@@ -187,5 +190,5 @@ def _page(explanation: Explanation) -> str:
             f"{group.label or NO_ANSWER}"
         )
     if not explanation.influences:
-        lines.append("  nothing of the graph was shown")
+        lines.append("  the model got nothing of the graph")
     return "\n".join(lines)

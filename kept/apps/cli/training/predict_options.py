@@ -24,23 +24,23 @@ class FileOptions:
 
     def require_file_only(self, about_text: Mapping[str, object]) -> None:
         """Raise `ConfigError` for options of `about_text`, and for others that do not fit."""
-        given = [name for name, value in about_text.items() if value]
-        if given:
-            raise ConfigError(f"{given[0]} is about one text; a file says it in its columns")
+        flags = [name for name, value in about_text.items() if value]
+        if flags:
+            raise ConfigError(f"{flags[0]} is for a single text; in a file, use a column")
         if self.damage not in ("stop", "skip"):
             raise ConfigError(f"--damage is {self.damage!r}; choose stop or skip")
         if (self.resume or self.force) and self.output is None:
             raise ConfigError("--resume and --force are about a file; name it with -o")
         if self.resume and self.force:
-            raise ConfigError("--resume continues, --force starts again; give one of them")
+            raise ConfigError("--resume continues a run and --force starts anew; give one of them")
 
     def require_text_only(self, text: str) -> None:
-        """Raise `ConfigError` where `text` is no file, and options or its name say that it is."""
+        """Raise `ConfigError` if `text` is not a file and options or its name say that it is."""
         flags = {"-o": self.output, "--column": self.columns, "--resume": self.resume,
                  "--force": self.force, "--damage": self.damage != "stop"}  # fmt: skip
-        given = [name for name, value in flags.items() if value]
-        if given:
-            raise ConfigError(f"{given[0]} is for a file of texts; {not_a_file(text)}")
+        names = [name for name, value in flags.items() if value]
+        if names:
+            raise ConfigError(f"{names[0]} is for a file of texts; {not_a_file(text)}")
         if " " not in text and Path(text).suffix.lower() in FILES:
             raise ConfigError(f"{not_a_file(text)}; a text with blanks is taken as text")
 
@@ -66,5 +66,5 @@ def is_file(text: str) -> bool:
 
 
 def not_a_file(text: str) -> str:
-    """Say that a text is no file."""
-    return f"{text[:60]!r} is no file"
+    """Say that a text is not a file."""
+    return f"{text[:60]!r} is not a file"

@@ -26,76 +26,109 @@ from kept.apps.cli.options import (
     Track,
 )
 from kept.bounds import LEAST_RATE, MAX_COUNT, MAX_RATE, MAX_THREADS
+from kept.help_texts import AS_PUBLISHED, EPOCHS_TEXT, KG, LINKED_TEXT
 
 
 def pretrain(
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder of the run: model, checkpoints, log, curves."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the run. The model, checkpoints, log and curves are written there.",
+        ),
     ],
     config: ConfigFile = None,
-    kg: Annotated[Path | None, typer.Option(help="Folder of the knowledge graph.")] = None,
+    kg: Annotated[Path | None, typer.Option(help=KG)] = None,
     text: Annotated[
         list[Path] | None,
-        typer.Option(help="Linked text as `kept link -o` writes it; may be repeated."),
+        typer.Option(help=LINKED_TEXT),
     ] = None,
     redirects: RedirectFile = None,
     treebank: Annotated[
         list[Path] | None,
-        typer.Option(help="CoNLL-U, plain or compressed, instead of --text; may be repeated."),
+        typer.Option(
+            help="Treebank in CoNLL-U, plain or compressed, instead of --text. May be repeated."
+        ),
     ] = None,
     host: HostModel = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="colake (default), or one of {kept.methods:METHODS}; with the settings of its "
-            "recipe for options, view and graph."
+            help="Method to pre-train, with the settings of its recipe: colake (the default), or "
+            "one of {kept.methods:METHODS}."
         ),
     ] = None,
     as_published: Annotated[
         bool | None,
         typer.Option(
             "--as-published",
-            help="The settings of the method's paper, not the recipe with which it reads facts.",
+            help=AS_PUBLISHED,
         ),
     ] = None,
     objective: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Train these, with default options, instead of the method's own; may be repeated. "
-            "One of {kept.objectives.model:OBJECTIVES}.",
+            help="Train this objective with its default options instead of those of the method: "
+            "one of {kept.objectives.model:OBJECTIVES}. May be repeated.",
         ),
     ] = None,
     start_from: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier run to start from.")
+        Path | None, typer.Option(help="Folder of an earlier run whose weights to start from.")
     ] = None,
     train_only: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="Part of the encoder to train; may be repeated."),
+        typer.Option(
+            metavar="PART",
+            help="Part of the encoder to train; all other parts stay fixed. May be repeated.",
+        ),
     ] = None,
     steps: Steps = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Passes over the text.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, max=MAX_COUNT, help=EPOCHS_TEXT)] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Texts a batch.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_COUNT,
+            help="Number of texts per batch. Give either this or --node-budget.",
+        ),
     ] = None,
     node_budget: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_COUNT, help="Nodes per batch, instead of --batch-size."),
+        typer.Option(
+            min=1,
+            max=MAX_COUNT,
+            help="Largest number of graph nodes per batch. Give either this or --batch-size.",
+        ),
     ] = None,
     learning_rate: LearningRate = None,
     entity_learning_rate: Annotated[
         float | None,
-        typer.Option("--entity-lr", min=LEAST_RATE, max=MAX_RATE, help="Rate of the entity table."),
+        typer.Option(
+            "--entity-lr",
+            min=LEAST_RATE,
+            max=MAX_RATE,
+            help="Learning rate of the entity table (default: 0.001).",
+        ),
     ] = None,
     warmup_steps: Annotated[
-        int | None, typer.Option("--warmup", min=0, max=MAX_COUNT, help="Steps of warm-up.")
+        int | None,
+        typer.Option(
+            "--warmup",
+            min=0,
+            max=MAX_COUNT,
+            help="Number of first steps in which the learning rate rises from 0.",
+        ),
     ] = None,
     seed: Seed = None,
     workers: Annotated[
-        int | None, typer.Option(min=0, max=MAX_THREADS, help="Processes that build batches.")
+        int | None,
+        typer.Option(
+            min=0,
+            max=MAX_THREADS,
+            help="Number of processes that build batches (default: the training process does).",
+        ),
     ] = None,
     threads: Threads = None,
     device: Device = None,
@@ -104,16 +137,18 @@ def pretrain(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any other field, such as training.clip_norm=0.5."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of the run, such as training.clip_norm=0.5. May be repeated.",
         ),
     ] = None,
     track: Track = None,
     resume: Going = False,
     skip_damaged: Skipping = False,
 ) -> Any:
-    """Pre-train a method on a host; a resumed run ends with the same weights.
+    """Pre-train a method on linked texts. A run that is continued ends with the same weights.
 
-    Ctrl-C stops after the current step, with a checkpoint.
+    Ctrl-C stops after the current step and writes a checkpoint.
 
     Example: kept pretrain --method ernie --kg kg/ --text linked.jsonl --steps 1000 --batch-size 32
     -o runs/ernie

@@ -38,7 +38,7 @@ from kg_loaders.disk.writing import whole_files, write_json, write_text
 
 CONFIG_FILE, COVERAGE_FILE = "pretrain.json", "coverage.json"
 GOES_ON = (
-    "kept pretrain --config RUN/pretrain.json -o again  # the same, bitwise",
+    "kept pretrain --config RUN/pretrain.json -o again  # the same result, bit by bit",
     "kept finetune --task TASK --format FORMAT --train train.txt --kg KG --model RUN -o runs/task",
     "kept probe RUN --kg KG",
     "kept serve --kg KG --model RUN",
@@ -56,7 +56,7 @@ def run(
     track: Sequence[str] = (),
 ) -> Result:
     """Train, print and return the outcome."""
-    begun = time.monotonic()
+    start = time.monotonic()
     if track:
         require_trackers(track)
     config, how = read_run(
@@ -72,7 +72,7 @@ def run(
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
-        result = _train(config.with_absolute_paths(), output, how, console, begun, track)
+        result = _train(config.with_absolute_paths(), output, how, console, start, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
         if not rank_and_size().rank:
             if result.stopped == "finished":
@@ -90,7 +90,7 @@ def _train(
     output: Path,
     how: Resume,
     console: TerminalConsole,
-    begun: float,
+    start: float,
     track: Sequence[str],
 ) -> TrainResult:
     disable_progress_bar()
@@ -120,7 +120,7 @@ def _train(
             reporter=reporter,
             resume=how,
             should_stop=lambda: bool(stop),
-            budget_since=begun,
+            budget_since=start,
         )
         if not rank_and_size().rank:
             _whole(model, config, output).encoder.save_trained_parts(output)

@@ -105,8 +105,8 @@ def refuse_foreign(output: Path, *marks: str) -> None:
     names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
     if names and not {*marks} & {*names}:
         raise ExistsError(
-            f"{output} holds {min(names)!r} and no run ({', '.join(marks)} would be there); name a "
-            "new folder"
+            f"{output} holds {min(names)!r} and no run ({', '.join(marks)} would be there); "
+            f"give a new folder"
         )
 
 
@@ -158,7 +158,7 @@ def require_opens(kind: type[KnowledgeModel], output: Path, config: TrainConfig)
         kind.from_pretrained(output)
     except KeptError as error:
         raise CheckpointError(
-            f"the model was written to {output} and cannot be opened again: {error}"
+            f"the model was written to {output} but cannot be opened: {error}"
         ) from error
 
 

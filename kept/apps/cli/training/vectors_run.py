@@ -36,24 +36,25 @@ def run(
         skip_damaged=False,
     )  # fmt: skip
     if written.exists() and not resume:
-        raise ConfigError(f"{output} holds a run; go on with --resume, or name a new folder")
+        raise ConfigError(f"{output} has a run; continue it with --resume, or give a new folder")
     with run_folder(output, CONFIG_FILE):
         _train(_absolute(config), output, resume)
 
 
 def _train(config: JointConfig, output: Path, resume: bool) -> None:
-    begun, console = time.monotonic(), TerminalConsole(stderr=True)
-    made = Assembled(config)
-    if made.note is not None:
-        console.print(made.note)
-    console.print(str(made.corpus))
+    start, console = time.monotonic(), TerminalConsole(stderr=True)
+    assembled = Assembled(config)
+    if assembled.note is not None:
+        console.print(assembled.note)
+    console.print(str(assembled.corpus))
     if not is_of(output / CHECKPOINTS, CHECKPOINT):
         write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
-    n_steps = made.settings.epochs * made.space.n_steps
+    n_steps = assembled.settings.epochs * assembled.space.n_steps
     with asked_to_stop() as stop, Progress(console=console) as bar:
         task = bar.add_task("training", total=n_steps)
         done = train(
-            made.space, output, epochs=made.settings.epochs, fingerprint=made.fingerprint,
+            assembled.space, output, epochs=assembled.settings.epochs,
+            fingerprint=assembled.fingerprint,
             resume=resume, checkpoint_seconds=config.checkpoint_seconds,
             should_stop=lambda: bool(stop),
             on_step=lambda step, loss: bar.update(
@@ -63,11 +64,11 @@ def _train(config: JointConfig, output: Path, resume: bool) -> None:
     for epoch, loss in enumerate(done.losses, 1):
         echo(f"pass {epoch}: mean loss {loss:.4f}")
     if done.step < n_steps:
-        echo(f"step {done.step} of {n_steps}: stopped as asked; go on with --resume")
+        echo(f"step {done.step} of {n_steps}: stopped by Ctrl-C; continue with --resume")
         return
-    written = made.write(output, done.losses)
-    seconds = time.monotonic() - begun
-    echo(f"{config.model}: {made.corpus!r}, in {seconds:.0f} s")
+    written = assembled.write(output, done.losses)
+    seconds = time.monotonic() - start
+    echo(f"{config.model}: {assembled.corpus!r}, in {seconds:.0f} s")
     echo(f"written: {', '.join(map(str, written))}")
 
 

@@ -114,7 +114,7 @@ class KGTransformer(nn.Module):
         super().__init__()
         width = entities.shape[1]
         if width % n_heads:
-            raise ConfigError(f"width {width} is no multiple of {n_heads} heads")
+            raise ConfigError(f"width {width} is not a multiple of {n_heads} heads")
         self.nodes = nn.Parameter(torch.cat([entities, relations]))
         self.layers = nn.ModuleList(_Layer(width, n_heads, generator) for _ in range(n_layers))
 

@@ -42,8 +42,8 @@ def train_graph_model(
     data = torch.as_tensor(triples, dtype=torch.int64).reshape(-1, 3)
     if not 0 < config.batch_size < len(data):
         raise ConfigError(
-            f"batch_size {config.batch_size} of {len(data)} triples leaves none for messages; "
-            "asked triples carry none: take a smaller batch"
+            f"batch_size {config.batch_size} of {len(data)} triples leaves none for "
+            f"messages, as the triples of a batch carry none; use a smaller batch"
         )
     sampler = Sampler(data, n_entities, model.n_relations, config)
     sizes = {"n_entities": n_entities, "n_relations": model.n_relations}

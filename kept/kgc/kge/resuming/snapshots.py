@@ -69,9 +69,9 @@ class Snapshots:
         sealed.require_files([TENSORS])
         if differences := self._differences(sealed):
             raise CheckpointError(
-                f"{self.folder} is of another training, begun and not ended "
-                f"({'; '.join(differences)}); give its options and go on with it, "
-                "or give it up with --force"
+                f"{self.folder} has an unfinished training with other settings "
+                f"({'; '.join(differences)}); continue it with its own options, or discard "
+                f"it with --force"
             )
         with readable(self.place / TENSORS):
             tensors = load((self.place / TENSORS).read_bytes())
@@ -117,7 +117,7 @@ def remove_unfinished(folder: Path) -> None:
     if not folder.is_dir():
         return
     if not _is_state(folder / "state"):
-        raise CheckpointError(f"{folder} is no half-done training; move it out of the way")
+        raise CheckpointError(f"{folder} is not an unfinished training; move it out of the way")
     remove_at_once(folder)
 
 

@@ -72,7 +72,7 @@ class BiEncoder(nn.Module):
 def pooled(
     states: Float[Tensor, "text token width"], mask: Bool[Tensor, "text token"], pooling: Pooling
 ) -> Float[Tensor, "text width"]:
-    """The first state, the mean or the maximum over all that is no padding."""
+    """The first state, the mean or the maximum over all that is not padding."""
     if pooling == "cls":
         return states[:, 0]
     if pooling == "max":

@@ -98,7 +98,7 @@ class KnownTriples:
         return torch.from_numpy(competes)
 
     def head_mask(self, batch: Rows) -> Bool[Tensor, " batch"]:
-        """Where the head is no answer to its own question."""
+        """Where the head is not an answer to its own question."""
         keys = self._key(batch[:, 0], batch[:, 1], batch[:, 0])
         return torch.from_numpy(~np.isin(keys, self._keys))
 
@@ -280,7 +280,7 @@ class _Epochs:
         self.per_epoch = len(self.rows) // config.batch_size
         if not self.per_epoch:
             raise ConfigError(
-                f"{len(self.rows)} triples with their inverses are no batch of "
+                f"{len(self.rows)} triples with their inverses are not a batch of "
                 f"{config.batch_size}; take a smaller batch_size"
             )
         in_full = config.n_epochs * self.per_epoch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kept.evaluation.statistics import Interval
-from kept.lab.comparison.pages.pictures import draw_conditions
 from kept.lab.demo.private.study import CONDITIONS, FOLDER, PrivateResult
 from kept.lab.report.page import Section, picture, prose, quoted, table, verdict
+from kept.lab.study.pictures import draw_conditions
+from kept.lab.study.tables import with_interval
 from kept.training.finetuning.predictor import Explanation
 
 QUESTION = "What does this person work as?"
@@ -62,12 +62,12 @@ def _scores(result: PrivateResult, png: Path) -> Section:
 def _finding(result: PrivateResult) -> str:
     true, off, shuffled = (result.accuracy(n).estimate for n in ("true", "off", "shuffled"))
     chance, gain = result.company.world.chance, result.gain("off").interval()
-    doubt = "" if gain.low > 0 else "; that facts help is not shown here"
+    doubt = "" if gain.low > 0 else "; it is not shown here that facts help"
     return (
         f"With true facts {true:.1%} of the answers are right, with the text alone {off:.1%}, with "
         f"shuffled facts {shuffled:.1%}; chance is {chance:.1%}, the ceiling {result.ceiling:.1%}. "
-        f"True facts give {_scored(gain, '+')} over the text alone, where chance and ceiling are "
-        f"{result.ceiling - chance:.3f} apart{doubt}."
+        f"True facts give {with_interval(gain, '+')} over the text alone, where chance and ceiling "
+        f"are {result.ceiling - chance:.3f} apart{doubt}."
     )
 
 
@@ -77,8 +77,8 @@ def _row(result: PrivateResult, name: str) -> tuple[str, ...]:
         name,
         CONDITIONS[name],
         f"{sum(map(sum, right))} of {sum(map(len, right))}",
-        _scored(result.accuracy(name).interval()),
-        "" if name == "true" else _scored(result.gain(name).interval(), "+"),
+        with_interval(result.accuracy(name)),
+        "" if name == "true" else with_interval(result.gain(name), "+"),
     )
 
 
@@ -102,11 +102,6 @@ def _question(result: PrivateResult) -> str:
     example = result.company.world.test[0]
     target = example.targets[0]
     return example.linked.text[target.start : target.end]
-
-
-def _scored(interval: Interval, sign: str = "") -> str:
-    low, high = (f"{end:{sign}.3f}" for end in (interval.low, interval.high))
-    return f"{interval.estimate:{sign}.3f} [{low}, {high}]"
 
 
 def _edit(result: PrivateResult) -> Section:

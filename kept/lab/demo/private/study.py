@@ -7,11 +7,10 @@ chapter that was interrupted resumes.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,23 +19,24 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from entity_linking import DictionaryLinker, score_links
-from kept.errors import CheckpointError
 from kept.evaluation.crossed import Effect, difference, effect
-from kept.evaluation.paired import Counts, f1_value
+from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.graphs.builder import BuilderConfig
 from kept.lab.demo.private.changes import Changes, after_changes
 from kept.lab.demo.private.world import Company, company
 from kept.lab.reading.bench import Bench, Opened, training_of
 from kept.lab.reading.cell import Budget, Cell, open_host
+from kept.lab.study.addresses import fingerprint
+from kept.lab.study.store import stored_once
 from kept.tasks.datasets.example import TaskExample
 from kept.training.config import RunConfig
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import predict
 from kept.training.log import Reporter
 from kept.training.loop import train
-from kg_loaders.disk.writing import claim, write_bytes
 
 FOLDER = "private"
+FAULT, REMEDY = "is not a file of kept demo", "remove it and run again"
 VERSION = 1
 """Part of every hash; raised when the same settings would come to other answers."""
 CONDITIONS = {
@@ -73,7 +73,7 @@ class PrivateConfig(RunConfig):
     @classmethod
     def _at_least_two(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(seeds)) < max(2, len(seeds)):
-            raise ValueError("give two or more seeds, each once: one says nothing of others")
+            raise ValueError("give two or more different seeds; one does not show how results vary")
         return seeds
 
     def cell(self, condition: str, seed: int) -> Cell:
@@ -120,8 +120,7 @@ class PrivateResult:
         return tuple(float(np.mean(each)) for each in self.right[condition])
 
     def _counts(self, condition: str) -> list[Counts]:
-        right = np.array(self.right[condition], np.float64)
-        return list(np.stack([right, np.ones_like(right), np.ones_like(right)], axis=-1))
+        return list(accuracy_counts(self.right[condition]))
 
     def as_json(self) -> dict[str, Any]:
         """Numbers for `results.json`."""
@@ -169,18 +168,18 @@ def run_private(
     gold = [example.labels[0] for example in firm.world.test]
     right: dict[str, list[list[bool]]] = {name: [] for name in CONDITIONS}
     changes = None
+
+    def train_cell(cell: Cell, is_first: bool) -> Trained:
+        announce(f"{cell.condition}, seed {cell.seed}: running")
+        return _trained(firm, cell, config, is_first, opened(cell.budget), reporter)
+
     for condition in CONDITIONS:
         for seed in config.seeds:
             cell = config.cell(condition, seed)
             is_first = condition == "true" and seed == first
             path = folder / FOLDER / f"{_key(cell, config, firm, is_first)}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with claim(path.with_suffix(".running")):  # no two processes train one
-                trained = _read(path)
-                if trained is None:
-                    announce(f"{condition}, seed {seed}: running")
-                    trained = _trained(firm, cell, config, is_first, opened(cell.budget), reporter)
-                    write_bytes(path, msgspec.json.format(msgspec.json.encode(trained), indent=1))
+            make = partial(train_cell, cell, is_first)
+            trained = stored_once(path, Trained, make, fault=FAULT, remedy=REMEDY)
             changes = changes or trained.changes
             right[condition].append([a == g for a, g in zip(trained.answers, gold, strict=True)])
             announce(f"{condition}, seed {seed}: accuracy {np.mean(right[condition][-1]):.3f}")
@@ -192,18 +191,7 @@ def _key(cell: Cell, config: PrivateConfig, firm: Company, is_first: bool) -> st
     """The first 16 digits of the SHA-256 of all that a model's answers depend on."""
     settings = [VERSION, cell.settings, config.n_test, config.n_new, config.n_explained]
     settings += [firm.later.content_hash, SHOWN, is_first]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _read(path: Path) -> Trained | None:
-    if not path.is_file():
-        return None
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Trained)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(
-            f"{path} is no file of kept demo: {error}; remove it and run again"
-        ) from error
+    return fingerprint(settings, n_digits=16)
 
 
 def _linked(firm: Company) -> tuple[Company, str, float]:

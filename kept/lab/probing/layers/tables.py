@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kept.lab.probing.layers.study import MAJORITY, LayerRow
+from kept.lab.study.tables import NOTHING, Table, with_interval
 from kept.plotting import require_plotting
 
-NOTHING = "—"
 CAPTION = (
     "Accuracy of linear probes on test questions, with 95 % intervals bootstrapped over sentences; "
     "layer 0 is the embedding. A difference is from the same layer of the first encoder, on the "
@@ -22,32 +22,26 @@ def to_markdown(rows: Sequence[LayerRow], command: str, conditions: str) -> str:
     """The page; `command` is the one that produced it."""
     parts = ["# What each layer holds", f"`{command}`", conditions, CAPTION]
     for task in dict.fromkeys(row.task for row in rows):
-        parts += [f"## {task}", _table([row for row in rows if row.task == task])]
+        table = _table([row for row in rows if row.task == task])
+        parts += [f"## {task}", table.markdown().rstrip()]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[LayerRow]) -> str:
+def _table(rows: Sequence[LayerRow]) -> Table:
     encoders = list(dict.fromkeys(row.encoder for row in rows if row.encoder))
     layers = list(dict.fromkeys(row.layer for row in rows if row.encoder))
     by_cell = {(row.encoder, row.layer): row for row in rows}
-    lines = [["layer", *encoders], ["---"] * (1 + len(encoders))]
-    lines += [
-        [layer, *(_cell(by_cell.get((name, layer))) for name in encoders)] for layer in layers
-    ]
-    lines += [
-        [row.layer, _cell(row), *[NOTHING] * (len(encoders) - 1)] for row in rows if not row.encoder
-    ]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    lines = [[layer, *(_cell(by_cell.get((name, layer))) for name in encoders)] for layer in layers]
+    rest = [NOTHING] * (len(encoders) - 1)
+    lines += [[row.layer, _cell(row), *rest] for row in rows if not row.encoder]
+    return Table(("layer", *encoders), lines)
 
 
 def _cell(row: LayerRow | None) -> str:
     if row is None:
         return NOTHING
-    value = row.accuracy
-    text = f"{value.estimate:.3f} [{value.low:.3f}, {value.high:.3f}]"
-    if (change := row.difference) is not None:
-        text += f"; {change.estimate:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-    return text
+    difference = "" if row.difference is None else f"; {with_interval(row.difference, '+')}"
+    return f"{with_interval(row.accuracy)}{difference}"
 
 
 def shortfalls(rows: Sequence[LayerRow]) -> list[str]:

@@ -97,8 +97,8 @@ class ClozeModel(ABC):
         Raises `ConfigError` for a model that was not trained to tell.
         """
         raise ConfigError(
-            f"{self.name} is no run of kept pretrain with --objective mention_truth, which alone "
-            "can tell true mentions from replaced ones; leave --truth out"
+            f"{self.name} is not a run of kept pretrain with --objective mention_truth, "
+            f"which is needed to judge whether a mention is true; leave out --truth"
         )
 
 

@@ -161,9 +161,10 @@ def _no_masked_lm(name: str, error: HostError) -> HostError:
     """The error that a model is of a kind that cannot be probed, by its model type."""
     kind = model_type_of(name)
     if not kind:
-        return HostError(f"{name} is no masked LM: {error}; {REMEDY}")
+        return HostError(f"{name} is not a masked LM: {error}; {REMEDY}")
     return HostError(
-        f"{name} has model type {kind!r}, which is no masked LM and none of the decoders that can "
+        f"{name} has model type {kind!r}, which is not a masked LM and none of the decoders "
+        f"that can "
         f"be probed ({', '.join(DECODERS)}); give a model of one of these types, or {REMEDY}"
     )
 

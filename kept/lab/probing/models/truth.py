@@ -30,9 +30,10 @@ def require_truth(model: KnowledgeForPreTraining, name: str) -> None:
     """Raise `ConfigError` for a model without the head of `mention_truth`."""
     if not any(isinstance(head, MentionTruth) for head in model.objectives.values()):
         raise ConfigError(
-            f"{name} was trained for {sorted(model.objectives)}: it cannot tell true mentions from "
-            "replaced ones; train it with --objective mention_truth (kept pretrain --method wklm), "
-            "or leave --truth out"
+            f"{name} was trained for {sorted(model.objectives)}: it cannot judge whether a "
+            f"mention is true; train it with --objective mention_truth (kept pretrain "
+            f"--method wklm), "
+            "or leave out --truth"
         )
 
 

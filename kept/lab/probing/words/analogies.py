@@ -32,7 +32,7 @@ class AnalogyScores:
     """By rule, the share of questions whose answer is the first candidate, by section too.
 
     `n`: questions whose four words have vectors; `n_left_out` the others. `candidates` are the
-    words of all questions that have a vector; a, b and c are no candidates of theirs.
+    words of all questions that have a vector; a, b and c are not candidates of theirs.
     """
 
     shares: dict[str, Interval]
@@ -68,7 +68,7 @@ def answer_analogies(
 
     3CosAdd: the word nearest to b - a + c (Mikolov et al. 2013). 3CosMul: the largest cos(d, b)
     cos(d, c) / cos(d, a), cosines moved to [0, 1] (Levy and Goldberg 2014, section 6). *Nearest to
-    c* ignores a and b: what of a score is no analogy at all (Linzen 2016, section 2). Intervals
+    c* ignores a and b: what of a score is not an analogy at all (Linzen 2016, section 2). Intervals
     resample pairs (a, b), which many questions share. Of equal scores none is first. Raises
     `EvaluationError` without two such pairs.
     """

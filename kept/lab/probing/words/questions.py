@@ -34,7 +34,7 @@ def read_analogies(path: Path) -> list[Analogy]:
     try:
         lines = whole_file(path).decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise DamageError(f"{path} is no text in UTF-8: {error}; save it as such") from error
+        raise DamageError(f"{path} is not text in UTF-8: {error}; save it as such") from error
     is_csv = path.name.removesuffix(".gz").endswith(".csv")
     analogies = _of_csv(path, lines) if is_csv else _of_word2vec(path, lines)
     questions = list(dict.fromkeys(analogies))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kept.evaluation.statistics import Interval
 from kept.lab.probing.words.analogies import RULES, AnalogyScores, InductionScores
+from kept.lab.study.tables import with_interval
 
 RANDOM = "random vectors"
 Rows = Mapping[str, tuple[AnalogyScores, InductionScores]]
@@ -19,18 +19,18 @@ def to_markdown(rows: Rows, command: str) -> str:
         "",
         f"`{command}`",
         "",
-        "Share of questions answered rightly (intervals over pairs a, b). Pairs told: mean over",
+        "Share of correct answers (intervals over pairs a, b). Pairs separated: mean over",
         "relations of the average precision at telling true pairs from three false ones each",
         f"(chance {induced.chance:g}; intervals over relations).",
         "",
-        f"| space | questions | left out | candidates | {' | '.join(RULES)} | pairs told |",
+        f"| space | questions | left out | candidates | {' | '.join(RULES)} | pairs separated |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, (answers, pairs) in rows.items():
-        cells = [_cell(answers.shares[rule]) for rule in RULES]
+        cells = [with_interval(answers.shares[rule]) for rule in RULES]
         lines.append(
             f"| {name} | {answers.n:,} | {answers.n_left_out:,} | {answers.candidates:,} | "
-            f"{' | '.join(cells)} | {_cell(pairs.mean)} |"
+            f"{' | '.join(cells)} | {with_interval(pairs.mean)} |"
         )
     head = " | ".join(f"{name}: 3CosAdd | {name}: pairs" for name in rows)
     lines += ["", f"| section | {head} |", "|---" * (1 + 2 * len(rows)) + "|"]
@@ -64,10 +64,6 @@ def shortfalls(rows: Rows) -> list[str]:
                 "(kept vectors train), or ask about words that it has met often"
             )
     return lines
-
-
-def _cell(found: Interval) -> str:
-    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def _share(value: float | None) -> str:

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kept.evaluation.statistics import holm
-from kept.lab.comparison.compare import RunOutcome, reasons_by_run
-from kept.lab.comparison.compared import Compared
-from kept.lab.comparison.experiment import RunRecord
-from kept.lab.comparison.pages.summary import summarise
-from kept.lab.comparison.stored import RunKey
 from kept.lab.questions.answering import CHOSEN, EXACT, REFUSED
 from kept.lab.questions.plan import ABSENT, ASKED, EDITED
-from kept.lab.questions.runs import QuestionRuns
+from kept.lab.questions.trial import QuestionTrial
+from kept.lab.study.effects import summarise
+from kept.lab.study.run import RunOutcome, Study
+from kept.lab.study.verdicts import Compared
 
 VERDICTS = EXACT, CHOSEN
 """Measures that have verdicts; p is corrected over the pairs of both."""
@@ -39,38 +37,36 @@ class QuestionTables:
     n_new: int
 
 
-def tables(runs: QuestionRuns, ran: RunOutcome) -> QuestionTables:
+def tables(trial: QuestionTrial, ran: RunOutcome) -> QuestionTables:
     """The tables of finished runs; raises EvaluationError where runs answered different items."""
-    measures = _corrected({m: _compared(runs, ran, m, ASKED) for m in VERDICTS})
+    measures = _corrected({m: _compared(trial, ran, m, ASKED) for m in VERDICTS})
     true = {key: record for key, record in ran.done.items() if key.knowledge == "true"}
     sets = {
         name: {key: record for key, record in true.items() if name in record.scores}
         for name in (EDITED, ABSENT)
     }
     own = {name: dataclasses.replace(ran, done=done) for name, done in sets.items() if done}
-    edited = {m: _compared(runs, own[EDITED], m, EDITED) for m in VERDICTS if EDITED in own}
-    refused = {ASKED: _compared(runs, ran, REFUSED, ASKED)}
+    edited = {m: _compared(trial, own[EDITED], m, EDITED) for m in VERDICTS if EDITED in own}
+    refused = {ASKED: _compared(trial, ran, REFUSED, ASKED)}
     guessed = None
     if ABSENT in own:
-        refused[ABSENT] = _compared(runs, own[ABSENT], REFUSED, ABSENT)
-        guessed = _compared(runs, own[ABSENT], CHOSEN, ABSENT)
+        refused[ABSENT] = _compared(trial, own[ABSENT], REFUSED, ABSENT)
+        guessed = _compared(trial, own[ABSENT], CHOSEN, ABSENT)
     return QuestionTables(
-        primary=measures[runs.plan.metric],
+        primary=measures[trial.plan.metric],
         measures=measures,
         edited=edited,
         refused=refused,
         guessed=guessed,
-        chance=runs.chance,
-        n_new=runs.n_new,
+        chance=trial.chance,
+        n_new=trial.n_new,
     )
 
 
-def _compared(runs: QuestionRuns, ran: RunOutcome, metric: str, asked: str) -> Compared:
-    """The comparison by a measure on a set."""
-    plan = runs.plan.model_copy(update={"metric": metric, "asked": asked})
-    done: dict[RunKey, RunRecord] = ran.done
-    own = dataclasses.replace(runs, questions=plan)
-    return summarise(own, done, ran.missing, reasons_by_run(ran.left_out))
+def _compared(trial: QuestionTrial, ran: RunOutcome, metric: str, asked: str) -> Compared:
+    """Return the comparison by a measure on a set."""
+    plan = trial.plan.model_copy(update={"metric": metric, "asked": asked})
+    return summarise(Study(dataclasses.replace(trial, questions=plan)), ran)
 
 
 def _corrected(measures: Mapping[str, Compared]) -> dict[str, Compared]:

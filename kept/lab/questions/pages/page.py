@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from kept.csv_text import csv_text
-from kept.lab.comparison.compared import Compared, ComparedRow
-from kept.lab.comparison.pages import tables as engine
-from kept.lab.comparison.pages.dot_rows import picture_of
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.tables import is_copy, markdown
-from kept.lab.comparison.strata import KNOWLEDGE
 from kept.lab.questions.answering import MEASURES
 from kept.lab.questions.pages.compared import QuestionTables
 from kept.lab.questions.plan import ABSENT, ASKED
 from kept.lab.questions.rows import row_of
 from kept.lab.questions.showing import CONDITIONS
-from kept.lab.report.page import Section, page, prose, table, verdict
-from kg_loaders.disk.writing import refuse_file, write_text
+from kept.lab.report.page import Section, prose, verdict
+from kept.lab.study import comparison_tables
+from kept.lab.study.comparison_tables import gain_table, is_copy
+from kept.lab.study.pages import refuse_pages, write_pages
+from kept.lab.study.pictures import picture_of
+from kept.lab.study.slices import KNOWLEDGE
+from kept.lab.study.tables import Table
+from kept.lab.study.verdicts import Compared, ComparedRow, headline
 
-ANSWERS = ("row", *CONDITIONS, "edited, the new value", "pieces and nodes", "CPU ms a question")
-PAIRS = ("measure", *engine.PAIRS[:-1])
-VERDICTS = engine.VERDICTS[:-1]
-REFUSALS = ("row", "refused, though there", "refused, fact taken out", "still chosen rightly there")
-ROWS = ("row", "what the decoder sees", "trained on")
 SETTINGS = {
     "asked": (
         "A control is asked, not trained: rows that are trained learn from true facts of other "
@@ -72,57 +67,68 @@ def conditions(found: QuestionTables) -> list[str]:
     ]
 
 
-def row_cells(found: QuestionTables) -> list[list[str]]:
-    """What each row is."""
+def row_table(found: QuestionTables) -> Table:
+    """Return what each row is."""
     plan = found.primary.experiment
-    cells = []
+    trains = {"questions": "questions about other entities", "facts": "the facts themselves"}
+    rows = []
     for name, own in plan.model_dump(mode="json")["methods"].items():
         row = row_of(own.get("method", name))
         options = ", ".join(_said(k, v) for k, v in own.items() if k != "method")
         about = f"{row.about} ({options})" if options else row.about
-        trains = {"questions": "questions about other entities", "facts": "the facts themselves"}
-        cells.append([name, about, trains.get(row.trains, "nothing")])
-    return cells
+        rows.append([name, about, trains.get(row.trains, "nothing")])
+    return Table(("row", "what the decoder sees", "trained on"), rows, "Rows", "rows")
 
 
-def answer_cells(found: QuestionTables, measure: str) -> list[list[str]]:
-    """A line a row: its share of right answers under every condition, edits, costs."""
+def answer_table(found: QuestionTables, measure: str) -> Table:
+    """Return a line a row: its share of right answers under every condition, edits, costs."""
     compared = found.measures[measure]
     by_arm = {(row.method, row.knowledge): row for row in compared.rows}
     edited = {row.method: row for row in _rows(found.edited.get(measure))}
-    cells = []
+    rows = []
     for name in dict.fromkeys(row.method for row in compared.rows):
         own = [by_arm.get((name, kind)) for kind in CONDITIONS]
-        shown = ["as none" if row and is_copy(row) else _share(row) for row in own]
+        shares = ["as none" if row and is_copy(row) else _share(row) for row in own]
         first = next(row for row in own if row is not None)
         costs = [fmean(r.costs[key] for r in first.records) for key in ("nodes", "cpu_ms")]
-        cells.append([name, *shown, _share(edited.get(name)), *(f"{cost:.0f}" for cost in costs)])
-    return cells
+        costs_in_words = [f"{cost:.0f}" for cost in costs]
+        rows.append([name, *shares, _share(edited.get(name)), *costs_in_words])
+    columns = (
+        "row", *CONDITIONS, "edited, the new value", "pieces and nodes", "CPU ms a question",
+    )  # fmt: skip
+    return Table(columns, rows, f"{measure}: shares of right answers", measure)
 
 
-def refusal_cells(found: QuestionTables) -> list[list[str]]:
-    """A line for each row that reads the graph: refusals with the fact in it and without."""
+def refusal_table(found: QuestionTables) -> Table:
+    """Return a line for each row that reads the graph: refusals with its fact and without."""
     there = {(r.method, r.knowledge): r for r in _rows(found.refused[ASKED])}
     gone = {row.method: row for row in _rows(found.refused.get(ABSENT))}
     guessed = {row.method: row for row in _rows(found.guessed)}
-    return [
+    rows = [
         [name, _share(there.get((name, "true"))), _share(row), _share(guessed.get(name))]
         for name, row in gone.items()
     ]
+    columns = (
+        "row", "refused, though there", "refused, fact taken out", "still chosen rightly there",
+    )  # fmt: skip
+    return Table(columns, rows, "Refusals", "refusals")
 
 
-def pair_cells(found: QuestionTables) -> list[list[str]]:
-    """True knowledge minus the other, by both measures."""
-    return [
-        [measure, *cells[:-1]]
-        for measure, compared in found.measures.items()
-        for cells in engine.pair_cells(compared)
-    ]
+def pair_table(found: QuestionTables) -> Table:
+    """Return true knowledge minus the other, by both measures."""
+    rows, columns = list[Sequence[object]](), tuple[str, ...]()
+    for measure, compared in found.measures.items():
+        table = comparison_tables.pair_table(compared).without_last_column()
+        columns = tuple(table.columns)
+        rows += [[measure, *cells] for cells in table.rows]
+    title = "Differences, true knowledge minus the other"
+    return Table(("measure", *columns), rows, title, "pairs")
 
 
-def verdict_cells(found: QuestionTables) -> list[list[str]]:
-    """One line per row by the file's metric."""
-    return [cells[:-1] for cells in engine.verdict_cells(found.primary)]
+def verdict_table(found: QuestionTables) -> Table:
+    """Return one line per row by the file's metric."""
+    table = comparison_tables.verdict_table(found.primary).without_last_column()
+    return replace(table, title=f"Verdicts, {found.primary.experiment.metric}")
 
 
 def to_markdown(found: QuestionTables, command: str) -> str:
@@ -133,35 +139,27 @@ def to_markdown(found: QuestionTables, command: str) -> str:
     if compared.missing:
         parts.append(f"**Not finished:** {_missing(compared)}.\n")
     parts.append(f"**{compared.experiment.metric}: {headline(compared)}**\n")
-    for title, _, columns, rows in _tables(found):
-        parts.append(f"## {title}\n\n{markdown(columns, rows)}")
+    for table in tables_of(found):
+        parts.append(f"## {table.title}\n\n{table.markdown()}")
     for note in compared.experiment.notes:
         parts.append(f"- {note.strip()}\n")
     return "\n".join(parts)
 
 
-def _tables(
-    found: QuestionTables,
-) -> list[tuple[str, str, Sequence[str], list[list[str]]]]:
-    """Every table: its title, a name for files, columns, rows; none that is empty."""
+def tables_of(found: QuestionTables) -> list[Table]:
+    """Return every table that has rows."""
     compared = found.primary
-    own = [
-        (f"{name}: shares of right answers", name, ANSWERS, answer_cells(found, name))
-        for name in found.measures
-    ]
-    gains = engine.gain_cells(compared, KNOWLEDGE)
-    gains = gains if len({cells[2] for cells in gains}) > 1 else []  # all of one slice: as above
-    left_out = [[name, why] for name, why in compared.left_out.items()]
-    every = [
-        (f"Verdicts, {compared.experiment.metric}", "verdicts", VERDICTS, verdict_cells(found)),
-        *own,
-        ("Differences, true knowledge minus the other", "pairs", PAIRS, pair_cells(found)),
-        ("Refusals", "refusals", REFUSALS, refusal_cells(found)),
-        ("By what is shown of the fact that answers", "gains", engine.GAINS, gains),
-        ("Rows", "rows", ROWS, row_cells(found)),
-        ("Left out", "left-out", ("row", "why"), left_out),
-    ]
-    return [each for each in every if each[3]]
+    gains = replace(
+        gain_table(compared, KNOWLEDGE), title="By what is shown of the fact that answers"
+    )
+    if len({cells[2] for cells in gains.rows}) < 2:  # all of one slice: as above
+        gains = replace(gains, rows=())
+    left_out = Table(("row", "why"), list(compared.left_out.items()), "Left out", "left-out")
+    tables = [
+        verdict_table(found), *(answer_table(found, name) for name in found.measures),
+        pair_table(found), refusal_table(found), gains, row_table(found), left_out,
+    ]  # fmt: skip
+    return [table for table in tables if table]
 
 
 def to_json(found: QuestionTables) -> dict[str, Any]:
@@ -171,7 +169,9 @@ def to_json(found: QuestionTables) -> dict[str, Any]:
         "experiment": compared.experiment.model_dump(mode="json"),
         "chance": found.chance,
         "measures": {name: _rows_json(each) for name, each in found.measures.items()},
-        "pairs": {name: engine.to_json(each)["pairs"] for name, each in found.measures.items()},
+        "pairs": {
+            name: comparison_tables.to_json(each)["pairs"] for name, each in found.measures.items()
+        },
         "edited": {name: _rows_json(each) for name, each in found.edited.items()},
         "refused": {name: _rows_json(each) for name, each in found.refused.items()},
         "verdicts": {
@@ -200,25 +200,15 @@ def _rows_json(compared: Compared) -> dict[str, dict[str, Any]]:
 
 
 def write_page(found: QuestionTables, path: Path, *, force: bool = False) -> list[Path]:
-    """The offline page, and each table as CSV beside it; all files written. Raises `WriteError`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tables = _tables(found)
-    csvs = [path.with_name(f"{path.stem}.{name}.csv") for _, name, _, _ in tables]
-    for each in (path, *csvs):
-        refuse_file(each, force=force)
-    compared = found.primary
+    """Write the page and its tables as CSV; return all files written. Raises `WriteError`."""
+    tables, compared = tables_of(found), found.primary
+    refuse_pages(path, tables, force=force)
     notes = [verdict(f"{compared.experiment.metric}: {headline(compared)}")]
     if compared.missing:
         notes.append(verdict(f"Not finished: {_missing(compared)}"))
     first = Section("", (*notes, *picture_of(compared), *map(prose, conditions(found))))
-    sections = [
-        Section(title, (table(columns, rows, title),), folded=True)
-        for title, _, columns, rows in tables
-    ]
-    write_text(path, page(compared.experiment.name, "", [first, *sections]), force=force)
-    for (_, _, columns, rows), place in zip(tables, csvs, strict=True):
-        write_text(place, csv_text(columns, rows), force=force)
-    return [path, *csvs]
+    sections = [Section(table.title, (table.html(),), folded=True) for table in tables]
+    return write_pages(path, compared.experiment.name, [first, *sections], tables, force=force)
 
 
 def _missing(compared: Compared) -> str:

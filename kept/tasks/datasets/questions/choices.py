@@ -115,8 +115,8 @@ def _of_lettered(row: _Lettered) -> TaskExample:
     right = letters.index(answer[:1]) if answer[:1] in letters else None
     if right is None or not lines[first + right].startswith(answer):
         raise LinkingError(f"{row.question[:40]!r}: {answer!r} is none of {lines[first:]}")
-    asked = " ".join([row.passage.strip(), *lines[:first]]).strip()
-    return choice_example(asked, [match[2] for match in options], right + 1)
+    question = " ".join([row.passage.strip(), *lines[:first]]).strip()
+    return choice_example(question, [match[2] for match in options], right + 1)
 
 
 class _Option(msgspec.Struct):
@@ -152,7 +152,7 @@ def _of_commonsense(row: _Commonsense) -> TaskExample:
             f"{row.question.stem[:40]!r}: answerKey {row.answerKey!r} is none of {labels}"
         )
     right = labels.index(row.answerKey) + 1 if row.answerKey else None
-    asked = " ".join([row.fact1.strip(), row.question.stem.strip()]).strip()
+    question = " ".join([row.fact1.strip(), row.question.stem.strip()]).strip()
     if not row.question.stem.strip():
-        asked = ""
-    return choice_example(asked, [option.text for option in options], right, row.id)
+        question = ""
+    return choice_example(question, [option.text for option in options], right, row.id)

@@ -113,13 +113,13 @@ def _require_there(id: str | int, answer: _Answer, context: str) -> None:
         raise LinkingError(f"{id!r} has an answer without text; leave it out")
     if start < 0 or context[start:end] != answer.text:
         raise LinkingError(
-            f"{id!r}: the answer {answer.text[:40]!r} does not stand at answer_start {start}, but "
+            f"{id!r}: the answer {answer.text[:40]!r} is not at answer_start {start}, but "
             f"{context[max(start, 0) : max(end, 0)][:40]!r}; count in characters, or leave it out"
         )
 
 
 def _mention(answer: _Answer, shift: int) -> Mention:
     """Where an answer stands, white space around it left out."""
-    bare = answer.text.strip()
-    start = shift + answer.answer_start + answer.text.index(bare)
-    return Mention(start, start + len(bare))
+    text = answer.text.strip()
+    start = shift + answer.answer_start + answer.text.index(text)
+    return Mention(start, start + len(text))

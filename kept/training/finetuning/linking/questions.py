@@ -22,8 +22,8 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import View
-from kept.heads.model import SINGLE
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import SINGLE
 from kept.training.finetuning.data import TaskData
 from kg_loaders import KnowledgeGraph
 
@@ -84,7 +84,7 @@ def questions_of(
 
     Of an entity that is proposed twice the first prior counts. `gold` are the same texts with what
     is right: a mention that is not annotated means none, and an annotation whose entity is not
-    known is no annotation, as in the original. The gold of a known entity that is not among the
+    known is not an annotation, as in the original. The gold of a known entity that is not among the
     candidates is None. `accepted` are links by text that stand in
     it as entities; mentions that touch them are not asked again.
     """

@@ -163,7 +163,7 @@ def test_limits_are_an_option_of_every_command(kept, monkeypatch: pytest.MonkeyP
     assert "kept --limits entities=NUMBER" in said
     code, _, said = kept("--limits entity=1 kg build x.rdf -o kg")
     assert code == 1
-    assert "'entity=1' is no limit" in said
+    assert "'entity=1' is not a limit" in said
     assert kept("--limits entities=1 kg build x.rdf -o kg")[0] == 0
     assert KnowledgeGraph.open("kg").entities.find("http://a/town") is not None
 

@@ -21,7 +21,7 @@ def announced(*parts, **options):
     print("TRAINING", flush=True)
     return original(*parts, **options)
 import kept.lab.comparison.continued_pretraining as pretraining
-import kept.lab.comparison.runs as runs
+import kept.lab.comparison.trial as runs
 runs.train = pretraining.train = announced
 from kept.apps.cli import main
 main()

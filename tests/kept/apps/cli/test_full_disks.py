@@ -43,7 +43,7 @@ def test_a_full_disk(name: str, given: dict[str, Path], tmp_path: Path) -> None:
     assert stopped.code == 1, stopped.output
     assert "Traceback" not in stopped.output
     assert "cannot be written: File too large" in stopped.output
-    assert "give the same command again; what was there before is untouched" in stopped.output
+    assert "run the same command again; earlier files are untouched" in stopped.output
     assert listing(tmp_path) - before <= {"out.training"}  # what a training goes on with
     done = result_of(LINES[name], given, UNLIMITED)
     assert done.code == (1 if name == "audit" else 0), done.output  # 1: it finds the leaks

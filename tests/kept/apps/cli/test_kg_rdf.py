@@ -78,11 +78,11 @@ def test_literals_take_them_too(kept: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--base", "a.example"), "no absolute IRI with a path"),
+        (("--base", "a.example"), "not an absolute IRI with a path"),
         (("--base", "http://a.example/b/../c"), "segments . or .."),
-        (("--names", "called=label"), "no absolute IRI"),
+        (("--names", "called=label"), "not an absolute IRI"),
         (("--names", "http://a.example/called=name"), "'name' is none of label"),
-        (("--context", "https://a.example/c=none.jsonld"), "none.jsonld is no file"),
+        (("--context", "https://a.example/c=none.jsonld"), "none.jsonld is not a file"),
     ],
 )
 def test_options_that_cannot_be(options: tuple[str, ...], message: str, kept: Command) -> None:

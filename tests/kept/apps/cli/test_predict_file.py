@@ -105,6 +105,6 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_a_text_takes_no_options_of_a_file(finetuned: Path, tmp_path: Path) -> None:
     done = run_line(finetuned, "the river", "-o", str(tmp_path / "a.jsonl"))
-    assert (done.exit_code, "'the river' is no file" in done.output) == (1, True)
+    assert (done.exit_code, "'the river' is not a file" in done.output) == (1, True)
     done = run_line(finetuned, "missing.csv")
-    assert (done.exit_code, "'missing.csv' is no file" in done.output) == (1, True)
+    assert (done.exit_code, "'missing.csv' is not a file" in done.output) == (1, True)

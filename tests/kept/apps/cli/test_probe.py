@@ -88,7 +88,7 @@ def test_asked_facts_are_shown_on_request(run: Any, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("city\nriver\n")
     done = run("--mode", "graph", "--show-asked", "--vocabulary", str(tmp_path / "words.txt"))
     assert done.exit_code == 0, done.output
-    assert "a fact between subject and answer is shown in 15 of 15" in done.output
+    assert "the model gets a fact between subject and answer in 15 of 15" in done.output
     assert "15 questions about 15 of 15 facts of 7 relations" in done.output
 
 
@@ -134,7 +134,7 @@ def test_edits_that_cannot_be_are_known_before_a_model_is_asked(
     edits = ("--mode", "both", "--edits", "2", "-o", str(tmp_path / "out"))
     done = run("--kg", str(tmp_path / "one"), *edits, kg=False)
     assert done.exit_code == 1
-    assert "ask relations with several objects" in done.output.replace("\n", " ")
+    assert "choose relations with several objects" in done.output.replace("\n", " ")
 
 
 def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
         (["--mode", "all"], "mode 'all'"),
         (["--show-asked"], "--mode graph"),
         (["--relations", "P999"], "no relation P999"),
-        (["--vocabulary", str(tmp_path / "none.txt")], "holds no word"),
+        (["--vocabulary", str(tmp_path / "none.txt")], "has no word"),
         (["--edits", "1"], "--mode graph"),
         (["--collection", "trex"], "give both"),
         ([*lama, "trex", "--templates", str(tmp_path / "t.tsv")], "a collection has its"),

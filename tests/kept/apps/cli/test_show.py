@@ -79,8 +79,8 @@ def test_what_is_not_drawn_is_counted(run: Any, tmp_path: Path) -> None:
     done = run("Paris lies in France", "-o", str(page), "--max-neighbours", "1")
     assert done.exit_code == 0, done.output
     told = " ".join(done.output.split())
-    assert "2 of 7 facts whose head is an anchor are shown." in told
-    assert "2 of 7 facts whose head is an anchor are shown." in page.read_text()
+    assert "2 of 7 facts about linked entities are in the drawing." in told
+    assert "2 of 7 facts about linked entities are in the drawing." in page.read_text()
     done = run("Paris", "-o", str(page), "--max-neighbours", "50")
     assert "facts whose head" not in done.output
     done = run("a river " * 200, "-o", str(page))

@@ -114,7 +114,7 @@ def test_a_file_that_holds_no_annotations_is_not_touched(
 ) -> None:
     gold = tmp_path / "gold.jsonl"
     gold.write_text("my diary\n")
-    with pytest.raises(ConfigError, match="line 1 is no annotated text"):
+    with pytest.raises(ConfigError, match="line 1 is not an annotated text"):
         explorer.correct(Question(TEXT, choices=(Choice(*PARIS, "Q1"),)))
     assert gold.read_text() == "my diary\n"
 
@@ -142,7 +142,7 @@ def test_every_method_has_a_picture(explorer: Explorer, method: str) -> None:
 
 
 def test_nobody_of_that_name(explorer: Explorer) -> None:
-    with pytest.raises(ConfigError, match="nobody here is called 'bert'"):
+    with pytest.raises(ConfigError, match="there is no model called 'bert'"):
         explorer.read(Question(TEXT, "bert"))
 
 

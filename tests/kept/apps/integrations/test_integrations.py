@@ -69,7 +69,7 @@ def test_a_transformer_says_what_it_cannot_take(saved: tuple[str, str], tmp_path
     with pytest.raises(NotFittedError):
         vectors.transform(TEXTS)
     faulty: list[tuple[Any, str]] = [
-        ("one text", "is one text"), ([], "there is no text"), ([1], "is no text"),
+        ("one text", "is one text"), ([], "there is no text"), ([1], "is not text"),
     ]  # fmt: skip
     for wrong, what in faulty:
         with pytest.raises(ConfigError, match=what):

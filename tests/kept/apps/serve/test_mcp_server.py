@@ -169,7 +169,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("facts", {}, "required"),
     ("link", {"text": "x" * 2001}, "at most 2000 characters"),
     ("link", {"text": None}, "valid string"),
-    ("query", {"sparql": "SELECT"}, "no query in SPARQL"),
+    ("query", {"sparql": "SELECT"}, "not a SPARQL query"),
     ("query", {"sparql": "DELETE WHERE { ?a ?b ?c }"}, "update"),
     ("query", {"sparql": "SELECT ?a { SERVICE <http://x/> { ?a ?b ?c } }"}, "another place"),
     ("query", {"sparql": "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"}, "more than"),

@@ -206,11 +206,11 @@ def test_others_reach_it_with_a_token_of_ones_own_alone() -> None:
     require_address("127.0.0.1", None)
     require_address("::1", None)
     require_address("0.0.0.0", "x" * 16)
-    with pytest.raises(ConfigError, match="give a token of your own"):
+    with pytest.raises(ConfigError, match="set your own token"):
         require_address("0.0.0.0", None)
     with pytest.raises(ConfigError, match="16 ASCII"):
         require_address("127.0.0.1", "short")
-    with pytest.raises(ConfigError, match="no IP address"):
+    with pytest.raises(ConfigError, match="not an IP address"):
         require_address("kept.example", None)
 
 

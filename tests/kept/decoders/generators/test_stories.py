@@ -49,7 +49,7 @@ def test_a_fake_of_a_story_does_not_depend_on_those_before_it() -> None:
 
 
 def test_what_cannot_be_changed() -> None:
-    with pytest.raises(ConfigError, match="no order"):
+    with pytest.raises(ConfigError, match="not an order"):
         shuffled(STORIES[0], (1, 0, 2, 3, 4))
     with pytest.raises(ConfigError, match="sentence 0"):
         repeated(STORIES[0], 0)

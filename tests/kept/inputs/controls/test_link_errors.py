@@ -12,10 +12,10 @@ import yaml
 from entity_linking.annotations import gold_link
 from entity_linking.corruption import corrupt
 from entity_linking.mentions import LinkedText, Mention
-from kept.heads.model import MULTI, TAGGING
 from kept.inputs.controls.link_errors import LinkErrors, corrupt_links, corrupted_sets
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import MULTI, TAGGING
 from kept.training.finetuning.link_error_curve import right_shares
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.test_finetune_command import finetune, kept, rows
@@ -142,7 +142,9 @@ def test_faults_of_the_configuration(world: Path, tmp_path: Path) -> None:
     assert "made beforehand" in finetune(
         world, *made, "-o", tmp_path, method="ernie"
     ).stderr.replace("\n", " ")
-    assert "is no finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace("\n", " ")
+    assert "is not a finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace(
+        "\n", " "
+    )
 
 
 def test_examples_are_given_the_spoilt_links(small_graph: KnowledgeGraph) -> None:

@@ -68,7 +68,7 @@ def test_simkgc_s_json_is_a_split_with_texts(tmp_path: Path) -> None:
     assert named(splits) == ROWS
     assert (splits.graph.label(0), splits.graph.description(0)) == ("Ann", "a person")
     (tmp_path / "train.txt.json").write_text('[{"head": 1}]')
-    with pytest.raises(SourceError, match=r"train.txt.json is no list of head_id"):
+    with pytest.raises(SourceError, match=r"train.txt.json is not a list of head_id"):
         read(tmp_path)
 
 

@@ -178,5 +178,5 @@ def test_vectors_are_the_states_in_the_middle() -> None:
 
 
 def test_heads_must_divide_the_width() -> None:
-    with pytest.raises(ConfigError, match="width 4 is no multiple of 3 heads"):
+    with pytest.raises(ConfigError, match="width 4 is not a multiple of 3 heads"):
         model(n_heads=3)

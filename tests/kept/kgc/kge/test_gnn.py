@@ -28,7 +28,9 @@ from kept.kgc.kge.gnn.networks import (
     RGCNLayer,
     TextFeatures,
 )
-from kept.kgc.kge.scorers import SCORERS, make_scorer
+from kept.kgc.kge.gnn.recipes import make_layers
+from kept.kgc.kge.kinds import FORMULAS
+from kept.kgc.kge.scorers import make_scorer
 
 N_ENTITIES, N_RELATIONS, WIDTH = 6, 3, 4
 TRIPLES = [(0, 0, 1), (2, 0, 1), (3, 1, 1), (0, 0, 1), (1, 2, 4), (4, 1, 0), (3, 1, 3)]
@@ -231,7 +233,7 @@ def naive(decoder: str, head: list[float], relation: list[float], tail: list[flo
 
 
 def test_table_scorer_is_the_scorer_of_its_tables():
-    for name in SCORERS:
+    for name in FORMULAS:
         scorer = make_scorer(name, n_entities=5, n_relations=2, width=4, generator=draws())
         made = table_scorer(name, scorer.entities.detach(), scorer.relations.detach())
         triples = torch.tensor([[0, 1, 2], [3, 0, 4]])
@@ -258,3 +260,17 @@ def test_faults_are_named():
         table_scorer("rotate", torch.zeros(2, 4), torch.zeros(1, 4))
     with pytest.raises(ConfigError, match="outside"):
         CompGCN(width=4, n_layers=1, composition="sub", dropout=1.0, generator=draws())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("rgcn", RGCN), ("compgcn", CompGCN), ("none", NoGraph)]
+)
+def test_layers_by_name(name: str, kind: type) -> None:
+    """Each name makes its message passing, of as many layers as are given."""
+    layers = make_layers(
+        name, width=WIDTH, n_types=2 * N_RELATIONS, n_layers=2, n_bases=2, composition="mult",
+        dropout=0.0, generator=draws(),
+    )  # fmt: skip
+    assert type(layers) is kind
+    if not isinstance(layers, NoGraph):
+        assert len(layers.layers) == 2

@@ -155,7 +155,7 @@ def test_sampled_ranks_have_the_expected_hits():
     expected = hypergeom.cdf(2, rivals, better.astype(int), n - 1)
     assert sampled.hits(3) == pytest.approx(expected, abs=4 * 0.5 / n_draws**0.5)
     assert sampled.conditions()["candidates"] == (
-        "the answer and 10 distinct entities that are no answer"
+        "the answer and 10 distinct entities that are not answers"
     )
     assert sampled.metrics()["hits@3"] == pytest.approx(expected.mean(), abs=0.03)
     assert sampled.n_short == 0

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from kept.kgc.kge import memory
+
 N_BYTES = 64_000_000
 
 WORK = """
@@ -47,3 +49,40 @@ def test_freed_memory_stays_with_the_process() -> None:
     assert plain["mapped"] >= N_BYTES > plain["free"], "glibc maps so large an array apart"
     assert kept["mapped"] == 0
     assert kept["free"] >= N_BYTES
+
+
+class Library:
+    """A C library whose `mallopt` notes what it is given and answers as it is told."""
+
+    def __init__(self, *answers: int) -> None:
+        self.answers, self.calls = [*answers], list[tuple[int, int]]()
+
+    def mallopt(self, name: int, value: int) -> int:
+        self.calls.append((name, value))
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_kept"), [((1, 1), True), ((1, 0), False), ((0, 1), False), ((0, 0), False)]
+)
+def test_memory_is_kept_where_both_settings_are_taken(
+    monkeypatch: pytest.MonkeyPatch, answers: tuple[int, int], is_kept: bool
+) -> None:
+    """glibc's `M_MMAP_MAX` (-4) is 0, its `M_TRIM_THRESHOLD` (-1) the largest int."""
+    library = Library(*answers)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(memory.sys, "platform", "linux")
+    assert memory.keep_freed_memory() is is_kept
+    assert library.calls[0] == (-4, 0)
+    assert library.calls[1:] in ([], [(-1, 2**31 - 1)])
+
+
+def test_without_glibc_it_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library(1, 1)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(memory.sys, "platform", "darwin")
+    assert memory.keep_freed_memory() is False
+    assert library.calls == []
+    monkeypatch.setattr(memory.sys, "platform", "linux")
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
+    assert memory.keep_freed_memory() is False

@@ -12,7 +12,7 @@ import torch
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, rank
 from kept.kgc.kge import (
-    SCORERS,
+    FORMULAS,
     Reciprocal,
     TrainingConfig,
     TransE,
@@ -41,7 +41,7 @@ def states(scorer: Reciprocal, triples: torch.Tensor) -> tuple[torch.Tensor, ...
     return scorer.entities[head], scorer.relations[relation], scorer.entities[tail]
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_scores_are_those_of_the_plain_scorer_with_twice_the_relations(name: str):
     plain = make_scorer(
         name, n_entities=N_ENTITIES, n_relations=2 * N_RELATIONS, width=WIDTH,
@@ -65,7 +65,7 @@ def test_scores_are_those_of_the_plain_scorer_with_twice_the_relations(name: str
                 torch.testing.assert_close(relation, mean, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_regularisation_sees_relations_and_inverses(name: str):
     scorer = fresh(name)
     relation, inverse = scorer.relations.detach().chunk(2, -1)
@@ -110,7 +110,7 @@ def test_a_symmetric_formula_learns_a_chain_once_heads_are_asked_of_the_inverse(
     assert values[0] > values[1] + 0.1
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_a_saved_one_comes_back(name: str, tmp_path: Path, small_graph: KnowledgeGraph):
     scorer = make_reciprocal(
         name, n_entities=small_graph.n_entities, n_relations=small_graph.n_relations, width=4,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kept.errors import ConfigError
-from kept.kgc.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
+from kept.kgc.kge import FORMULAS, RotatE, Scorer, TransE, make_scorer
 
 N_ENTITIES, N_RELATIONS, WIDTH = 7, 3, 6
 
@@ -65,7 +65,7 @@ def cube(name: str, scorer: Scorer) -> np.ndarray:
 
 
 def test_every_scorer_has_an_oracle():
-    assert set(NAIVE) == set(SCORERS)
+    assert set(NAIVE) == set(FORMULAS)
 
 
 @pytest.mark.parametrize("name", CASES)

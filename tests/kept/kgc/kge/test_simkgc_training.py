@@ -96,7 +96,7 @@ def test_the_best_epoch_is_kept() -> None:
 
 
 def test_what_cannot_be_trained_is_refused() -> None:
-    with pytest.raises(ConfigError, match="18 triples with their inverses are no batch of 20"):
+    with pytest.raises(ConfigError, match="18 triples with their inverses are not a batch of 20"):
         train_simkgc(step(batch_size=20), TRIPLES, generator=torch.Generator())
     with pytest.raises(ConfigError, match="batch_size 1 is below 2; warmup -1 is below 0"):
         SimKGCConfig(n_epochs=1, batch_size=1, warmup=-1)

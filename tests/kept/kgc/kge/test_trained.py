@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kept.errors import CheckpointError
-from kept.kgc.kge import SCORERS, RotatE, Scorer, TransE, make_scorer
+from kept.kgc.kge import FORMULAS, RotatE, Scorer, TransE, make_scorer
 from kept.kgc.kge.splits import Splits
 from kept.kgc.kge.trained import check_splits, load_scorer, save_scorer
 from kg_loaders import GraphMismatchError, KnowledgeGraph, Triple, graph_from_records
@@ -22,7 +22,7 @@ def make(name: str, graph: KnowledgeGraph) -> Scorer:
                        generator=torch.Generator().manual_seed(0))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_round_trip(name: str, tmp_path: Path, small_graph: KnowledgeGraph):
     scorer = make(name, small_graph)
     if isinstance(scorer, (TransE, RotatE)):

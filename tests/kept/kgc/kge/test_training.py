@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge import RECIPES, SCORERS, Scorer, TrainingConfig, make_scorer, train
+from kept.kgc.kge import FORMULAS, RECIPES, Scorer, TrainingConfig, make_scorer, train
 from kept.kgc.kge.training import NO_CANDIDATE, Sampler, batch_loss, contrast, tail_chances
 
 N_ENTITIES, N_RELATIONS = 30, 2
@@ -39,7 +39,7 @@ def mrr(scorer: Scorer) -> float:
                 candidates="all").mrr  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 @pytest.mark.parametrize("config", [ONE_VS_ALL, SAMPLING], ids=["one_vs_all", "sampling"])
 def test_every_scorer_learns_a_chain(name: str, config: TrainingConfig):
     scorer, generator = make(name)
@@ -191,7 +191,7 @@ def test_losses_by_hand():
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("corrupt", ["both", "uniform"])
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str, shared: bool):
     """The draws are repeated in order: sides, then entities for heads, then for tails."""
     scorer = make(name)[0].double()
@@ -223,7 +223,7 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
     torch.testing.assert_close(torch.autograd.grad(found, tables), plain)
 
 
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_the_gradient_of_one_against_all_is_that_of_plain_look_ups(name: str):
     scorer = make(name)[0].double()
     batch = torch.from_numpy(TRIPLES[5:12])
@@ -240,7 +240,7 @@ def test_the_gradient_of_one_against_all_is_that_of_plain_look_ups(name: str):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("name", sorted(SCORERS))
+@pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_a_batch_of_one_leaves_a_side_empty(name: str, shared: bool):
     scorer, generator = make(name)
     config = replace(SAMPLING, corrupt="uniform", share_negatives=shared)
@@ -277,4 +277,4 @@ def test_nothing_to_train_on_and_divergence_are_errors():
 
 
 def test_every_scorer_has_a_recipe():
-    assert set(RECIPES) == set(SCORERS)
+    assert set(RECIPES) == set(FORMULAS)

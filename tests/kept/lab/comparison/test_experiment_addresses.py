@@ -12,12 +12,14 @@ import pytest
 from entity_linking import RelationExample
 from entity_linking.annotations import write_jsonl
 from kept.errors import ConfigError
-from kept.lab.comparison import runs as runs_module
-from kept.lab.comparison.data import ExperimentData, _of_folder, folder_digests
+from kept.lab.comparison import trial as runs_module
+from kept.lab.comparison.data import ExperimentData, folder_digests
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.comparison.find import read_experiment
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.addresses import _of_folder
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import Study
 from kept.training.finetuning.assembly import read_sets
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_task_files import wiki80_row
@@ -27,7 +29,7 @@ def test_a_hash_is_of_everything_that_matters(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     def hashes(changed: Experiment, key: RunKey) -> dict[str, Any]:
-        return ExperimentRuns(changed, experiment_root, tmp_path).of(key).settings
+        return Study(ComparisonTrial(changed, experiment_root, tmp_path)).of(key).settings
 
     base = hashes(experiment, RunKey("kbert", "true", 0))
     assert base == hashes(experiment, RunKey("kbert", "true", 0))
@@ -59,7 +61,9 @@ def test_what_a_method_does_in_pre_training_is_part_of_its_address(
         own = {"graph": experiment.task["graph"] | graph}
         changed = experiment.model_copy(update={"task": experiment.task | own})
         return (
-            ExperimentRuns(changed, experiment_root, tmp_path).of(RunKey(name, "true", 0)).settings
+            Study(ComparisonTrial(changed, experiment_root, tmp_path))
+            .of(RunKey(name, "true", 0))
+            .settings
         )
 
     assert settings("colake")["in_pretraining"] == {"drop_probability": 0.5, "drop": "anchor"}
@@ -69,7 +73,7 @@ def test_what_a_method_does_in_pre_training_is_part_of_its_address(
     assert settings("kbert") == settings("kbert", drop_probability=0.0)
     assert settings("colake", drop_probability=0.5) not in (settings("colake"), old)
     without = experiment.model_copy(update={"pretraining": None})
-    runs = ExperimentRuns(without, experiment_root, tmp_path)
+    runs = Study(ComparisonTrial(without, experiment_root, tmp_path))
     assert "in_pretraining" not in runs.of(RunKey("colake", "true", 0)).settings
 
 
@@ -78,7 +82,7 @@ def test_only_an_address_of_links_made_in_the_run_knows_the_linker(
 ) -> None:
     def name(link: bool) -> str:
         changed = experiment.model_copy(update={"task": experiment.task | {"link": link}})
-        runs = ExperimentRuns(changed, experiment_root, tmp_path)
+        runs = Study(ComparisonTrial(changed, experiment_root, tmp_path))
         assert ("links" in runs.of(RunKey("kbert", "true", 0)).settings) is link
         return runs.of(RunKey("kbert", "true", 0)).name
 
@@ -105,7 +109,7 @@ def test_a_hash_is_of_what_files_and_folders_hold(
     experiment = experiment.model_copy(update={"task": task})
 
     def name() -> str:
-        runs = ExperimentRuns(experiment, tmp_path / "data", tmp_path / "runs")
+        runs = Study(ComparisonTrial(experiment, tmp_path / "data", tmp_path / "runs"))
         return runs.of(RunKey("kbert", "true", 0)).name
 
     before = name()
@@ -134,12 +138,14 @@ def test_the_first_stage_knows_no_pair_that_only_a_run_would_find(
         task["dev_share"] = 0.3
     else:  # the format reads no identifiers
         task |= {"format": "semeval", "link": True}
-    runs = ExperimentRuns(experiment.model_copy(update={"task": task}), experiment_root, tmp_path)
-    config, whole = runs.of(RunKey("none", "off", 0)).config, runs.data.whole
+    runs = Study(
+        ComparisonTrial(experiment.model_copy(update={"task": task}), experiment_root, tmp_path)
+    )
+    config, whole = runs.trial.config(RunKey("none", "off", 0)), runs.trial.data.whole
     asked = {frozenset(e.pair) for e in read_sets(config, whole)[0]["dev"] if e.pair}
     assert asked & _joined(whole)
-    assert not asked & _joined(runs.data.graph)
-    read = [{link.entity for link in text.links} for text in runs.data.texts]
+    assert not asked & _joined(runs.trial.data.graph)
+    read = [{link.entity for link in text.links} for text in runs.trial.data.texts]
     assert read
     assert not any(pair <= entities for pair in asked for entities in read)
 
@@ -152,7 +158,7 @@ def _joined(graph: KnowledgeGraph) -> set[frozenset[str]]:
 def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, examples: list[RelationExample]
 ) -> None:
-    runs = ExperimentRuns(experiment, experiment_root, tmp_path).data
+    runs = ComparisonTrial(experiment, experiment_root, tmp_path).data
     asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
     assert asked
     assert not asked & _joined(runs.graph)
@@ -171,9 +177,8 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
 def test_only_what_is_named_is_digested(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, host: Path
 ) -> None:
-    config = (
-        ExperimentRuns(experiment, experiment_root, tmp_path).of(RunKey("none", "off", 0)).config
-    )
+    trial = ComparisonTrial(experiment, experiment_root, tmp_path)
+    config = trial.config(RunKey("none", "off", 0))
     changed = config.model_copy(update={"options": {"prefix": "", "kars": [{"kg": str(tmp_path)}]}})
     assert folder_digests(changed).keys() == {str(host), str(tmp_path)}
 
@@ -221,8 +226,8 @@ def test_files_that_are_not_there_are_named_with_the_remedy(
 def test_a_first_stage_without_a_text_of_its_own_is_refused(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
-    texts = [example.linked for example in runs.data.examples["train"]]
+    runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
+    texts = [example.linked for example in runs.trial.data.examples["train"]]
     write_jsonl(texts, tmp_path / "own.jsonl")
     assert experiment.pretraining is not None
     stage = experiment.pretraining.model_copy(update={"text": str(tmp_path / "own.jsonl")})

@@ -13,11 +13,14 @@ from kept.errors import (
     NoControlError,
     NoKnowledgeError,
 )
-from kept.lab.comparison.compare import compare, finished
+from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.pages.tables import to_markdown
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.comparison_tables import to_markdown
+from kept.lab.study.design import RunKey
+from kept.lab.study.effects import finished
+from kept.lab.study.run import Study
+from kept.lab.study.store import read_records
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
 from tests.kept.tiny_task_files import relation_examples, write_task_file
@@ -38,13 +41,15 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     alone = experiment.model_copy(update={"pretraining": None})
-    trained = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kepler", "true", 0))
+    trained = Study(ComparisonTrial(experiment, experiment_root, tmp_path)).run(
+        RunKey("kepler", "true", 0)
+    )
     assert trained is not None
     model = tmp_path / "pretrained" / trained.costs["pretraining"]
-    run = ExperimentRuns(alone, experiment_root, tmp_path)
-    config = run.of(RunKey("kepler", "shuffled", 0)).config.model_dump()
+    run = Study(ComparisonTrial(alone, experiment_root, tmp_path))
+    config = run.trial.config(RunKey("kepler", "shuffled", 0)).model_dump()
     given = FinetuneConfig.read(None, config | {"model": model, "method": None})
-    with pytest.raises(NoControlError, match="it would be no control"):
+    with pytest.raises(NoControlError, match="it would not be a control"):
         assemble(given)
     # what is not trained before has nothing to take away: every kind of knowledge is left out
     compared = compare(
@@ -115,3 +120,18 @@ def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
     assert "`link: true`" in compared.left_out["kbert, knowledge true"]
     told = {(row.method, row.knowledge) for row in compared.rows}
     assert ("kepler", "true") in told
+
+
+def test_that_nothing_reads_is_said_before_the_baseline_is_trained(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path
+) -> None:
+    write_task_file(tmp_path / "bare.txt", "semeval", relation_examples()[:60])
+    bare = {name: str(tmp_path / "bare.txt") for name in ("train", "dev")}
+    task = {**experiment.task, **bare, "format": "semeval", "keep_repeats": True}
+    plain = experiment.model_copy(update={"task": task, "pretraining": None})
+    with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
+        compare(
+            plain, root=experiment_root, folder=tmp_path / "runs", methods=["none", "kbert"],
+            controls=[], seeds=1,
+        )  # fmt: skip
+    assert read_records(tmp_path / "runs") == {}

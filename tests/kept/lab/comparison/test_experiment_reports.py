@@ -12,13 +12,14 @@ from entity_linking import RelationExample
 from kept.errors import CheckpointError
 from kept.evaluation.statistics import holm
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.comparison.compare import finished
-from kept.lab.comparison.compared import Compared
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.pages.tables import conditions, score_cells
-from kept.lab.comparison.requested import REQUESTED, RequestedRow, read_requested, store_requested
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey, planned_runs
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.comparison_tables import conditions, score_table
+from kept.lab.study.design import RunKey, planned_runs
+from kept.lab.study.effects import finished
+from kept.lab.study.requests import REQUESTED, RequestedRow, read_requested, store_requested
+from kept.lab.study.run import Study
+from kept.lab.study.verdicts import Compared
 from kept.training.finetuning.answers import ANSWERS
 from kg_loaders import KnowledgeGraph
 from tests.kept.lab.comparison.written_runs import N, compare_again, experiment_of, say, write_run
@@ -40,7 +41,7 @@ def test_one_text_asked_twice_is_one_group_also_in_runs_stored_before(
     world.save(root / "kg")
     task = experiment_of("x").task | {"format": "semeval", "keep_repeats": True}
     experiment = Experiment(name="twice", task=task, methods={"kbert": {}})
-    runs = ExperimentRuns(experiment, root, tmp_path / "runs")
+    runs = Study(ComparisonTrial(experiment, root, tmp_path / "runs"))
     for key, answers in ((RunKey("none", "off", 0), "az"), (RunKey("kbert", "true", 0), "aa")):
         write_run(runs, key, list(answers) * N)
     compared = finished(runs)
@@ -79,7 +80,7 @@ def test_what_no_run_could_read_is_wrong_in_an_official_comparison(
     for name in ("dev", "train"):
         (root / f"{name}.txt").write_text(json.dumps(tokens), encoding="utf-8")
     experiment = Experiment(name="cut", task=task, methods={"kbert": {}}, metric="official")
-    runs = ExperimentRuns(experiment, root, tmp_path / "runs")
+    runs = Study(ComparisonTrial(experiment, root, tmp_path / "runs"))
     for key in (RunKey("none", "off", 0), RunKey("kbert", "true", 0)):
         write_run(runs, key, ["a"] * 3)  # what is right of N: the rest was cut off
         path = runs.folder / "runs.jsonl"
@@ -98,12 +99,12 @@ def test_what_no_run_could_read_is_wrong_in_an_official_comparison(
 
 
 def to_markdown_scores(compared: Compared) -> str:
-    return "\n".join(" | ".join(cells) for cells in score_cells(compared))
+    return "\n".join(" | ".join(map(str, cells)) for cells in score_table(compared).rows)
 
 
 def test_a_run_counts_whoever_recorded_it(data: Path, tmp_path: Path) -> None:
-    first = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
-    second = ExperimentRuns(experiment_of("second"), data, tmp_path)
+    first = Study(ComparisonTrial(experiment_of("tiny"), data, tmp_path))
+    second = Study(ComparisonTrial(experiment_of("second"), data, tmp_path))
     write_run(first, RunKey("none", "off", 0), ["z"] * N)
     write_run(first, RunKey("ernie", "true", 0), ["a"] * N)  # no row of the second
     write_run(second, RunKey("kbert", "true", 0), ["a"] * N)
@@ -118,7 +119,7 @@ def test_a_run_counts_whoever_recorded_it(data: Path, tmp_path: Path) -> None:
 
 def test_p_is_corrected_over_the_whole_table(data: Path, tmp_path: Path) -> None:
     """By itself the shuffled control would be beaten; among four questions it is not."""
-    runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
+    runs = Study(ComparisonTrial(experiment_of("tiny"), data, tmp_path))
     n_right: dict[Knowledge, int] = {
         "true": 20, "off": 10, "shuffled": 15, "random-entity": 20, "random-tokens": 20,
     }  # fmt: skip
@@ -134,7 +135,7 @@ def test_p_is_corrected_over_the_whole_table(data: Path, tmp_path: Path) -> None
 
 
 def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
-    runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
+    runs = Study(ComparisonTrial(experiment_of("tiny"), data, tmp_path))
     helps = "knowledge helps; every effect is visible with"
     for key, answer in zip(planned_runs(["kbert"], ["off"], 2), "zaz" * 2, strict=True):
         write_run(runs, key, [answer] * N)
@@ -156,10 +157,10 @@ def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) -> None:
-    runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
+    runs = Study(ComparisonTrial(experiment_of("tiny"), data, tmp_path))
     for key, answer in zip(planned_runs(["kbert"], ["off"], 1), "zaz", strict=True):
         write_run(runs, key, [answer] * N)
-    why = "it would be no control"
+    why = "it would not be a control"
     store_requested(
         tmp_path, "tiny", {"kbert": RequestedRow(("off", "shuffled"), 1, {"shuffled": why})}
     )
@@ -176,7 +177,7 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
 
 def test_a_row_may_go_with_some_kinds_of_knowledge_alone(data: Path, tmp_path: Path) -> None:
     own = {"kbert": {}, "ernie": {"options": {"vectors": "here"}}}  # refused with knowledge off
-    runs = ExperimentRuns(experiment_of("tiny", methods=own), data, tmp_path)
+    runs = Study(ComparisonTrial(experiment_of("tiny", methods=own), data, tmp_path))
     for key in planned_runs(["kbert"], ["off"], 1):
         write_run(runs, key, ["a"] * N)
     write_run(runs, RunKey("ernie", "true", 0), ["a"] * N)

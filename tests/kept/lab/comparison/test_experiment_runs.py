@@ -17,14 +17,16 @@ from kept.errors import (
     CheckpointError,
     ConfigError,
 )
-from kept.lab.comparison import compare as experiment_comparison
-from kept.lab.comparison import runs as experiment_runs
-from kept.lab.comparison import stored
-from kept.lab.comparison.compare import compare, finished
-from kept.lab.comparison.experiment import Experiment, RunRecord
-from kept.lab.comparison.pages.tables import to_json, to_markdown
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RECORDS, RunKey, planned_runs, read_records
+from kept.lab.comparison import trial as experiment_runs
+from kept.lab.comparison.compare import compare
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study import run as engine
+from kept.lab.study.comparison_tables import to_json, to_markdown
+from kept.lab.study.design import RunKey, planned_runs
+from kept.lab.study.effects import finished
+from kept.lab.study.run import Study
+from kept.lab.study.store import RECORDS, RunRecord, read_records
 from kept.methods import BASELINE, METHODS
 from kept.training.finetuning.answers import ANSWERS
 from kept.training.finetuning.model_costs import size
@@ -48,7 +50,7 @@ def test_runs_are_planned_seed_by_seed_the_baseline_first() -> None:
 def test_a_run_is_recorded_once_and_shares_its_first_stage(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
     key = RunKey("kbert", "true", 0)
     assert runs.record(key) is None
     made = runs.run(key)
@@ -60,7 +62,9 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
     assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
     left = sorted(path.name for path in (tmp_path / made.run).iterdir())
     assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
-    other = ExperimentRuns(experiment, experiment_root, tmp_path).run(RunKey("kbert", "true", 1))
+    other = Study(ComparisonTrial(experiment, experiment_root, tmp_path)).run(
+        RunKey("kbert", "true", 1)
+    )
     assert other is not None
     assert other.run != made.run
     assert other.costs["pretraining"] == made.costs["pretraining"]
@@ -74,8 +78,11 @@ def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
         (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stored, "remove_other_files", killed)
-    runs, key = ExperimentRuns(experiment, experiment_root, tmp_path), RunKey("none", "off", 0)
+    monkeypatch.setattr(engine, "remove_other_files", killed)
+    runs, key = (
+        Study(ComparisonTrial(experiment, experiment_root, tmp_path)),
+        RunKey("none", "off", 0),
+    )
     with pytest.raises(KeyboardInterrupt):
         runs.run(key)
     assert runs.record(key) is not None
@@ -87,13 +94,13 @@ def test_a_stop_leaves_a_run_that_goes_on(
 ) -> None:
     key = RunKey("kbert", "true", 0)
     answers = iter([False, True, *[False] * 3, True])
-    stopped = ExperimentRuns(
-        experiment, experiment_root, tmp_path / "a", None, lambda: next(answers)
+    stopped = Study(
+        ComparisonTrial(experiment, experiment_root, tmp_path / "a", None, lambda: next(answers))
     )
     assert stopped.run(key) is None
     assert read_records(tmp_path / "a") == {}
-    resumed = ExperimentRuns(experiment, experiment_root, tmp_path / "a").run(key)
-    whole = ExperimentRuns(experiment, experiment_root, tmp_path / "b").run(key)
+    resumed = Study(ComparisonTrial(experiment, experiment_root, tmp_path / "a")).run(key)
+    whole = Study(ComparisonTrial(experiment, experiment_root, tmp_path / "b")).run(key)
     assert resumed is not None
     assert whole is not None
     assert resumed.scores == whole.scores
@@ -150,8 +157,8 @@ def test_what_another_process_is_at_is_asked_for_later(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run, and the first stage of the second, are held until each was asked for twice."""
-    monkeypatch.setattr(experiment_comparison, "POLL_SECONDS", 0.0)
-    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
+    runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
     made = runs.run(RunKey("kbert", "true", 1))
     assert made is not None
     held = [
@@ -193,9 +200,11 @@ def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyP
             raise InUseError("held")
         return "a record"
 
-    runs: Any = SimpleNamespace(record=lambda key: None, run=run, device="cpu")
-    monkeypatch.setattr(experiment_comparison.time, "sleep", lambda seconds: said.append("wait"))
-    done = experiment_comparison.run_all(runs, keys, announce=lambda line: None)
+    runs: Any = SimpleNamespace(
+        record=lambda key: None, run=run, trial=SimpleNamespace(device="cpu")
+    )
+    monkeypatch.setattr(engine.time, "sleep", lambda seconds: said.append("wait"))
+    done = engine.run_all(runs, keys, announce=lambda line: None)
     assert list(done.done) == keys
     first, second, third = (f"{key.method} {key.knowledge}" for key in keys)
     assert said == [first, second, third, first, second, "wait", first, second]
@@ -206,14 +215,15 @@ def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
     records = {keys[0]: "a record", keys[1]: None, keys[2]: None}
     tidied: list[RunKey] = []
     runs: Any = SimpleNamespace(
-        record=records.get, run=lambda key: f"{key}", tidy=tidied.append, device="cpu"
+        record=records.get,
+        run=lambda key: f"{key}",
+        tidy=tidied.append,
+        trial=SimpleNamespace(device="cpu"),
     )
-    ran = experiment_comparison.run_all(runs, keys, announce=lambda line: None)
+    ran = engine.run_all(runs, keys, announce=lambda line: None)
     assert tidied == keys[:1]
     assert list(ran.done) == keys
-    stopped = experiment_comparison.run_all(
-        runs, keys, announce=lambda line: None, should_stop=lambda: True
-    )
+    stopped = engine.run_all(runs, keys, announce=lambda line: None, should_stop=lambda: True)
     assert tidied == [keys[0], keys[0]]
     assert stopped.missing == [str(key) for key in keys[1:]]
 
@@ -248,7 +258,7 @@ def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     low = compare(experiment, **given)
     assert (
-        "**Low coverage:** K-BERT: something of the graph is shown in 4.0% of the"
+        "**Low coverage:** K-BERT: the model gets facts or entities of the graph in 4.0% of the"
         in to_markdown(low, "x")
     )
     for record in records:  # as a run of before it was recorded
@@ -268,7 +278,7 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     alone = experiment.model_copy(
         update={"pretraining": None, "methods": {"kbert": {}, "in-line": variant}}
     )
-    runs = ExperimentRuns(alone, experiment_root, tmp_path)
+    runs = Study(ComparisonTrial(alone, experiment_root, tmp_path))
     keys = [RunKey(name, "true", 0) for name in ("kbert", "in-line")]
     assert [runs.of(key).settings["method"] for key in keys] == ["kbert", "kbert"]
     assert runs.of(keys[0]).name != runs.of(keys[1]).name
@@ -281,7 +291,9 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     lines = (tmp_path / RECORDS).read_bytes().splitlines(keepends=True)
     (tmp_path / RECORDS).write_bytes(b"".join(lines[::-1]))  # as several processes may leave them
     assert [row.knowledge for row in finished(runs).rows] == ["off", "true", "off"]
-    without = ExperimentRuns(alone.model_copy(update={"methods": {}}), experiment_root, tmp_path)
+    without = Study(
+        ComparisonTrial(alone.model_copy(update={"methods": {}}), experiment_root, tmp_path)
+    )
     assert [row.method for row in finished(without).rows] == ["none"]
     assert [alone.title(name) for name in alone.methods] == ["K-BERT", "in-line"]
     for faulty, said in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
@@ -295,7 +307,7 @@ def test_a_cut_record_is_not_counted_and_a_faulty_one_is_named(
     (tmp_path / RECORDS).write_bytes(b'{"run": "a"')
     assert read_records(tmp_path) == {}
     record = RunRecord("b", "tiny", "none", "off", 0, {}, {}, {})
-    ExperimentRuns(experiment, tmp_path, tmp_path).keep(record)
+    Study(ComparisonTrial(experiment, tmp_path, tmp_path)).keep(record)
     assert read_records(tmp_path) == {"b": record}
     (tmp_path / RECORDS).write_bytes(b'{"run": "a"}\n')
     with pytest.raises(CheckpointError, match=r"runs\.jsonl:1"):
@@ -307,8 +319,8 @@ def test_only_methods_that_add_nothing_are_the_baseline(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, name: str,
     small_graph: KnowledgeGraph, tokenizer: Any,
 ) -> None:  # fmt: skip
-    runs = ExperimentRuns(experiment, experiment_root, tmp_path)
+    runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
     own = experiment.methods.get(name, {}) == experiment.methods.get("none", {})
     encoder = untaught_encoder(name, small_graph, tokenizer)
     is_same = own and name != BASELINE and size(encoder) == size(encoder.host)
-    assert runs._is_baseline(RunKey(name, "off", 0)) == is_same
+    assert runs.trial._is_baseline(RunKey(name, "off", 0)) == is_same

@@ -14,7 +14,7 @@ from kept.errors import (
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import find_experiment, method_names
-from kept.lab.comparison.stored import read_records
+from kept.lab.study.store import read_records
 from kept.methods import METHODS
 
 

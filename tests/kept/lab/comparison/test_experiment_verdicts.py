@@ -9,11 +9,11 @@ import pytest
 
 from kept.evaluation.crossed import Effect
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.comparison.compared import Compared, ComparedPair, ComparedRow, limits
-from kept.lab.comparison.experiment import Experiment, RunRecord
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.tables import conditions
+from kept.lab.comparison.experiment import Experiment
 from kept.lab.reading.measures import DOES_NOT_READ
+from kept.lab.study.comparison_tables import conditions
+from kept.lab.study.store import RunRecord
+from kept.lab.study.verdicts import Compared, ComparedPair, ComparedRow, headline, limits
 from kept.methods import BASELINE
 
 BETTER, WORSE, OPEN = 0.2, -0.2, 0.05

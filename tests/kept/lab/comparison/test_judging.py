@@ -15,10 +15,11 @@ import pytest
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.errors import CheckpointError, EvaluationError
-from kept.lab.comparison.experiment import Experiment, RunRecord
+from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.items import EvaluationItems
-from kept.lab.comparison.judging import Judge
-from kept.lab.comparison.strata import FACT, KNOWLEDGE, NOTHING
+from kept.lab.study.judge import Judge
+from kept.lab.study.slices import FACT, KNOWLEDGE, NOTHING
+from kept.lab.study.store import RunRecord
 from kept.tasks.datasets.example import TaskExample
 from kept.training.finetuning.answers import ANSWERS, Answer, read_answers, write_answers
 from kg_loaders import Triple, graph_from_records
@@ -42,7 +43,8 @@ def judged(tmp_path: Path) -> Made:
         config: Any = SimpleNamespace(**{"no_relation": None, "format": "wiki80"} | task)
         experiment = Experiment(name="e", task=task, metric=metric, methods={"kbert": {}})
         items = EvaluationItems("dev", texts, texts[:1], GRAPH, config)
-        runs: Any = SimpleNamespace(folder=tmp_path, plan=experiment, counted=items.counted)
+        trial = SimpleNamespace(counted=items.counted)
+        runs: Any = SimpleNamespace(folder=tmp_path, plan=experiment, trial=trial)
 
         def stored(name: str, rows: Sequence[Row], groups: str = "", first: int = 0) -> RunRecord:
             (tmp_path / name).mkdir()
@@ -127,13 +129,13 @@ def test_runs_with_other_groups_are_counted(judged: Made) -> None:
 def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -> None:
     judge, stored = judged("official", 5, task="relation", format="tacred")
     record = stored("run", ROWS)
-    path = judge.runs.folder / record.run / ANSWERS
+    path = judge.study.folder / record.run / ANSWERS
     old, slices = judge.counts(record), judge.slices(record)
     assert old.tolist() == [[0, 1, 1]] * 4 + [[0, 0, 1]]  # what is cut off is to be found, too
     assert [answer.is_cut_off for answer in judge.answers(record)] == [False] * 4 + [True]
     write_answers(path, judge.answers(record))
     assert read_answers(path, "dev") == judge.answers(record)
-    alone = Judge(SimpleNamespace(folder=judge.runs.folder, plan=judge.runs.plan))  # type: ignore[arg-type]
+    alone = Judge(SimpleNamespace(folder=judge.study.folder, plan=judge.study.plan))  # type: ignore[arg-type]
     assert (alone.counts(record) == old).all()
     assert alone.n_regrouped([record]) == 0
     assert {name: mask.tolist() for name, mask in alone.slices(record)[KNOWLEDGE].items()} == {
@@ -142,7 +144,7 @@ def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -
     assert alone.slices(record).keys() == slices.keys()
     assert alone.answered(record, alone.slices(record)[KNOWLEDGE][NOTHING]) == (3, 3)
     micro = SimpleNamespace(asked="dev", metric="micro", task={})
-    one = Judge(SimpleNamespace(folder=judge.runs.folder, plan=micro))  # type: ignore[arg-type]
+    one = Judge(SimpleNamespace(folder=judge.study.folder, plan=micro))  # type: ignore[arg-type]
     assert one.counts(record).tolist() == [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]]
 
 
@@ -155,9 +157,9 @@ def test_stored_counts_that_are_not_whole_are_refused(judged: Made, damage: str)
         rows[1] = msgspec.structs.replace(rows[1], traits={"has_entity": 3})
     else:
         del rows[1]
-    write_answers(judge.runs.folder / record.run / ANSWERS, rows)
+    write_answers(judge.study.folder / record.run / ANSWERS, rows)
     with pytest.raises(CheckpointError, match=r"run/predictions.jsonl .*run kept compare"):
-        Judge(judge.runs).slices(record)
+        Judge(judge.study).slices(record)
 
 
 def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -171,5 +173,5 @@ def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_answers(tmp_path / ANSWERS, "further/dev") == [other]
     assert len((tmp_path / ANSWERS).read_bytes().splitlines()) == 4
     (tmp_path / ANSWERS).write_text('\n{"set": "dev", "index": "0"}\n', encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"predictions.jsonl:2 is no answer .*index"):
+    with pytest.raises(CheckpointError, match=r"predictions.jsonl:2 is not an answer .*index"):
         read_answers(tmp_path / ANSWERS, "dev")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from kept.apps.cli import app
-from kept.lab.comparison.pages.latex import escaped, latex_table
+from kept.lab.study.tables import Table, escaped
 
 
 def test_hostile_cells_are_text() -> None:
-    table = latex_table(("a_b", "c"), [[r"\input{x} & 50 %", "±1\n2"]], "50 %", "tab:x")
+    table = Table(("a_b", "c"), [[r"\input{x} & 50 %", "±1\n2"]]).latex("50 %", "tab:x")
     assert r"a\_b & c \\" in table
     assert r"\textbackslash{}input\{x\} \& 50 \% & $\pm$1 2 \\" in table
     assert not re.search(r"(?<!\\)[%#]", table)

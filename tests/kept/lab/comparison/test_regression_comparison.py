@@ -11,10 +11,11 @@ from entity_linking import RelationExample
 from kept.errors import ConfigError
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.judging import Judge
-from kept.lab.comparison.pages.report import differences, write_report
-from kept.lab.comparison.pages.tables import to_markdown
-from kept.lab.comparison.runs import ExperimentRuns
+from kept.lab.comparison.report import differences, write_report
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.comparison_tables import to_markdown
+from kept.lab.study.judge import Judge
+from kept.lab.study.run import Study
 from kept.training.finetuning.answers import ANSWERS, read_answers
 
 
@@ -53,7 +54,7 @@ def test_runs_are_compared_by_their_correlation(
     assert interval.low <= pair.effect.estimate <= interval.high
     assert 0 < pair.effect.p <= 1
     assert "pearson" in to_markdown(compared, "kept compare")
-    runs = ExperimentRuns(scored, experiment_root, folder)
+    runs = Study(ComparisonTrial(scored, experiment_root, folder))
     assert differences(compared, Judge(runs), "kbert") == []  # no answer is right or wrong
     write_report(compared, runs, tmp_path / "page.html")
     assert "What K-BERT changed" not in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from kept.lab.comparison.compare import finished
-from kept.lab.comparison.experiment import Experiment, PrimaryContrast
-from kept.lab.comparison.judging import Judge
-from kept.lab.comparison.pages.headline import headline
-from kept.lab.comparison.pages.report import _published, differences
-from kept.lab.comparison.pages.summary import summarise
-from kept.lab.comparison.pages.tables import conditions, to_json, to_markdown
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey, planned_runs
-from kept.lab.comparison.strata import KNOWLEDGE, item_traits
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.items import item_traits
+from kept.lab.comparison.report import _published, differences
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.comparison_tables import conditions, to_json, to_markdown
+from kept.lab.study.design import PrimaryContrast, RunKey, planned_runs
+from kept.lab.study.effects import finished, summarise
+from kept.lab.study.judge import Judge
+from kept.lab.study.run import RunOutcome, Study
+from kept.lab.study.slices import KNOWLEDGE
+from kept.lab.study.verdicts import headline
 from kept.training.finetuning.answers import ANSWERS
 from kg_loaders import KnowledgeGraph
 from tests.kept.lab.comparison.written_runs import COSTS, N, experiment_of, write_run
@@ -39,7 +40,7 @@ from tests.kept.tiny_task_files import TOWNS
 def test_won_is_right_in_more_than_half_of_the_seeds(
     ours: str, theirs: str, is_won: bool | None, data: Path, tmp_path: Path
 ) -> None:
-    runs = ExperimentRuns(experiment_of("tiny"), data, tmp_path)
+    runs = Study(ComparisonTrial(experiment_of("tiny"), data, tmp_path))
     for name, knowledge, answers in (("kbert", "true", ours), ("none", "off", theirs)):
         for seed, answer in enumerate(answers):
             key = RunKey(name, knowledge, seed)  # type: ignore[arg-type]
@@ -59,7 +60,7 @@ def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
     tagging = Experiment(
         name="tags", task=task | {"train": file, "dev": file}, methods={"kbert": {}}
     )
-    runs = ExperimentRuns(tagging, data, tmp_path)
+    runs = Study(ComparisonTrial(tagging, data, tmp_path))
     for key, tags in ((RunKey("none", "off", 0), "XO"), (RunKey("kbert", "true", 0), "OX")):
         record = write_run(runs, key, ["a"] * 2)
         row = {"set": "dev", "id": "", "gold": ["O", "X"]}
@@ -74,7 +75,7 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
     own = {"differs": "Five <shots>.", "notes": ("<b>One</b> host.", "Two graphs.")}
     stage = {"text": "trex", "n_texts": 100_000, "training": {"steps": 1, "batch_size": 2}}
     plan = Experiment.read(None, experiment_of("tiny", **own).model_dump() | {"pretraining": stage})
-    runs = ExperimentRuns(plan, data, tmp_path)
+    runs = Study(ComparisonTrial(plan, data, tmp_path))
     for key in planned_runs(["kbert"], [], 1):
         record = write_run(runs, key, ["a"] * N)
         runs.keep(dataclasses.replace(record, costs=COSTS | {"n_texts": 30}))
@@ -100,18 +101,18 @@ def test_a_control_is_left_out_of_the_pairs_only_if_all_its_runs_are_copies(
     data: Path, tmp_path: Path
 ) -> None:
     for n_copies, is_paired in ((1, True), (2, False)):
-        runs = ExperimentRuns(experiment_of("e"), data, tmp_path / f"{n_copies}")
+        runs = Study(ComparisonTrial(experiment_of("e"), data, tmp_path / f"{n_copies}"))
         keys = planned_runs(["none", "kbert"], ["shuffled"], 2)
         done = {key: write_run(runs, key, list("ab") * 20) for key in keys}
         for seed in range(n_copies):
             key = RunKey("kbert", "shuffled", seed)
             done[key] = dataclasses.replace(done[key], costs={"same_as": "another"})
-        theirs = [pair.theirs for pair in summarise(runs, done).pairs]
+        theirs = [pair.theirs for pair in summarise(runs, RunOutcome(done, [], {})).pairs]
         assert theirs == [("none", "off"), *([("kbert", "shuffled")] if is_paired else [])]
 
 
 def test_what_is_there_is_shown_without_the_baseline(data: Path, tmp_path: Path) -> None:
-    runs = ExperimentRuns(experiment_of("e"), data, tmp_path)
+    runs = Study(ComparisonTrial(experiment_of("e"), data, tmp_path))
     write_run(runs, RunKey("kbert", "true", 0), list("ab") * 20)
     compared = finished(runs)
     assert [(row.method, row.knowledge) for row in compared.rows] == [("kbert", "true")]
@@ -127,8 +128,10 @@ def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
     few = np.isin(world.triples[:, 2], [world.entities.find(name) for name in TOWNS[:1]])
     world.with_triples(world.triples[few], note="of one town").save(tmp_path / "kg")
     experiment = Experiment(name="tiny", task=task, methods={"kbert": {}}, primary=plan)
-    runs = ExperimentRuns(experiment, data, tmp_path)
-    traits = item_traits(*(runs.data.examples[name] for name in ("dev", "train")), runs.data.graph)
+    runs = Study(ComparisonTrial(experiment, data, tmp_path))
+    traits = item_traits(
+        *(runs.trial.data.examples[name] for name in ("dev", "train")), runs.trial.data.graph
+    )
     has_fact = [trait.has_fact for trait in traits]
     n_facts = sum(has_fact)
     assert 5 < n_facts < N - 5
@@ -166,7 +169,7 @@ def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
     assert to_json(compared)["primary"][0]["visible"] == result.effect.visible()
     for named, n in ((PrimaryContrast(), 1), (None, 0)):
         other = experiment.model_copy(update={"primary": named})
-        late = finished(ExperimentRuns(other, data, tmp_path))
+        late = finished(Study(ComparisonTrial(other, data, tmp_path)))
         assert len(late.primary) == n
         assert not any(each.before for each in late.primary)
         assert ("(named after runs were made)" in headline(late)) == bool(n)

@@ -11,13 +11,14 @@ import pytest
 from torch import nn
 
 from kept.heads.model import KnowledgeForTask
-from kept.lab.comparison import runs as runs_module
+from kept.lab.comparison import trial as runs_module
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.forecast import OneRun, RunForecast
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey, planned_runs
+from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.comparison.work import BACKWARD, RunWork, work_of_runs
+from kept.lab.study.design import RunKey, planned_runs
+from kept.lab.study.forecast import OneRun, RunForecast
+from kept.lab.study.run import Study
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.costs import StepClock
 from kept.training.log import StepRecord
@@ -61,7 +62,7 @@ def test_a_forecast_counts_what_the_runs_compute(
         task["training"] = {**task["training"], "steps": None, "epochs": 2, "evaluate_every": 5}
     plan = experiment.model_copy(update=update | {"task": task})
     methods, controls = ["none", "kbert", "colake"], ["off", "shuffled"]
-    runs = ExperimentRuns(plan, experiment_root, tmp_path)
+    runs = Study(ComparisonTrial(plan, experiment_root, tmp_path))
     keys = list(planned_runs(methods, controls, 2))  # type: ignore[arg-type]
     works = work_of_runs(runs, keys)
     expected = sum(work.units for work in works.values())
@@ -76,7 +77,7 @@ def test_a_forecast_counts_what_the_runs_compute(
     staged = [key for key, work in works.items() if work.stage]
     assert all(key.seed == 0 for key in staged)
     assert bool(staged) is (plan.pretraining is not None)
-    assert not work_of_runs(ExperimentRuns(plan, experiment_root, tmp_path), keys)
+    assert not work_of_runs(Study(ComparisonTrial(plan, experiment_root, tmp_path)), keys)
 
 
 def record(step: int, n_steps: int) -> StepRecord:
@@ -140,3 +141,22 @@ def test_short_comparisons_are_not_foretold_and_records_are_handed_on() -> None:
         forecast.step(record(step, 10))
     forecast.notice("resumed")
     assert (lines, got) == ([], [1, 2, 3, "resumed"])
+
+
+def test_a_comparison_forecasts_by_what_its_runs_compute(
+    experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by their number: a run of a large graph takes as long as several."""
+    monkeypatch.setattr(runs_module, "sentence_milliseconds", lambda *_: 1.0)
+    work: list[Any] = []
+
+    def note(self: RunForecast, of_runs: Any) -> None:
+        work.extend(of_runs.values())
+
+    monkeypatch.setattr(RunForecast, "of", note)
+    compare(
+        experiment, root=experiment_root, folder=tmp_path / "runs", methods=["ernie"], controls=[],
+        seeds=1, should_stop=lambda: True,
+    )  # fmt: skip
+    assert len(work) == 2
+    assert all(isinstance(each, RunWork) and each.units > 1 for each in work)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
-from kept.lab.comparison.strata import BARE, FACT, KNOWLEDGE, NOTHING, item_traits, no_fact, slices
+from kept.lab.comparison.items import item_traits
+from kept.lab.study.slices import BARE, FACT, KNOWLEDGE, NOTHING, no_fact, slices
 from kept.tasks.datasets.example import TaskExample
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 

@@ -11,8 +11,7 @@ import pytest
 from kept.errors import CheckpointError
 from kept.lab.comparison import tuning
 from kept.lab.comparison.experiment import Experiment, Tuning
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.comparison.tuning import (
     Choice,
     read_choices,
@@ -20,6 +19,8 @@ from kept.lab.comparison.tuning import (
     tune,
     with_chosen_rates,
 )
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import Study
 from kept.training.finetuning.assembly import read_sets
 
 PLAN = Tuning(learning_rates=(0.01, 0.001, 0.1), budgets=(0.5, 1.0), share=0.3)
@@ -34,19 +35,21 @@ def test_what_a_table_reports_is_not_read_by_a_trial(
     with_plan: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     """Trials ask a share of the training file; no text of dev is trained on or asked."""
-    own = ExperimentRuns(with_plan, experiment_root, tmp_path / "own")
+    own = Study(ComparisonTrial(with_plan, experiment_root, tmp_path / "own"))
     trial = trial_experiment(with_plan, {"learning_rate": 0.1}, 0.5)
-    runs = ExperimentRuns(trial, experiment_root, tmp_path / "trial")
+    runs = Study(ComparisonTrial(trial, experiment_root, tmp_path / "trial"))
     key = RunKey("ernie", "true", 0)
-    reported = {e.linked.text for e in read_sets(own.of(key).config, own.data.graph)[0]["dev"]}
-    sets = read_sets(runs.of(key).config, runs.data.graph)[0]
-    train = {e.linked.text for e in own.data.examples["train"]}
+    reported = {
+        e.linked.text for e in read_sets(own.trial.config(key), own.trial.data.graph)[0]["dev"]
+    }
+    sets = read_sets(runs.trial.config(key), runs.trial.data.graph)[0]
+    train = {e.linked.text for e in own.trial.data.examples["train"]}
     for name in ("train", "dev"):
         texts = {e.linked.text for e in sets[name]}
         assert texts <= train
         assert not texts & reported - train
-    assert runs.data.files.keys() == {"train"}
-    training = runs.of(key).config.training
+    assert runs.trial.data.files.keys() == {"train"}
+    training = runs.trial.config(key).training
     assert (training.learning_rate, training.steps) == (0.1, 1)
 
 
@@ -79,7 +82,8 @@ def test_halving_is_blind_to_which_knowledge_is_true(
         def score(self, counts: float) -> float:
             return counts
 
-    monkeypatch.setattr(tuning, "ExperimentRuns", Runs)
+    monkeypatch.setattr(tuning, "ComparisonTrial", Runs)
+    monkeypatch.setattr(tuning, "Study", lambda trial: trial)
     monkeypatch.setattr(tuning, "Judge", Reader)
     found = tune(
         with_plan, root=tmp_path, folder=tmp_path, methods=["ernie"], controls=["shuffled"]
@@ -110,7 +114,7 @@ def test_addresses_stay_without_tuning_and_redrawing(
 ) -> None:
     def name(key: RunKey, **changes: Any) -> str:
         changed = experiment.model_copy(update=changes)
-        return ExperimentRuns(changed, experiment_root, tmp_path).of(key).name
+        return Study(ComparisonTrial(changed, experiment_root, tmp_path)).of(key).name
 
     for seed in (0, 1):
         for kind in ("true", "shuffled"):
@@ -134,7 +138,9 @@ def test_a_seed_has_a_first_stage_and_a_shuffle_of_its_own(
 
     def stages(*redrawn: str) -> int:
         changed = experiment.model_copy(update={"redrawn": redrawn})
-        runs = ExperimentRuns(changed, experiment_root, tmp_path / "-".join(("r", *redrawn)))
+        runs = Study(
+            ComparisonTrial(changed, experiment_root, tmp_path / "-".join(("r", *redrawn)))
+        )
         made = [runs.run(RunKey("kbert", "shuffled", seed)) for seed in (0, 1)]
         return len({record.costs["pretraining"] for record in made if record is not None})
 

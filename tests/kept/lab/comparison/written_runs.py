@@ -7,10 +7,12 @@ from typing import Any
 
 from kept.inputs.controls.conditions import Knowledge
 from kept.lab.comparison.compare import compare
-from kept.lab.comparison.compared import Compared
-from kept.lab.comparison.experiment import Experiment, RunRecord
-from kept.lab.comparison.runs import ExperimentRuns
-from kept.lab.comparison.stored import RunKey
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.trial import ComparisonTrial
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import Study
+from kept.lab.study.store import RunRecord
+from kept.lab.study.verdicts import Compared
 from kept.training.finetuning.answers import ANSWERS
 
 N = 40
@@ -28,7 +30,7 @@ def experiment_of(name: str, **changes: Any) -> Experiment:
     return Experiment(name=name, task=task, **{"methods": {"kbert": {}}} | changes)
 
 
-def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecord:
+def write_run(runs: Study[ComparisonTrial], key: RunKey, answers: list[str]) -> RunRecord:
     """A finished run that gave these answers, the right one being "a"."""
     n_right = answers.count("a")
     shares = dict.fromkeys(("precision", "recall", "f1"), 0.0)
@@ -38,7 +40,7 @@ def write_run(runs: ExperimentRuns, key: RunKey, answers: list[str]) -> RunRecor
         "micro": shares, "macro": shares,
     }  # fmt: skip
     record = RunRecord(
-        runs.of(key).name, runs.experiment.name, key.method, key.knowledge, key.seed,
+        runs.of(key).name, runs.plan.name, key.method, key.knowledge, key.seed,
         {"dev": {**score, "baseline": {**score, "official": {"estimate": 1.0}}}}, {}, {},
     )  # fmt: skip
     (runs.folder / record.run).mkdir(parents=True)
@@ -56,9 +58,11 @@ def say(compared: Compared) -> tuple[list[tuple[str, Knowledge, int]], str]:
     return rows, compared.conclusion("kbert")
 
 
-def compare_again(runs: ExperimentRuns, controls: list[Knowledge], seeds: int = 1) -> Compared:
+def compare_again(
+    runs: Study[ComparisonTrial], controls: list[Knowledge], seeds: int = 1
+) -> Compared:
     """What `kept compare` says when its budget is spent."""
     return compare(
-        runs.experiment, root=runs.root, folder=runs.folder, methods=["none", "kbert"],
+        runs.trial.experiment, root=runs.trial.root, folder=runs.folder, methods=["none", "kbert"],
         controls=controls, seeds=seeds, should_stop=lambda: True,
     )  # fmt: skip

@@ -31,14 +31,14 @@ from kept.kgc.batches import (
 )
 from kept.kgc.rankers import CoLAKERun, with_knowledge
 from kept.kgc.split import CompletionSplit, split_examples
-from kept.lab.comparison.compare import run_all
-from kept.lab.comparison.pages.summary import summarise
-from kept.lab.comparison.stored import RunKey
-from kept.lab.comparison.strata import BARE, FACT, KNOWLEDGE
 from kept.lab.completion.compare import Completion, compare
 from kept.lab.completion.config import COLAKE, HIDDEN, CompletionConfig
-from kept.lab.completion.runs import CompletionRuns
 from kept.lab.completion.tables import to_json, to_markdown
+from kept.lab.completion.trial import CompletionTrial
+from kept.lab.study.design import RunKey
+from kept.lab.study.effects import summarise
+from kept.lab.study.run import Study, run_all
+from kept.lab.study.slices import BARE, FACT, KNOWLEDGE
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.finetuning.answers import ANSWERS, read_answers, write_answers
 from kg_loaders import KnowledgeGraph
@@ -281,11 +281,11 @@ def test_differences_are_of_reciprocal_ranks_and_seeds_are_drawn(
 ) -> None:
     """With two seeds the estimate is the difference of mean reciprocal ranks, over both."""
     plan = config.model_copy(update={"seeds": 2, "scorers": ("transe",)})
-    runs = CompletionRuns(plan, split, tmp_path)
+    runs = Study(CompletionTrial(plan, split, tmp_path))
     keys = [RunKey(name, "true", seed) for seed in (0, 1) for name in ("transe", COLAKE)]
     ran = run_all(runs, keys, announce=print)
     assert len({record.run for record in ran.done.values()}) == 4
-    compared = summarise(runs, ran.done)
+    compared = summarise(runs, ran)
     (pair,) = compared.pairs
     mrr = [
         [ran.done[RunKey(name, "true", seed)].scores["transductive"]["mrr"] for seed in (0, 1)]
@@ -310,7 +310,7 @@ def test_differences_are_of_reciprocal_ranks_and_seeds_are_drawn(
     path = tmp_path / ran.done[keys[0]].run / ANSWERS
     write_answers(path, [msgspec.structs.replace(answers[0], counts=None)])
     with pytest.raises(CheckpointError, match=r"predictions.jsonl has no answers .* remove its"):
-        summarise(runs, ran.done)
+        summarise(runs, ran)
 
 
 def test_ranks_of_0_1_are_refused_with_the_remedy(
@@ -327,7 +327,7 @@ def test_an_address_is_of_what_the_ranks_depend_on(
     split: CompletionSplit, config: CompletionConfig, tmp_path: Path, host: Path, changed: str
 ) -> None:
     key = RunKey("dkrl", "true", 0)
-    before = CompletionRuns(config, split, tmp_path).of(key).name
+    before = Study(CompletionTrial(config, split, tmp_path)).of(key).name
     first, *rest = split.train
     if changed == "graph":
         graph = split.context_graph
@@ -348,6 +348,6 @@ def test_an_address_is_of_what_the_ranks_depend_on(
     else:
         training = config.training.model_copy(update={"log_every": 7})
         config = config.model_copy(update={"training": training, "seeds": 9})
-    assert (CompletionRuns(config, split, tmp_path).of(key).name == before) is (
+    assert (Study(CompletionTrial(config, split, tmp_path)).of(key).name == before) is (
         changed == "nothing"
     )

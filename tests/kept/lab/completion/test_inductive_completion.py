@@ -76,7 +76,7 @@ def test_every_plan_loads_and_runs(
             script.run(config, config.splits[0], split, text, name, seed, tmp_path)
     n_runs = sum(1 + script.runs_under(config, name, 1) for name in methods)
     assert script.runs_under(config, "degree", 0) > script.runs_under(config, "degree", 1)
-    records = list(script.read_records(tmp_path))
+    records = list(script.read_records(tmp_path).values())
     assert len(records) == n_runs
     page = to_markdown(config, records, tmp_path)
     for name in methods:
@@ -92,7 +92,7 @@ def test_every_plan_loads_and_runs(
     monkeypatch.setattr(script.InductiveConfig, "read", lambda _: config)
     monkeypatch.setattr("sys.argv", ["x", str(path), "-o", str(tmp_path)])
     script.main()
-    assert [r.scores for r in script.read_records(tmp_path)] == [r.scores for r in records]
+    assert [r.scores for r in script.read_records(tmp_path).values()] == [r.scores for r in records]
     assert (tmp_path / "results.md").read_text() in capsys.readouterr().out
     assert len(json.loads((tmp_path / "results.json").read_text())) == n_runs
 

@@ -71,7 +71,7 @@ def test_a_run_of_another_configuration_is_no_more_a_seed(
     assert "left out" not in capsys.readouterr().out
     after = command({"map": graph_method(2)}, tmp_path, monkeypatch)
     assert "left out, of other settings, data or weights: 1 records" in capsys.readouterr().out
-    assert len(list(script.read_records(tmp_path))) == 2
+    assert len(list(script.read_records(tmp_path).values())) == 2
     lines = (tmp_path / "runs.jsonl").read_text()
     (tmp_path / "runs.jsonl").write_text(lines * 2)  # as two commands at once may leave it
     assert command({"map": graph_method(2)}, tmp_path, monkeypatch) == after
@@ -95,7 +95,7 @@ def test_a_kepler_run_trained_further_is_asked_again_and_its_steps_are_told(
         page = command(methods, tmp_path, monkeypatch, kepler=kepler)
         assert f"The KEPLER run was read after step {step} of 3: KEPLER, map." in page
         assert page.count("| KEPLER | 1 |") == page.count("| map | 1 |") == 2
-    assert len(list(script.read_records(tmp_path))) == 4
+    assert len(list(script.read_records(tmp_path).values())) == 4
     capsys.readouterr()
     other = kepler.model_copy(update={"options": {"n_tokens": 24, "gamma": 2.0}})
     monkeypatch.setattr(script, "kepler_run", lambda *_: None)

@@ -11,6 +11,7 @@ from kept.lab.fitting.search import (
     LEAST_STEPS,
     MOST_STEPS,
     Candidate,
+    Choice,
     Trial,
     as_fields,
     candidates_of,
@@ -95,10 +96,23 @@ def test_steps_are_within_bounds_whatever_the_time(seconds: float) -> None:
         steps.append(n)
         return run(candidate, n)
 
-    choose(["words"], counted, seconds=seconds)
+    choice = choose(["words"], counted, seconds=seconds)
     assert min(steps) >= LEAST_STEPS
     assert max(steps) <= 2 * MOST_STEPS
-    assert 80 <= final_steps(0.1, 2, seconds) <= 300
+    final = final_steps(choice, 0.1, seconds, n_seeds=1)
+    assert all(80 <= n <= 300 for n in final.values())
+
+
+@pytest.mark.parametrize(("seconds", "of_words", "of_none"), [(0.0, 40, 40), (1e6, 80, 300)])
+def test_a_choice_that_solved_dev_is_not_trained_for_longer_than_it_needs(
+    seconds: float, of_words: int, of_none: int
+) -> None:
+    words, none = Candidate("words"), Candidate("none")
+    trials = (Trial(none, 40, 0.2, 4.0), Trial(words, 40, 1.0, 4.0))
+    choice = Choice(words, none, words, trials, "")
+    assert final_steps(choice, 0.1, seconds, n_seeds=1) == {words: of_words, none: of_none}
+    alone = Choice(none, none, words, (Trial(none, 40, 1.0, 4.0), trials[1]), "")
+    assert final_steps(alone, 0.1, seconds, n_seeds=1) == {none: of_words}
 
 
 def test_the_sign_test_counts_items_where_one_is_right() -> None:
@@ -118,3 +132,8 @@ def test_names_are_known_and_ordered() -> None:
 def test_a_trial_survives_its_file() -> None:
     trial = Trial(Candidate("words", 0.3), 40, 0.5, 1.5, {0: True, 3: False})
     assert trial_of(as_fields(trial)) == trial
+
+
+def test_a_candidate_names_its_rates_where_they_are_others() -> None:
+    assert str(Candidate("kbert")) == "kbert"
+    assert str(Candidate("kbert", 0.3)) == "kbert, rates x 0.3"

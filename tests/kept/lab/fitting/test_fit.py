@@ -101,7 +101,7 @@ def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) 
     options = FitOptions.read(None, fields)
     request = run_module.request_of(options) | {"seed": 7}
     (place / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
-    with pytest.raises(ExistsError, match="a fit of other options"):
+    with pytest.raises(ExistsError, match="an unfinished run with other options"):
         fit(options)
 
 

@@ -169,3 +169,47 @@ def test_a_space_no_better_than_random_vectors_says_so() -> None:
     (line,) = shortfalls(rows)
     assert line.startswith("noise: ")
     assert "kept vectors train" in line
+
+
+def _line(**places: float) -> Space:
+    """Words at angles, in degrees, on a circle."""
+    angles = torch.tensor([*places.values()]) * torch.pi / 180
+    return Space.of(torch.stack([angles.cos(), angles.sin()], 1), torch.ones(len(places)).bool())
+
+
+def test_the_product_rule_divides_by_the_nearness_to_a() -> None:
+    """x is the nearest to b and to c; d is nearly as near, and farther from a."""
+    places = {"a": 0.0, "b": 70.0, "c": 80.0, "d": 110.0, "x": 60.0}
+    space, words = _line(**places), list(places)
+    questions = [Analogy("s", "a", "b", "c", "d"), Analogy("s", "a", "c", "b", "d")]
+    shares = answer_analogies(space, words, questions).shares
+    assert {rule: share.estimate for rule, share in shares.items()} == {
+        "3CosAdd": 1, "3CosMul": 1, "nearest to c": 0,
+    }  # fmt: skip
+
+
+def test_ten_pairs_are_enough_and_nine_are_not() -> None:
+    _, questions, space = _made()
+    ten = [q for q in questions if all(int(w.strip("onetw'")) < 10 for w in (q.a, q.c))]
+    found = induce_relations(space, words_of(ten), ten, seed=0)
+    assert found.n_pairs == 20
+    assert found.chance == 0.25, "of four pairs one is true"
+    assert set(found.relations) == {"one", "two"}
+    nine = [q for q in ten if all("9" not in w for w in (q.a, q.c))]
+    with pytest.raises(EvaluationError, match="0 relations have 10 pairs"):
+        induce_relations(space, words_of(nine), nine)
+    assert found.mean.estimate == pytest.approx(np.mean([*found.relations.values()]))
+
+
+def test_no_answer_is_first_among_equals() -> None:
+    """d and e are one point, so neither is nearer."""
+    places = {"a": 0.0, "b": 30.0, "c": 60.0, "d": 90.0, "e": 90.0, "z": 240.0}
+    space, words = _line(**places), list(places)
+    questions = [Analogy("s", "a", "b", "c", "d"), Analogy("s", "a", "c", "b", "e")]
+    found = answer_analogies(space, words, questions)
+    assert all(share.estimate == 0 for share in found.shares.values())
+    alone = [word for word in words if word != "e"]
+    space = _line(**{word: places[word] for word in alone})
+    questions = [questions[0], Analogy("s", "b", "c", "a", "d")]
+    found = answer_analogies(space, alone, questions)
+    assert found.shares["3CosAdd"].estimate == 1

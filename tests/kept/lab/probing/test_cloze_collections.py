@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ from kept.lab.probing.items.templates import Template, first_of_each, read_templ
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import DamageError, SourceError
-from tests.kept.tiny_lama import write_lama, write_tar
+from tests.kept.tiny_lama import jsonl, write_lama, write_tar
 
 
 @pytest.fixture
@@ -248,3 +250,19 @@ def test_counts_of_the_real_templates(data_root: Path) -> None:
     patterns = read_templates(data_root / "lama/pararel_patterns.tar.gz", DamageReport())
     assert (len(patterns), sum(map(len, patterns.values()))) == (39, 329)
     assert len(pararel_facts(data_root / "lama")) == 29_411
+
+
+def test_answers_that_were_not_drawn_are_right_as_well(folder: Path) -> None:
+    """Of a subject with two answers one question is drawn: the other answer is no mistake."""
+    path = folder / "TREx" / "P17.jsonl.gz"
+    rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    other = {**rows[0], "obj_label": "Gaul", "obj_uri": "Q38060", "uuid": "another"}
+    path.write_bytes(gzip.compress(jsonl([rows[0], other])))
+    (one,) = read_collection(
+        "trex", folder, DamageReport(), Draw(per_relation=1, relations=("P17",))
+    )
+    assert {one.answer, *one.also_right} == {"France", "Gaul"}
+    with pytest.raises(ConfigError, match="no fact of relation 'P99'; there are P17, P37"):
+        read_collection("trex", folder, DamageReport(), Draw(relations=("P99",)))
+    with pytest.raises(ConfigError, match="SQuAD questions have no relations"):
+        read_collection("squad", folder, DamageReport(), Draw(relations=("P17",)))

@@ -135,10 +135,10 @@ def test_edits_are_drawn_from_what_is_asked(
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (FactEdit(("Q90", "P17", "Q46"), "Q183", "a", "b"), "is no triple"),
+        (FactEdit(("Q90", "P17", "Q46"), "Q183", "a", "b"), "is not a triple"),
         (FactEdit(("Q90", "P17", "Q142"), "Q142", "a", "b"), "is true already"),
         (FactEdit(("Q90", "P17", "Q142"), "Q9", "a", "b"), "does not know all of its names"),
-        (FactEdit(("Q90", "P206", "Q1471"), "Q142", "a", "b"), "no item asks"),
+        (FactEdit(("Q90", "P206", "Q1471"), "Q142", "a", "b"), "no item is about"),
     ],
 )
 def test_faulty_edits(

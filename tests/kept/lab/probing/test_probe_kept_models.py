@@ -194,7 +194,7 @@ def test_a_model_that_cannot_be_probed_is_named_by_its_type(
     tokenizer.save_pretrained(tmp_path / "model")
     with pytest.raises(HostError) as refused:
         open_model(tmp_path / "model")
-    assert f"has model type {family!r}, which is no masked LM" in str(refused.value)
+    assert f"has model type {family!r}, which is not a masked LM" in str(refused.value)
     assert "llama" in str(refused.value)
     assert "pickle" not in str(refused.value)
 

@@ -113,7 +113,7 @@ def test_the_majority_is_judged_as_a_model_is() -> None:
     assert majority(items, [("P1", "c"), ("P1", "d")]).score(answers) == pytest.approx(2 / 6)
     assert majority(items, [("P2", "a")]).score(answers) == 0
     assert majority(items).score([]) is None
-    with pytest.raises(EvaluationError, match="'x' of P1 is no item of the baseline"):
+    with pytest.raises(EvaluationError, match="'x' of P1 is not an item of the baseline"):
         majority(items).score([answer("x", "P1", "a", 1)])
 
 

@@ -113,7 +113,7 @@ def test_who_cannot_tell_is_refused(
 ) -> None:
     encoder = method_encoder("none", small_graph, tokenizer)
     plain = KeptMaskedLM(KnowledgeForPreTraining.of(encoder, {"mlm": {}}), tokenizer, "weights")
-    with pytest.raises(ConfigError, match="cannot tell true mentions"):
+    with pytest.raises(ConfigError, match="cannot judge whether a mention is true"):
         probe(plain, items(), vocabulary=None, objects=OBJECTS, likelihood="truth")
     alone = KnowledgeForPreTraining.of(
         method_encoder("wklm", small_graph, tokenizer), {"mention_truth": {}}
@@ -128,7 +128,7 @@ def test_the_command(folder: Path, small_graph: KnowledgeGraph, tmp_path: Path) 
     command = ["probe", str(folder), "--kg", str(tmp_path / "kg"), "--relations", "P17"]
     told = CliRunner().invoke(app, [*command, "--truth", "-o", str(tmp_path / "out")])
     assert told.exit_code == 0, told.output
-    assert "by how true the model holds them" in told.output
+    assert "by how true the model judges" in told.output
     settings = json.loads((tmp_path / "out/scores.json").read_text("utf-8"))["weights"]["settings"]
     assert settings["likelihood"] == "truth"
     for wrong, says in (

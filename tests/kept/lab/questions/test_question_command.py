@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from kept.apps.cli import app
 from kept.lab.comparison.experiment import shipped_experiments
-from kept.lab.questions import runs as module
+from kept.lab.questions import trial as module
 from kept.lab.questions.plan import QuestionPlan
 from kept.lab.questions.rows import ROWS
 from kept.lab.questions.worlds import VALUES, private_world

@@ -218,7 +218,7 @@ def test_questions_are_no_classes(place: Path, tmp_path: Path) -> None:
         "--batch-size", "2", "-o", str(tmp_path / "task"),
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
-    assert "`kept fit` takes them" in " ".join(done.output.split())
+    assert "use `kept fit`" in " ".join(done.output.split())
 
 
 def test_a_choice_is_one_of_more_than_chance() -> None:

@@ -14,21 +14,23 @@ from safetensors.torch import load_file
 from kept.decoders.learning import Training
 from kept.decoders.trees import Continuation, LabelVectors
 from kept.errors import CheckpointError, ConfigError, NoKnowledgeError
-from kept.lab.comparison.compare import RunOutcome, run_missing, stored_outcome
-from kept.lab.comparison.stored import RECORDS, RunKey, read_records
 from kept.lab.questions import rows as table
-from kept.lab.questions import runs as module
 from kept.lab.questions import training
+from kept.lab.questions import trial as module
 from kept.lab.questions.answering import is_right
 from kept.lab.questions.pages.compared import tables
 from kept.lab.questions.pages.page import to_json, to_markdown, write_page
 from kept.lab.questions.plan import ABSENT, ASKED, EDITED
 from kept.lab.questions.readers import Reader, TreeReader
 from kept.lab.questions.rows import ROWS, Row
-from kept.lab.questions.runs import QuestionRuns
 from kept.lab.questions.showing import CONDITIONS, Shown, ShownItem
 from kept.lab.questions.training import NoTraining
+from kept.lab.questions.trial import QuestionTrial
 from kept.lab.questions.workshop import Workshop
+from kept.lab.study import run as engine
+from kept.lab.study.design import RunKey
+from kept.lab.study.run import RunOutcome, Study, run_missing, stored_outcome
+from kept.lab.study.store import RECORDS, read_records
 from kept.training.finetuning.answers import ANSWERS, Answer, read_answers
 from kept.training.log import StepRecord
 from tests.kept.tiny_chat import WordVectors
@@ -61,19 +63,19 @@ class Told:
         self.notices.append(message)
 
 
-def run_all_of(runs: QuestionRuns, seeds: int = 1) -> RunOutcome:
+def run_all_of(runs: Study[QuestionTrial], seeds: int = 1) -> RunOutcome:
     runs.folder.mkdir(exist_ok=True)
-    return run_missing(runs, methods=runs.rows, controls=CONTROLS, seeds=seeds)
+    return run_missing(runs, methods=runs.trial.rows, controls=CONTROLS, seeds=seeds)
 
 
-def answers(runs: QuestionRuns, key: RunKey, name: str = ASKED) -> list[Answer]:
+def answers(runs: Study[QuestionTrial], key: RunKey, name: str = ASKED) -> list[Answer]:
     return read_answers(runs.folder / runs.of(key).name / ANSWERS, name)
 
 
 def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     assert set(SMALL) == set(ROWS), "a row without a test"
     trained = Told()
-    runs = QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs", reporter=trained)
+    runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path / "runs", reporter=trained))
     ran = run_all_of(runs, seeds=2)
     assert not ran.missing
     assert not ran.left_out
@@ -89,7 +91,7 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
         trains = name in ROWS and ROWS[name].trains != "nothing"
         other = runs.of(dataclasses.replace(key, seed=1 - key.seed)).name
         assert (other == record.run) != (trains and True), key
-    found = tables(runs, ran)
+    found = tables(runs.trial, ran)
     page = to_markdown(found, "the command")
     for name in ROWS:
         assert page.count(f"\n| {name} |") >= 4
@@ -105,7 +107,7 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     for path in write_page(found, tmp_path / "page.html"):
         assert path.stat().st_size > 50
     steps = len(trained.steps)
-    again = run_all_of(dataclasses.replace(runs), seeds=2)
+    again = run_all_of(Study(dataclasses.replace(runs.trial)), seeds=2)
     assert {key: record.run for key, record in again.done.items()} == {
         key: record.run for key, record in ran.done.items()
     }
@@ -127,15 +129,15 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
             return _real(*given)  # type: ignore[operator,no-any-return]
 
         monkeypatch.setattr(f"kept.lab.questions.making.{name}", counted)
-    whole = run_all_of(QuestionRuns(plan, tmp_path, tmp_path / "whole"))
+    whole = run_all_of(Study(QuestionTrial(plan, tmp_path, tmp_path / "whole")))
     n_trained = len(trained)
     assert trained == ["reading"] + ["remembering"] * 3  # true, shuffled, another's
 
     class Killed(BaseException):
         pass
 
-    runs = QuestionRuns(plan, tmp_path, tmp_path / "killed")
-    real_write, left = module.write_answers, [3]
+    runs = Study(QuestionTrial(plan, tmp_path, tmp_path / "killed"))
+    real_write, left = engine.write_answers, [3]
 
     def dying(*given: object) -> None:
         left[0] -= 1
@@ -143,18 +145,18 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
             raise Killed
         real_write(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "write_answers", dying)
+    monkeypatch.setattr(engine, "write_answers", dying)
     with pytest.raises(Killed):
         run_all_of(runs)
     before = read_records(runs.folder)
     assert len(before) == 3
     trained.clear()
-    monkeypatch.setattr(module, "write_answers", real_write)
-    ran = run_all_of(QuestionRuns(plan, tmp_path, tmp_path / "killed"))
+    monkeypatch.setattr(engine, "write_answers", real_write)
+    ran = run_all_of(Study(QuestionTrial(plan, tmp_path, tmp_path / "killed")))
     assert len(trained) == n_trained - 1  # the reader's weights were there
     assert len((runs.folder / RECORDS).read_bytes().splitlines()) == len(ran.done)
     for key in ran.done:
-        theirs = answers(QuestionRuns(plan, tmp_path, tmp_path / "whole"), key)
+        theirs = answers(Study(QuestionTrial(plan, tmp_path, tmp_path / "whole")), key)
         assert answers(runs, key) == theirs
     assert stored_outcome(runs).done.keys() == whole.done.keys()
 
@@ -177,24 +179,26 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
 ) -> None:
     row, options, n_steps = STOPPED[name]
     plan, key = plan_of(host, methods={row: options}), RunKey(row, "true", 0)
-    whole = QuestionRuns(plan, tmp_path, tmp_path / "whole", reporter=Told())
+    whole = Study(QuestionTrial(plan, tmp_path, tmp_path / "whole", reporter=Told()))
     whole.folder.mkdir()
     assert whole.run(key) is not None
     told = Told()
-    runs = dataclasses.replace(
-        whole, folder=tmp_path / "stopped", reporter=told,
-        should_stop=lambda: len(told.steps) >= n_steps,
+    runs = Study(
+        dataclasses.replace(
+            whole.trial, folder=tmp_path / "stopped", reporter=told,
+            should_stop=lambda: len(told.steps) >= n_steps,
+        )
     )  # fmt: skip
     runs.folder.mkdir()
     assert runs.run(key) is None
     assert runs.record(key) is None
     assert len(told.steps) == n_steps
-    rest = dataclasses.replace(runs, reporter=Told(), should_stop=lambda: False)
+    rest = Study(dataclasses.replace(runs.trial, reporter=Told(), should_stop=lambda: False))
     assert rest.run(key) is not None
-    assert isinstance(whole.reporter, Told)
-    assert isinstance(rest.reporter, Told)
-    assert told.steps + rest.reporter.steps == whole.reporter.steps
-    assert any("resumed from" in notice for notice in rest.reporter.notices)
+    assert isinstance(whole.trial.reporter, Told)
+    assert isinstance(rest.trial.reporter, Told)
+    assert told.steps + rest.trial.reporter.steps == whole.trial.reporter.steps
+    assert any("resumed from" in notice for notice in rest.trial.reporter.notices)
     kind = "trained/kblam" if row == "kblam" else "weights"
     weights = [
         sorted(each.folder.glob(f"pretrained/*/{kind}.safetensors")) for each in (whole, rest)
@@ -232,9 +236,9 @@ def test_a_row_that_copies_follows_edits_and_controls(
     """The positive control: what a comparison must show of a row that reads every fact."""
     row = Row(about="copies", options=NoTraining, make=copier, trains="nothing", off_is_host=True)
     monkeypatch.setattr(table, "ROWS", {**ROWS, "copy": row})
-    runs = QuestionRuns(plan_of(host, methods={"copy": {}}), tmp_path, tmp_path / "runs")
+    runs = Study(QuestionTrial(plan_of(host, methods={"copy": {}}), tmp_path, tmp_path / "runs"))
     ran = run_all_of(runs)
-    found = tables(runs, ran)
+    found = tables(runs.trial, ran)
     for measure in ("exact", "chosen"):
         rows = {row.knowledge: row.score.estimate for row in found.measures[measure].rows}
         assert rows["true"] == 1.0
@@ -250,29 +254,29 @@ def test_a_row_that_copies_follows_edits_and_controls(
 
 
 def test_controls_show_other_facts(host: Path, tmp_path: Path) -> None:
-    runs = QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs")
-    reader = TreeReader(runs.host, runs.prompting, "words")
+    runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path / "runs"))
+    reader = TreeReader(runs.trial.host, runs.trial.prompting, "words")
     said = {
         kind: [
             reader.prompting.in_words(each.questions, one.item, one.entity).text
             for one in each.items
         ]
         for kind in CONDITIONS
-        for each in (module.shown(runs.asked, kind, 0),)
+        for each in (module.shown(runs.trial.asked, kind, 0),)
     }
     assert all(len(set(texts)) == 6 for texts in said.values())
     for kind in CONTROLS:
         assert all(a != b for a, b in zip(said["true"], said[kind], strict=True)), kind
     assert all(
         text == reader.prompting.text(item, None).text
-        for text, item in zip(said["off"], runs.asked.items, strict=True)
+        for text, item in zip(said["off"], runs.trial.asked.items, strict=True)
     )
 
 
 def test_vectors_of_labels_are_made_once_for_a_graph_and_its_controls(
     host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = QuestionRuns(plan_of(host), tmp_path, tmp_path / "runs")
+    runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path / "runs"))
     real, n_made = LabelVectors.of.__func__, list[int]()  # type: ignore[attr-defined]
 
     def counted(cls: type[LabelVectors], *given: object) -> LabelVectors:
@@ -280,12 +284,12 @@ def test_vectors_of_labels_are_made_once_for_a_graph_and_its_controls(
         return real(cls, *given)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(LabelVectors, "of", classmethod(counted))
-    reader = TreeReader(runs.host, runs.prompting, "nodes")
+    reader = TreeReader(runs.trial.host, runs.trial.prompting, "nodes")
     for kind in ("true", "shuffled"):
-        each = module.shown(runs.asked, kind, 0)  # type: ignore[arg-type]
+        each = module.shown(runs.trial.asked, kind, 0)  # type: ignore[arg-type]
         reader(each, each.items[:2], 1)
     assert len(n_made) == 1
-    train = module.shown(runs.sets[0], "true", 0)  # labels of its own
+    train = module.shown(runs.trial.sets[0], "true", 0)  # labels of its own
     reader(train, train.items[:2], 1)
     assert len(n_made) == 2
 
@@ -293,42 +297,45 @@ def test_vectors_of_labels_are_made_once_for_a_graph_and_its_controls(
 @pytest.mark.parametrize(("controls", "n"), [("asked", 1), ("trained", 3)])
 def test_controls_are_asked_or_trained(host: Path, tmp_path: Path, controls: str, n: int) -> None:
     methods = {"words-lora": SMALL["words-lora"]}
-    runs = QuestionRuns(
-        plan_of(host, methods=methods, controls=controls), tmp_path, tmp_path / "runs"
+    runs = Study(
+        QuestionTrial(
+            plan_of(host, methods=methods, controls=controls), tmp_path, tmp_path / "runs"
+        )
     )
-    ran = run_missing(runs, methods=runs.rows, controls=("off", "shuffled"), seeds=1)
+    ran = run_missing(runs, methods=runs.trial.rows, controls=("off", "shuffled"), seeds=1)
     assert not ran.missing
     weights = list((runs.folder / "pretrained").glob("*/weights.safetensors"))
     assert len(weights) == n
-    page = to_markdown(tables(runs, ran), "command")
+    page = to_markdown(tables(runs.trial, ran), "command")
     assert ("A control is asked, not trained" in page) == (controls == "asked")
 
 
 def test_faults_are_named(host: Path, tmp_path: Path) -> None:
-    runs = QuestionRuns(plan_of(host), tmp_path, tmp_path)
+    runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path))
     with pytest.raises(ConfigError, match="with knowledge true, off, shuffled, random-entity, not"):
-        runs.require(RunKey("words", "redrawn", 0))
+        runs.trial.require(RunKey("words", "redrawn", 0))
     with pytest.raises(ConfigError, match="there is no row 'word'; did you mean words"):
-        runs.require(RunKey("word", "true", 0))
+        runs.trial.require(RunKey("word", "true", 0))
     with pytest.raises(ValueError, match="there is no row of questions 'prompt'; did you mean"):
         plan_of(host, methods={"prompt": {}})
     with pytest.raises(ValueError, match="n_step: extra inputs are not permitted"):
         plan_of(host, methods={"words-lora": {"n_step": 3}})
     few = plan_of(host, max_facts=1, questions={"world": "company", "n_train": 4, "n_test": 4})
     with pytest.raises(NoKnowledgeError, match="raise max_facts"):
-        _ = dataclasses.replace(runs, questions=few).asked
+        _ = dataclasses.replace(runs.trial, questions=few).asked
     with pytest.raises(CheckpointError, match="remove its folder"):
-        runs.counted([], tmp_path)
+        runs.trial.counted([], tmp_path)
 
 
 def test_a_record_that_names_its_settings(host: Path, tmp_path: Path) -> None:
     plan = plan_of(host, methods={"words": {}})
-    runs = QuestionRuns(plan, tmp_path, tmp_path / "runs")
+    runs = Study(QuestionTrial(plan, tmp_path, tmp_path / "runs"))
     run_all_of(runs)
     line = json.loads((runs.folder / RECORDS).read_text().splitlines()[0])
     assert line["settings"]["task"] == "questions"
     assert line["settings"]["chat"] == "chatml"
-    other = dataclasses.replace(runs, questions=plan.model_copy(update={"n_new": 1}))
+    shorter = plan.model_copy(update={"n_new": 1})
+    other = Study(dataclasses.replace(runs.trial, questions=shorter))
     key = RunKey("words", "true", 0)
     assert runs.of(key).name != other.of(key).name
     assert other.record(key) is None

@@ -17,7 +17,13 @@ from kept.lab.reading import study as module
 from kept.lab.reading.cell import Budget, Cell, Outcome
 from kept.lab.reading.measures import DOES_NOT_READ, READS
 from kept.lab.reading.study import Study, read_outcomes, run_study, verdict
-from kept.lab.reading.tables import path_cells, reading_cells, to_markdown, to_values
+from kept.lab.reading.tables import (
+    conditions_line,
+    path_cells,
+    reading_cells,
+    to_markdown,
+    to_values,
+)
 from kept.lab.reading.verdicts import stored, stored_verdict
 
 READERS = ("kbert-mention", "words")
@@ -173,3 +179,15 @@ def test_norms_that_one_seed_lacks_are_left_out(tmp_path: Path) -> None:
 
     rows = path_cells(run_study(STUDY, tmp_path, run=run))
     assert rows[0][2:4] == ["host 1, head 2", "host 0.5, head 0.25"]
+
+
+def test_the_conditions_name_the_steps_of_true_facts_and_all_seeds(tmp_path: Path) -> None:
+    outcomes = run_study(STUDY, tmp_path, run=simulated)
+    line = conditions_line(outcomes)
+    assert "at most 100 steps" in line, "other conditions have the 60 that true took"
+    assert "seeds 0, 1;" in line
+    assert "(first 3 layers, its word table standing still)" in line
+    longer = dataclasses.replace(STUDY, budget=Budget(steps=200, n_layers=None, train_words=True))
+    both = [*run_study(longer, tmp_path / "longer", run=simulated), *outcomes]
+    assert "(all layers)" in conditions_line(both)
+    assert "at most 100 or 200 steps" in conditions_line(both)

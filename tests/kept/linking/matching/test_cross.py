@@ -211,16 +211,16 @@ def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) ->
     train = ["train", gold, "--kg", kg, "--index", index, "--add", "cross", "-o", model]
     assert "cross asked where" not in run(*train, "--everywhere")
     said = run(*train, "--force")
-    assert "cross asked where the best answer without has at most 1.0000: about 100.0%" in said
+    assert "cross used where the best answer without it has at most 1.0000: for 100.0%" in said
     linked = run(
         "Holm sang a ballad", "--kg", kg, "--index", index, "--method", "trained",
         "--model", model, "--explain",
     )  # fmt: skip
     assert "1:0-4  Holm" in linked
-    assert "cross asked: without, the best answer has" in linked
-    assert "(asked to 1.000)" in linked
+    assert "cross used: without it the best answer has" in linked
+    assert "(used up to 1.000)" in linked
     text = ["Holm sang", "--kg", kg, "--method", "trained", "--model", model]
-    assert "a cross-encoder lies in an index" in run(*text, code=1)
+    assert "a cross-encoder is part of an index" in run(*text, code=1)
     bare = tmp_path / "bare"
     run("index", kg, "-o", bare)
     assert "has no cross-encoder" in run(*text, "--index", bare, code=1)

@@ -141,7 +141,7 @@ def test_files_of_marked_texts(tmp_path: Path) -> None:
     [
         ("a.conll", "Paris B-town\n", r"a\.conll:1: kind 'town'"),
         ("a.conll", "Paris\n", r"a\.conll:1: 'Paris' has no tag"),
-        ("a.json", "{", "is no JSON"),
+        ("a.json", "{", "is not JSON"),
         ("a.json", "[{}]", "document 1"),
         ("a.jsonl", "{}", r"a\.jsonl:1: KeyError"),
         ("a.csv", "", "is called none of"),
@@ -191,7 +191,7 @@ def test_trained_calibrated_and_linked_by_commands(
     (tmp_path / "gold.jsonl").write_text("\n".join(map(json.dumps, gold)))
     told = ("--kg", tmp_path / "kg", "--tagger", tmp_path / "tagger")
     fitted = run("calibrate", tmp_path / "gold.jsonl", *told, "--find", "-o", tmp_path / "d.json")
-    assert "said from" in fitted
+    assert "NIL from" in fitted
     linked = run("the town of Paris is old", *told, "--decision", tmp_path / "d.json", "--json")
     (mention,) = json.loads(linked)["mentions"]
     assert mention["entity"] == "Q90"

@@ -79,7 +79,7 @@ def test_a_file_of_pairs_and_its_faults(tmp_path: Path) -> None:
     file.write_text("red color hue\n", encoding="utf-8")
     with pytest.raises(DamageError, match=r"pairs.txt, line 1 .* not two terms"):
         read_pairs(file)
-    with pytest.raises(SourceError, match="is no file"):
+    with pytest.raises(SourceError, match="is not a file"):
         read_pairs(tmp_path / "nothing.txt")
 
 

@@ -111,7 +111,7 @@ def test_lists_of_words_and_faulty_lines(tmp_path: Path) -> None:
         file.write_text(f"fine\t1\n{line}\n", encoding="utf-8")
         with pytest.raises(DamageError, match=rf"words.tsv, line 2 .*{fault}"):
             SentimentLexicon.read(file)
-    with pytest.raises(SourceError, match="is no file"):
+    with pytest.raises(SourceError, match="is not a file"):
         SentimentLexicon.read(tmp_path / "nothing")
 
 
@@ -186,7 +186,7 @@ def test_ratings_are_whole_numbers_from_one(tmp_path: Path) -> None:
         file.write_text(f"5\tgood\n{line}\n", encoding="utf-8")
         with pytest.raises(DamageError, match=r"ratings.tsv, line 2 .* not a rating from 1"):
             read_ratings(file)
-    with pytest.raises(SourceError, match="is no file"):
+    with pytest.raises(SourceError, match="is not a file"):
         read_ratings(tmp_path / "nothing")
 
 

@@ -186,9 +186,9 @@ def test_faulty_lines_have_their_place(tmp_path: Path) -> None:
     for name, text, message in (
         ("tsv", "label\ttext\n1\n", r"line 2 \(byte 11\): 1 column\(s\), 2 are needed"),
         ("tsv", "label\ttext\n\tx\n", "an empty label or text"),
-        ("scores", "label\ttext\n1\ta\nhigh\tb\n", r"line 3 .* the score 'high' is no finite"),
-        ("scores", "nan\tx\n", "the score 'nan' is no finite number"),
-        ("stsb", "g\tf\ty\t1\tinf\ta\tb\n", "the score 'inf' is no finite number"),
+        ("scores", "label\ttext\n1\ta\nhigh\tb\n", r"line 3 .* the score 'high' is not a finite"),
+        ("scores", "nan\tx\n", "the score 'nan' is not a finite number"),
+        ("stsb", "g\tf\ty\t1\tinf\ta\tb\n", "the score 'inf' is not a finite number"),
         ("stsb", "g\tf\ty\t1\t2\ta\n", "not genre, file, year, number, score, two sentences"),
         ("conll", "Paris\n", "a word without a tag"),
     ):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError
-from kept.heads.model import CHOICE, MULTI, REGRESSION, SINGLE, SPAN, TAGGING
-from kept.tasks.datasets.class_labels import classes_of, label_warnings, require_labels
+from kept.tasks.datasets.class_labels import (
+    classes_of,
+    constant_warnings,
+    label_warnings,
+    require_labels,
+)
 from kept.tasks.datasets.example import TaskExample
+from kept.tasks.kinds import CHOICE, MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 
 
 def examples(*labels: tuple[str, ...]) -> list[TaskExample]:
@@ -40,3 +47,43 @@ def test_one_class_and_unknown_labels_are_said(kind: str) -> None:
     (line,) = lines
     assert line.startswith("dev: 2 of 3 examples have a label that training never shows (lake, sea")
     assert label_warnings(["city", "river"], kind, {"dev": examples(("river",))}) == []
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_constant"),
+    [
+        (("3", "3"), True), (("3", "3.0", "3e0"), True), (("0", "-0"), True), (("1.5",), True),
+        (("3", "4"), False), (("3", "3.0001"), False), ((), False),
+    ],
+)  # fmt: skip
+def test_one_score_is_said(scores: tuple[str, ...], is_constant: bool) -> None:
+    lines = constant_warnings(examples(*((score,) for score in scores)), REGRESSION)
+    assert ["every training score is" in line for line in lines] == [True] * is_constant
+
+
+def test_questions_without_any_answer_are_said() -> None:
+    (line,) = constant_warnings(examples((), ()), SPAN)
+    assert "none of the 2 training questions has an answer" in line
+    assert constant_warnings(examples((), ("Weir",)), SPAN) == []
+    assert constant_warnings([], SPAN) == []
+    for kind in (SINGLE, MULTI, TAGGING, CHOICE):
+        assert constant_warnings(examples(("a",), ("a",)), kind) == []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_said_of_random_sets(seed: int) -> None:
+    """Counted by hand: examples of dev with a label outside those of train."""
+    draws = random.Random(seed)
+    names = ["a", "b", "c", "d", "É", "e\u0301", " a"][: draws.randint(1, 7)]
+    train = [tuple(draws.sample(names, draws.randint(0, min(2, len(names))))) for _ in range(4)]
+    dev = [tuple(draws.sample([*names, "z"], draws.randint(0, 1))) for _ in range(6)]
+    labels = classes_of(examples(*train), MULTI)
+    assert labels == sorted({label for each in train for label in each})
+    if not labels:
+        with pytest.raises(ConfigError, match="nothing to learn"):
+            require_labels(labels, 4)
+        return
+    n_unknown = sum(any(label not in labels for label in each) for each in dev)
+    said = label_warnings(labels, MULTI, {"dev": examples(*dev)})
+    assert len(said) == (len(labels) == 1) + (n_unknown > 0)
+    assert not n_unknown or said[-1].startswith(f"dev: {n_unknown} of 6 examples have a label")

@@ -60,7 +60,7 @@ def test_the_columns_say_which_task(tmp_path: Path, name: str, text: str, kind: 
         ("text,label\nA.,x\nB.,\n", 3, "no label"),
         ("text,mention,label\nA.,A,x\nB.,C,y\n", 3, "'C' does not occur in the text"),
         ("text,start,end,label\nAnna.,0,4,x\nB.,1,9,y\n", 3, "a text of 2; end is exclusive"),
-        ("text,start,end,label\nAnna.,a,4,x\n", 2, "are no numbers"),
+        ("text,start,end,label\nAnna.,a,4,x\n", 2, "are not numbers"),
         ("tokens,tags\na b,O\n", 2, "2 words with 1 tags"),
         ("text,label,split\nA.,x,trian\n", 2, "split 'trian' is none of"),
     ],
@@ -93,7 +93,7 @@ def test_a_missing_column_says_which_there_are_and_how_to_name_it(tmp_path: Path
 
 def test_questions_and_files_of_other_names_are_refused(tmp_path: Path) -> None:
     questions = written(tmp_path, "question,answer\nWho?,Anna\n", "questions.csv")
-    with pytest.raises(ConfigError, match="`kept fit` takes them"):
+    with pytest.raises(ConfigError, match="use `kept fit`"):
         list(read_table(questions, DamageReport()))
     with pytest.raises(ConfigError, match=r"\.csv, \.tsv or \.jsonl"):
         read_labelled(written(tmp_path, "text,label\nA.,x\n", "a.xlsx"))
@@ -157,3 +157,12 @@ def test_a_table_of_another_task_is_refused(tmp_path: Path) -> None:
     require_task(examples, "relation", path)
     with pytest.raises(ConfigError, match=r"2 target\(s\) a text, a classification 0"):
         require_task(examples, "classification", path)
+
+
+def test_lines_without_a_cell_hold_no_example(tmp_path: Path) -> None:
+    """Before the header, between rows and at the end; later lines keep their numbers."""
+    path = written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,y\n\n")
+    table = read_labelled(path)
+    assert [example.linked.text for example in table.examples] == ["A.", "B."]
+    with pytest.raises(ConfigError, match=r"a\.csv:7"):
+        read_labelled(written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,\n"))

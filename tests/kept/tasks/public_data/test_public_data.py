@@ -163,7 +163,7 @@ def test_the_list_names_what_it_can_stand_for() -> None:
             commit = url.removeprefix("https://raw.githubusercontent.com/").split("/")[2]
             assert len(commit) == 40
     for path in ("../x", "/x", ""):
-        with pytest.raises(ValueError, match="no path below"):
+        with pytest.raises(ValueError, match="not a path below"):
             Source.model_validate({"what": "", "owner": "", "licence": "", "files": [
                 {"path": path, "sha256": "0" * 64, "size": 1}]})  # fmt: skip
     with pytest.raises(ConfigError, match="names no data sets"):

@@ -16,11 +16,12 @@ from kept.encoders.knowbert import KnowBERT
 from kept.encoders.subgraph.base import SubgraphEncoder
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
-from kept.heads.model import SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.model_files import EXTENDED, NEW_ROWS, verify_model
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.tasks.kinds import SINGLE
 from kept.training.extending import STARTS, extend
 from kept.training.extending.extend import write_extension
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records

@@ -13,10 +13,11 @@ from kept.batches import IGNORE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import encode_words
-from kept.heads.model import CHOICE, SCORE, KnowledgeForTask, task_loss
+from kept.heads.model import KnowledgeForTask, task_loss
 from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.questions.choices import choice_example
+from kept.tasks.kinds import CHOICE, SCORE
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
@@ -69,7 +70,7 @@ def test_the_loss_is_that_of_each_question() -> None:
     assert task_loss(CHOICE, scores, labels).item() == pytest.approx(total)
     with pytest.raises(BatchError, match="the batch begins with -100"):
         task_loss(CHOICE, scores[1:], labels[1:])
-    with pytest.raises(BatchError, match="one output, this head has 2"):
+    with pytest.raises(BatchError, match="one output, but this head has 2"):
         task_loss(CHOICE, scores.expand(-1, 2), labels)
 
 
@@ -117,5 +118,5 @@ def test_a_model_learns_to_choose(method: str, small_graph: KnowledgeGraph, toke
     assert predictor.predict(QUESTIONS, small_graph, linker) == gold
     with pytest.raises(ConfigError, match="or by choices"):
         predictor.explain(QUESTIONS[0], small_graph)
-    with pytest.raises(ConfigError, match="is no pair"):
+    with pytest.raises(ConfigError, match="is not a pair"):
         predictor.predict(["Where is it?"], small_graph)

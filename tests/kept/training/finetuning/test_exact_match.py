@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from entity_linking.mentions import LinkedText
+from kept.evaluation.exact_match import exact_match, token_f1
 from kept.tasks.datasets.example import TaskExample
-from kept.tasks.scores.exact_match import exact_match, token_f1
 from kept.tasks.scores.official_scores import official_score
 
 

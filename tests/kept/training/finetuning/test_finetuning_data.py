@@ -17,7 +17,6 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import CoLAKEView, View, colake_view
-from kept.heads.model import MULTI, SINGLE, TAGGING
 from kept.inputs.controls.conditions import (
     KNOWLEDGE,
     controlled_graph,
@@ -28,6 +27,7 @@ from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.example import clusters
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import MULTI, SINGLE, TAGGING
 from kept.training.finetuning.data import CUT, TaskData, pair_ids, prepared
 from kept.training.stream import BatchStream
 from kg_loaders import KnowledgeGraph

@@ -8,9 +8,9 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from entity_linking.mentions import LinkedText, Mention
 from kept.evaluation.tagging import span_counts, tagged_spans
-from kept.heads.model import MULTI, REGRESSION, SINGLE, TAGGING
 from kept.randomness import generator
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import MULTI, REGRESSION, SINGLE, TAGGING
 from kept.tasks.scores.scores import Baseline, scores
 
 

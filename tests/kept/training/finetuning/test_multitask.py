@@ -186,10 +186,10 @@ def test_a_text_asked_of_one_task_trains_none(config: FinetuneConfig, tmp_path: 
 def test_faults_of_batches_are_named(config: FinetuneConfig) -> None:
     made = assemble(config)
     sample = made.data.sample(0, epoch=0, seed=0)
-    with pytest.raises(BatchError, match="task 3 is asked, there are 0 to 2"):
+    with pytest.raises(BatchError, match="task 3 does not exist; there are 0 to 2"):
         made.model(dataclasses.replace(sample, task_ids=torch.tensor([3])))
     mixed = KnowledgeBatch.stack([sample, dataclasses.replace(sample, task_ids=torch.tensor([1]))])
-    with pytest.raises(BatchError, match=r"asks the tasks \[0, 1\]"):
+    with pytest.raises(BatchError, match=r"has examples of the tasks \[0, 1\]"):
         made.model(mixed)
     with pytest.raises(ConfigError, match="there is a task 'words' already"):
         made.model.add_task("words", "tagging", ["a"], problem_type="token_classification")

@@ -12,10 +12,10 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 from entity_linking.mentions import LinkedText
 from kept.errors import EvaluationError
 from kept.evaluation.classification import loose_scores
-from kept.heads.model import MULTI, SINGLE
 from kept.randomness import generator
 from kept.tasks.datasets.example import Document, DocumentPair, TaskExample
 from kept.tasks.datasets.formats import FORMATS
+from kept.tasks.kinds import MULTI, SINGLE
 from kept.tasks.scores.official_scores import OFFICIAL, official_score
 from kept.tasks.scores.scores import scores
 

@@ -14,11 +14,12 @@ from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.apps.cli.training.predict import _page
 from kept.errors import CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
-from kept.heads.model import MULTI, SINGLE, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
 from kept.hosts import load_host, load_tokenizer
 from kept.methods import METHODS
 from kept.tasks.datasets.example import question
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import MULTI, SINGLE
 from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
@@ -151,7 +152,7 @@ def test_of_several_types_the_likeliest_is_followed(graph: KnowledgeGraph, host:
     assert told.label == above
     assert predictor.predict([_asked()], graph) == [tuple(above.split(", ")) if above else ()]
     assert predictor.explain(_asked(), graph, about="sail").about == "sail"
-    with pytest.raises(ConfigError, match="'fly' is no class; there are bake, sail, pray"):
+    with pytest.raises(ConfigError, match="'fly' is not a class; there are bake, sail, pray"):
         predictor.explain(_asked(), graph, about="fly")
 
 
@@ -182,7 +183,7 @@ def test_plain_texts_are_linked_by_the_names_of_the_graph(
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ("ab met cd .", r"asks about 1 stretch\(es\) of a text, 'ab met cd \.' comes with 0"),
+        ("ab met cd .", r"needs 1 mention\(s\) in a text, 'ab met cd \.' comes with 0"),
         (question("the " * 200 + "ab", (800, 802)), "cut off with the text after 128 word pieces"),
     ],
 )

@@ -134,3 +134,10 @@ def test_rows_of_a_comparison_have_recipes_unless_as_published() -> None:
 def test_unknown_methods_are_refused() -> None:
     with pytest.raises(ConfigError, match="kbrt"):
         with_recipe({"task": "typing", "method": "kbrt"})
+
+
+def test_a_field_that_is_none_does_not_hide_the_recipe() -> None:
+    """As options of the command line are where they are not given."""
+    assert filled(view=None, graph=None) == filled()
+    assert filled(view=None)["view"] == {"max_branches": 8}
+    assert filled(markers=None) == filled()

@@ -95,7 +95,7 @@ def test_texts_without_a_link_are_refused(method: str, world: Path, tmp_path: Pa
 @pytest.mark.parametrize("method", READING)
 def test_links_into_another_graph_are_refused(method: str, world: Path, tmp_path: Path) -> None:
     error = said(finetune(world, tmp_path / "run", method, *pairs(world), kg="other"))
-    assert "such as 'Q90', leads to an entity of it, such as 'x'" in error
+    assert "such as 'Q90', is to an entity of the graph, such as 'x'" in error
 
 
 @pytest.mark.parametrize("method", [name for name in READING if METHODS[name].reads_facts])
@@ -148,7 +148,7 @@ def test_a_model_trained_with_names_is_refused_the_graph_without(
     assert finetune(world, first, "kbert", *pairs(world)).exit_code == 0
     flags = ("finetune", "--model", first, "--kg", world / "nameless", "--steps", 1)
     error = said(kept(*flags, "--batch-size", 4, "-o", tmp_path / "second", *pairs(world)))
-    assert "about a thing with a name" in error
+    assert "about an entity with a name" in error
 
 
 @pytest.mark.parametrize(("name", "by"), [("kepler", "--model"), ("kadapter", "--adapter")])
@@ -173,7 +173,10 @@ def test_a_control_without_knowledge_is_what_it_should_be(
     off = finetune(world, tmp_path, method, *texts(world), "--knowledge", "off")
     assert off.exit_code == 0, off.output
     assert "warning" not in off.stderr
-    assert "knowledge off, something of the graph is shown in 0.0% of the texts" in off.stdout
+    assert (
+        "knowledge off, the model gets facts or entities of the graph in 0.0% of the texts"
+        in off.stdout
+    )
     found = json.loads((tmp_path / "metrics.json").read_text())
     assert found["coverage"]["train"]["shares"] == {
         "link": 0.0, "fact": 0.0, "both_facts": None, "read": 0.0,
@@ -187,9 +190,15 @@ def test_a_low_share_warns_and_stands_in_the_metrics(world: Path, tmp_path: Path
     assert done.exit_code == 0, done.output
     shown = " ".join(done.stderr.split())
     assert "train: link 5.0%, fact 5.0%, shown 5.0% of 40 texts" in shown
-    assert "warning: train: something of the graph is shown in 5.0% of the samples" in shown
+    assert (
+        "warning: train: the model gets facts or entities of the graph in 5.0% of the samples"
+        in shown
+    )
     assert "warning: dev" not in shown  # 20 % of it
-    assert "knowledge true, something of the graph is shown in 20.0% of the texts" in done.stdout
+    assert (
+        "knowledge true, the model gets facts or entities of the graph in 20.0% of the texts"
+        in done.stdout
+    )
     found: dict[str, Any] = json.loads((tmp_path / "metrics.json").read_text())
     assert found["coverage"]["train"]["read"] == 2
     assert found["dev"]["coverage"]["shares"]["read"] == 0.2
@@ -198,7 +207,7 @@ def test_a_low_share_warns_and_stands_in_the_metrics(world: Path, tmp_path: Path
 def test_an_asked_set_that_gets_nothing_is_named(world: Path, tmp_path: Path) -> None:
     flags = ("--link", "--dev", world / "unlinked.tsv")
     error = said(finetune(world, tmp_path, "kbert", *texts(world)[:-2], *flags))
-    assert "is read in dev (2 texts): none of the names of 10 entities stands in a text" in error
+    assert "is read in dev (2 texts): none of the names of 10 entities is in a text" in error
 
 
 def test_links_that_are_spoilt_on_purpose_are_no_fault(world: Path, tmp_path: Path) -> None:

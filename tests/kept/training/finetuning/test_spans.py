@@ -15,14 +15,15 @@ from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import encode_words, join_texts
-from kept.heads.model import SPAN, KnowledgeForTask
-from kept.heads.span import START_END, Span, SpanOptions, Window, best_spans, score_of_none
+from kept.heads.model import KnowledgeForTask
+from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.inputs.views import builder_for
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.kinds import SPAN, START_END, answer_of
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
-from kept.training.finetuning.run import answer_of, predict
+from kept.training.finetuning.run import predict
 from kept.training.finetuning.windows import WHOLE, windows
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
@@ -188,7 +189,7 @@ def test_a_model_learns_where_answers_stand(
     assert found == gold
     predictor = Predictor(model, tokenizer, task="span_or_none", builder=SMALL)
     assert predictor.predict(examples, small_graph) == gold
-    with pytest.raises(ConfigError, match="is no pair"):
+    with pytest.raises(ConfigError, match="is not a pair"):
         predictor.predict(["Where is it?"], small_graph)
     with pytest.raises(ConfigError, match="answers word by word"):
         predictor.explain(examples[0], small_graph)

@@ -129,6 +129,7 @@ def test_facts_about_such_words_are_facts(text: str, tmp_path: Path) -> None:
         ("Mira;visits;Weir\nTolo;visits;Veko\n", False),
         ("water;freezes;ice\nice;melts;water\n", False),
         ("Q1;P31;Q5\nQ2;P31;Q6\n", False),
+        ("concept:city:weir;lies in;concept:land:ost\nconcept:city:mill;near;concept:x:y\n", False),
     ],
 )
 def test_a_likely_header_is_noted(text: str, is_likely: bool, tmp_path: Path) -> None:
@@ -288,6 +289,63 @@ def test_a_row_of_more_columns_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(KgError, match=r"4 fields instead of 3.*--order hrt-[,) ]"):
         load([tmp_path / "x.tsv"])
     assert records(tmp_path / "x.tsv", order="hrt-")[0] == [FACT]
+
+
+WIDE = """\
+name,works as,lives in,manager
+Anna Berg,welder,Rome,Lea Holt
+Lea Holt,auditor|singer,Oslo,
+"""
+
+
+@pytest.mark.parametrize("mark", ["\t", ","])
+def test_a_table_of_entities_is_refused_until_it_is_said_to_be_one(
+    mark: str, tmp_path: Path
+) -> None:
+    path = tmp_path / ("x.tsv" if mark == "\t" else "x.csv")
+    path.write_text(WIDE.replace(",", mark))
+    with pytest.raises(SourceError, match="--header wide if each row is an entity"):
+        records(path)
+    rows, report = records(path, header="wide")
+    assert rows == [
+        Triple("Anna Berg", "works as", "welder"),
+        Triple("Anna Berg", "lives in", "Rome"),
+        Triple("Anna Berg", "manager", "Lea Holt"),
+        Triple("Lea Holt", "works as", "auditor"),
+        Triple("Lea Holt", "works as", "singer"),
+        Triple("Lea Holt", "lives in", "Oslo"),
+    ]
+    assert (report.n_comment, report.n_further) == (1, 4)
+
+
+def test_a_wide_table_with_identifiers_has_names_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("id,name,lives in,manager\np1,Anna,Rome,p2\np2,Lea,,\n")
+    rows, report = records(path)
+    assert rows == [Text("p1", LABEL, "Anna"), Text("p2", LABEL, "Lea")]
+    assert "--header wide reads each as a relation" in report.notes[0]
+    rows, _ = records(path, header="wide")
+    assert rows == [
+        Triple("p1", "lives in", "Rome"), Triple("p1", "manager", "p2"),
+        Text("p1", LABEL, "Anna"), Text("p2", LABEL, "Lea"),
+    ]  # fmt: skip
+    three = tmp_path / "three.tsv"
+    three.write_text("name\tjob\ttown\nBo\tpilot\tOslo\n")
+    assert records(three, header="wide")[0] == [
+        Triple("Bo", "job", "pilot"),
+        Triple("Bo", "town", "Oslo"),
+    ]
+    path.write_text("id,name,lives in,manager\n,Bo,Oslo,\n")
+    with pytest.raises(KgError, match="empty field: ',Bo,Oslo,'; mend the line"):
+        records(path, header="wide")
+
+
+@pytest.mark.parametrize("header", ["a,b,a,c", "a,b,,c", "name"])
+def test_a_wide_header_without_names_of_relations_is_refused(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"{header}\n1,2,3,4\n")
+    with pytest.raises(SourceError, match=r"has a name twice|names no relation"):
+        records(path, header="wide")
 
 
 def test_an_option_that_no_source_takes_is_refused(tmp_path: Path) -> None:

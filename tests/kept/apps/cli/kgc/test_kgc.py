@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 from kept.apps.cli import app
 from kept.apps.cli.kgc import shared_parts as kgc_shared
 from kept.batches import N_SPECIAL_ROWS
+from kept.kgc.kge.kinds import NETWORK_RECIPES
 from kept.kgc.kge.splits import read_splits
 from kept.kgc.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
-from kept.kgc.kge.training_config import NETWORK_RECIPES
 from kept.kgc.kge.vectors import entity_vectors
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import seal
@@ -91,7 +91,7 @@ def test_a_norm_is_trained_and_kept_with_the_model(benchmark_folder: Path, tmp_p
         "train", benchmark_folder, "--scorer", "complex", "-o", tmp_path / "c", *common, 1
     )
     assert refused.exit_code == 1
-    assert "measures no distance" in refused.stderr
+    assert "complex takes no --norm; it takes --epochs" in refused.stderr
 
 
 @pytest.mark.parametrize("name", sorted(NETWORK_RECIPES))
@@ -119,7 +119,7 @@ def test_a_graph_network_is_trained_evaluated_and_a_provider(
     assert torch.allclose(rows[N_SPECIAL_ROWS:], own)
     refused = kept(*common, "-o", tmp_path / "r", "--reciprocal")
     assert refused.exit_code == 1
-    assert "reads inverse relations as it is" in refused.stderr
+    assert f"{name} takes no --reciprocal; it takes --epochs, --width" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -420,3 +420,13 @@ def test_a_scorer_below_a_baseline_says_so_with_a_command(
     assert f"kept kgc train {benchmark_folder} --scorer transe -o NEW --epochs 4" in shown
     good = kept("eval", benchmark_folder, "-m", model, "--split", "train").stdout
     assert "warning" not in good
+
+
+def test_a_graph_network_trains_as_long_as_it_is_given(
+    benchmark_folder: Path, tmp_path: Path
+) -> None:
+    flags = ("--scorer", "compgcn", "--width", 16, "--epochs", 2, "-o", tmp_path / "m")
+    trained = kept("train", benchmark_folder, *flags)
+    assert trained.exit_code == 0, trained.output
+    assert len(read_description(tmp_path / "m")["training"]["losses"]) == 2
+    assert "training stopped early" not in trained.output, "all epochs were run"

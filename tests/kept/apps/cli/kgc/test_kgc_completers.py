@@ -11,16 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from kept.apps.cli.kgc.shared_parts import by_recipe
-from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.evaluation.ranking import Filter, rank
 from kept.kgc.completers.folders import open_completer
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.ultra import ULTRA_RECIPE
+from kept.kgc.kge.options import UltraOptions
 from kept.kgc.kge.splits import read_splits
 from kept.kgc.kge.trained import load_scorer
 from kept.kgc.kge.ultra.graphs import Edges, relation_graph
 from kept.kgc.shared_ranking import RememberedBlocks
+from kept.kgc.training import by_recipe
 from kg_loaders import KnowledgeGraph
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 
@@ -116,11 +116,12 @@ def test_weights_of_others_are_taken_as_they_are_or_trained_on(
 
 
 def test_a_part_of_an_epoch_does_not_end_the_training() -> None:
-    told = TrainOptions(name="ultra", seed=0, holdout=0.05, epochs=7, batch_size=16)
-    config = by_recipe(ULTRA_RECIPE, told)
+    config = by_recipe(ULTRA_RECIPE, UltraOptions(epochs=7, batch_size=16))
     assert config == replace(ULTRA_RECIPE, n_epochs=7, batch_size=16)
     assert config.patience == 1
-    assert by_recipe(ULTRA_RECIPE, replace(told, ask=8)) == replace(config, patience=0)
+    assert by_recipe(ULTRA_RECIPE, UltraOptions(epochs=7, batch_size=16, ask=8)) == replace(
+        config, patience=0
+    )
 
 
 class _Code:
@@ -165,7 +166,7 @@ def test_a_damaged_folder_is_refused(chain: Path, simkgc: Path) -> None:
 
 def test_options_of_other_scorers_are_refused(chain: Path, tmp_path: Path) -> None:
     for scorer, option, words in (
-        ("ultra", ("--host", "minilm"), "ultra takes no --host; it takes --ask"),
+        ("ultra", ("--host", "minilm"), "ultra takes no --host; it takes --epochs"),
         ("simkgc", ("--width", 8), "simkgc takes no --width"),
         ("complex", ("--ask", 8), "complex takes no --ask"),
         ("nobody", (), "'nobody' is unknown"),
@@ -185,7 +186,7 @@ def test_simkgc_needs_texts_and_ultra_takes_no_training_triple(
     assert "no entity has any" in " ".join(told.stderr.split())
     told = kept("eval", chain, "-m", ultra, "--split", "train")
     assert told.exit_code == 1
-    assert "take valid or test" in " ".join(told.stderr.split())
+    assert "use --split valid or test" in " ".join(told.stderr.split())
     with pytest.raises(Exception, match="keeps no vector of an entity"):
         load_scorer(ultra, read_splits(chain, holdout=0.05, seed=0).graph)
 
@@ -341,7 +342,7 @@ def test_what_cannot_be_asked_about_a_new_entity_is_refused(
     text, file = ("--text", "somebody: number w5"), ("--facts", facts)
     new = ("NEW", "next", "-m")
     cases: list[tuple[tuple[Any, ...], str, str]] = [
-        ((*new, table, *text), "", "none of a new one; train ultra or nbfnet"),
+        ((*new, table, *text), "", "for the entities of its training only; train ultra or nbfnet"),
         ((*new, ultra, *text), "", "ultra reads triples: give --facts"),
         ((*new, dkrl, *file), "e01\tnext\tNEW", "dkrl reads texts: give --text"),
         (("e01", "next", "-m", dkrl, *text), "", "'e01' is in the graph"),

@@ -133,7 +133,7 @@ def test_triples_are_classified_by_any_scorer(
         lines = [f"e{i:02}\tnext\te{(i + 7) % N:02}" for i in range(N)]
         (tmp_path / f"{name}_negatives.txt").write_text("\n".join(lines) + "\n")
     for model in (nbfnet, table):
-        assert "--classify tells true from false" in done("eval", tmp_path, "-m", model).stdout
+        assert "--classify also scores triple" in done("eval", tmp_path, "-m", model).stdout
         told = json.loads(done("eval", tmp_path, "-m", model, "--classify", "--json").stdout)
         one = told["classification"]
         assert (one["n_true"], one["n_false"]) == (2, N)

@@ -108,7 +108,7 @@ def test_a_json_array_is_its_records(kg: Path, tmp_path: Path, name: str) -> Non
         ("", "begins neither an array"),
         ('[{"text": "a"}, {"title": "b"}]', "missing required field `text`"),
         ('{"title": "b"}', "missing required field `text`"),
-        ('[{"text": "a", "text": "b"}]', "the key 'text' stands twice in one object"),
+        ('[{"text": "a", "text": "b"}]', "the key 'text' occurs twice in one object"),
     ],
 )
 def test_json_that_holds_no_texts_is_refused(

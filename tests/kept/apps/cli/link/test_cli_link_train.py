@@ -62,7 +62,7 @@ def test_kinds_of_text_and_a_decision_for_others(small_graph: KnowledgeGraph, go
     more = ["--also", str(other), "--decision", str(folder / "decision.json")]
     result = CliRunner().invoke(app, [str(gold), *arguments, *more])
     assert result.exit_code == 0, result.output
-    assert "on a kind that was left out" in result.output
+    assert "on a kind of text that was held out" in result.output
     model = Reranker.open(folder / "model", default_scorers(small_graph))
     assert model.record.trained_on == "gold.jsonl, other.jsonl"
     fitted = load_decision(folder / "decision.json", small_graph)

@@ -94,7 +94,7 @@ def test_a_resumed_run_with_another_number_is_refused(kg: Path, tmp_path: Path) 
     (tmp_path / "out.jsonl.part").write_bytes(b"")
     (tmp_path / "out.jsonl.part.json").write_text(json.dumps({"linker": key}))
     done = run("link", "Anna left.", "--kg", kg, "-o", out, "--resume", "--candidates", "all")
-    assert "begun with another graph or other settings" in done.stderr
+    assert "started with another graph or other settings" in done.stderr
     assert run("link", "Anna left.", "--kg", kg, "-o", out, "--resume").exit_code == 0
 
 

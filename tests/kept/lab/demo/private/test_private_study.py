@@ -151,7 +151,7 @@ def test_a_damaged_answer_is_refused_by_name(
     for path in stored:
         (tmp_path / "private" / path.name).write_text("{}")
     with pytest.raises(
-        CheckpointError, match=r"\.json is no file of kept demo.*remove it and run again"
+        CheckpointError, match=r"\.json is not a file of kept demo.*remove it and run again"
     ):
         run_private(tmp_path, CONFIG, announce=lambda _: None)
 
@@ -181,7 +181,7 @@ def test_what_is_not_shown_is_not_claimed(run: tuple[Path, PrivateResult]) -> No
 
 
 def test_one_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match="two or more seeds"):
+    with pytest.raises(ValueError, match="two or more different seeds"):
         PrivateConfig(**(CONFIG.model_dump() | {"seeds": (0,)}))
-    with pytest.raises(ConfigError, match="two or more seeds"):
+    with pytest.raises(ConfigError, match="two or more different seeds"):
         PrivateConfig.read(None, CONFIG.model_dump() | {"seeds": [1, 1]})

@@ -18,6 +18,7 @@ from kept.apps.cli import app
 from kept.auto import AutoEncoder
 from kept.errors import ConfigError, EvaluationError
 from kept.graphs.builder import BuilderConfig
+from kept.lab.probing.layers import study
 from kept.lab.probing.layers.edges import FARTHEST, TASKS, Edge, edges_of
 from kept.lab.probing.layers.linear import PENALTIES, fit, fit_on_heldout
 from kept.lab.probing.layers.states import edge_states
@@ -266,3 +267,27 @@ def test_an_encoder_below_the_majority_says_so() -> None:
     (line,) = shortfalls(rows)
     assert line.startswith("b, pos: the best layer (0.400)")
     assert "--train-questions" in line
+
+
+def test_a_tenth_of_the_training_questions_chooses_the_penalty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two hundred questions: twenty are held out, and no question is on both sides."""
+    states = torch.arange(220.0)[None, :, None]
+    edges = [Edge(i, 0, None, "abc"[i % 3], f"form{i}") for i in range(220)]
+    fit_of: list[tuple[list[float], list[float]]] = []
+
+    def fit_and_note(rest: Any, classes: Any, held: Any) -> Any:
+        fit_of.append((rest[:, 0].tolist(), held[0][:, 0].tolist()))
+        return fit_on_heldout(rest, classes, held)
+
+    monkeypatch.setattr(study, "fit_on_heldout", fit_and_note)
+    train = states[:, :200], edges[:200]
+    (one,) = ask_layers(train, (states[:, 200:], edges[200:]), seed=0)
+    ((rest, held),) = fit_of
+    assert (len(rest), len(held)) == (180, 20)
+    assert sorted(rest + held) == [float(i) for i in range(200)]
+    ask_layers(train, (states[:, 200:], edges[200:]), seed=1)
+    assert fit_of[1][1] != held
+    assert len(one.right) == 20
+    assert one.penalty in PENALTIES

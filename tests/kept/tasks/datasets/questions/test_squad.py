@@ -60,7 +60,7 @@ def test_what_no_text_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        (question(at=3), r"'巴黎' does not stand at answer_start 3, but '.*'; count in characters"),
+        (question(at=3), r"'巴黎' is not at answer_start 3, but '.*'; count in characters"),
         (question(at=-2), "answer_start -2"),
         (question(at=10**9), "answer_start 1000000000"),
         (question(answer=" "), "an answer without text; leave it out"),

@@ -1,0 +1,24 @@
+"""The hash of a run: of its settings' values, whatever their order and the class of a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kept.lab.comparison.experiment import run_hash
+
+
+def test_equal_settings_have_one_hash() -> None:
+    given = {"train": "data/train.txt", "steps": 3, "options": {"a": 1, "b": None}}
+    assert len(run_hash(given)) == 12
+    assert run_hash(given) == run_hash({**given, "train": Path("data/train.txt")})
+    turned = dict(reversed(given.items())) | {"options": {"b": None, "a": 1}}
+    assert run_hash(turned) == run_hash(given)
+    for other in ({"steps": 4}, {"train": "data/test.txt"}, {"options": {"a": 1}}):
+        assert run_hash({**given, **other}) != run_hash(given)
+
+
+def test_what_is_no_setting_is_refused() -> None:
+    with pytest.raises(TypeError, match="is no setting: give numbers, strings"):
+        run_hash({"train": {1, 2}})
