@@ -16,7 +16,7 @@ from kept.errors import CheckpointError
 from kept.lab.reading import study as module
 from kept.lab.reading.cell import Budget, Cell, Outcome
 from kept.lab.reading.measures import DOES_NOT_READ, NOT_TESTED, READS, Verdict
-from kept.lab.reading.study import Study, read_outcomes, run_study, verdict
+from kept.lab.reading.study import ReadingDesign, read_outcomes, run_study, verdict
 from kept.lab.reading.tables import (
     conditions_line,
     path_cells,
@@ -44,7 +44,7 @@ def simulated(cell: Cell, opened: Any = None) -> Outcome:
     )  # fmt: skip
 
 
-STUDY = Study(
+STUDY = ReadingDesign(
     arms=("kbert-published", "kbert-mention"), tasks=(), seeds=2, budget=Budget(steps=100)
 )
 
@@ -93,7 +93,7 @@ def test_a_stored_outcome_that_is_none_is_refused_by_name(tmp_path: Path) -> Non
     first = next(iter(STUDY.cells(lambda cell: None)))
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / f"{first.key}.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=f"{first.key}.json is no outcome"):
+    with pytest.raises(CheckpointError, match=f"{first.key}.json is not an outcome"):
         run_study(STUDY, tmp_path, run=simulated)
 
 
