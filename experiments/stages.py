@@ -186,14 +186,14 @@ def page(study: StagedStudy, cells: Mapping[str, Mapping[int, CellResult]], comm
     n = len(first["gold"])
     read = (
         f"Accuracy on {n} items, 95 % intervals over seeds and items; the most frequent answer "
-        f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Read*: the share of items in which the "
-        "method reads anything of the graph (–: it reads none there)."
+        f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Shown*: the share of items in which "
+        "anything of the graph is shown to the method (–: it reads none there)."
     )
     rows = [
         [row, *_row_cells(list(seeds.values())), study.rows[row].says]
         for row, seeds in cells.items()
     ]
-    table = Table(("row", "accuracy", "of each seed", "read", "what it is"), rows)
+    table = Table(("row", "accuracy", "of each seed", "shown", "what it is"), rows)
     parts = [f"# {study.title}", f"`{command}`", study.about.strip(), read, table.compact()]
     pairs = [pair for pair in study.differences if set(pair) <= set(cells)]
     if pairs:

@@ -185,7 +185,7 @@ def test_what_is_better_than_none_says_what_continued_pretraining_cost_none() ->
     assert {after, before} <= set(re.findall(r"\.\d{3}", claim))
     assert f"| none, no continued pre-training | | {before} | |" in text
     rows = (ROOT / "docs/results/evidence.md").read_text(encoding="utf-8").splitlines()
-    (row,) = [row for row in rows if row.startswith("| Wiki80, facts")]
+    (row,) = [row for row in rows if row.startswith("| Wiki80, facts of Wikidata")]
     assert {after, before} <= set(re.findall(r"\.\d{3}", row))
     notes = (folder / "wiki80.results.md").read_text(encoding="utf-8").split("## Published")[1]
     assert f"0{before}" in notes

@@ -150,7 +150,7 @@ def _training(config: Any, settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _coverage(run: Path | None, metrics: Mapping[str, Any]) -> dict[str, str]:
-    """By the set's name: in how many texts the graph was read."""
+    """By the set's name: in how many texts anything of the graph was shown to the model."""
     found = {}
     pretraining = {} if run is None else _json(run / "coverage.json")
     if "shares" in pretraining:

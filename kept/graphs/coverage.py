@@ -1,6 +1,8 @@
-"""Coverage: the share of samples in which a method reads anything of the graph; the remedy if none.
+"""Coverage: the share of samples in which a method is shown anything of the graph; the remedy if
+none.
 
-A method that reads nothing trains and scores as if without a graph, which must not be reported as
+What is shown need not be used: the reading controls test that (`kept check reading`). A method that
+is shown nothing trains and scores as if without a graph, which must not be reported as
 an effect of knowledge. Axis legend: link, text.
 """
 
@@ -98,7 +100,7 @@ COLUMN = "% of samples with link / fact / both facts / shown"
 
 
 def caution(coverage: dict[str, Any] | None, of: str) -> str | None:
-    """Return a warning where the graph is read in a low share of the samples, else None."""
+    """Return a warning where the graph is shown in a low share of the samples, else None."""
     share = None if coverage is None else coverage["shares"]["read"]
     if share is None or share >= LOW_SHARE:
         return None
@@ -195,7 +197,7 @@ def require_read(
     is_linked: bool = False,
     needs_facts: bool = True,
 ) -> None:
-    """Raise `NoKnowledgeError` with the remedy where nothing of the graph is read in any sample.
+    """Raise `NoKnowledgeError` with the remedy where nothing of the graph is shown in any sample.
 
     `of` names the samples. `is_linked`: the texts were linked by the graph's names. `needs_facts`
     False: what an entity brings does not come from this graph's triples.
@@ -207,8 +209,8 @@ def require_read(
     links = [link for text in texts for link in text.links if link.entity is not None]
     why = next(_reasons(coverage, texts, links, graph, view, is_linked))
     raise NoKnowledgeError(
-        f"nothing of {graph} is read in {of} ({len(texts)} texts): {why}. Training would go as "
-        "with knowledge off"
+        f"nothing of {graph} is shown to the model in {of} ({len(texts)} texts): {why}. Training "
+        "would go as with knowledge off"
     )
 
 

@@ -14,7 +14,7 @@ from experiments.entity_linking.end_to_end import medical
 from experiments.entity_linking.end_to_end.parts import Parts, Plan, world_file
 from experiments.entity_linking.end_to_end.results import score_all
 from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench
-from experiments.entity_linking.end_to_end.tables import to_markdown
+from experiments.entity_linking.end_to_end.tables import expected_errors, to_markdown
 from experiments.entity_linking.end_to_end.tagging import read_texts
 from experiments.entity_linking.inputs.benchmarks import FILES
 from experiments.entity_linking.study import Laboratory
@@ -119,3 +119,15 @@ def test_terms_of_the_ontology() -> None:
         "DOID:1", "heart failure", 'A "weak" heart that is a pump.', ("cardiac failure",), ("HF",),
         ("DOID:2",),
     )  # fmt: skip
+
+
+def test_calibration_is_that_of_each_benchmark() -> None:
+    """One is .2 too sure and one .2 too unsure: pooled they would look right."""
+    links = {"kore50": [True] * 4 + [False] * 6, "oke-2016": [True] * 8 + [False] * 2}
+    results = {
+        name: {"confidences": {"row": [(0.6, right, True) for right in own]}}
+        for name, own in links.items()
+    }
+    errors = expected_errors(results, "row")
+    assert errors == {name: pytest.approx(0.2) for name in links}
+    assert list(expected_errors({"kore50": results["kore50"]}, "row")) == ["kore50"]

@@ -286,7 +286,7 @@ def _tell(
     printed: dict[str, Any] = {"settings": result.settings()}
     baseline = majority(questions.items)
     n_shown = sum(answer.asked_shown for answer in result.answers)
-    what = {"none": "no facts are read", "hidden": "facts between subject and answer are hidden"}
+    what = {"none": "no facts are shown", "hidden": "facts between subject and answer are hidden"}
     share_shown = (
         f"the model gets a fact between subject and answer in {n_shown} of {len(result.answers)}"
     )

@@ -257,14 +257,15 @@ class Experiment(Design):
             f"(extends: {self.name}, as_published: false)"
         )
 
-    def does_not_read(self, name: str, record: RunRecord) -> bool:
-        """Return whether the committed reading controls say that row `name` reads no fact so soon.
+    def does_not_read(self, name: str, record: RunRecord) -> str:
+        """Return the words in which the committed reading controls say that row `name` reads no
+        fact so soon, with their budget.
 
-        False where no control was run on the row's host, or none that long, or where the record
+        "" where no control was run on the row's host, or none that long, or where the record
         does not say how many steps there were (docs/explanations/reading.md).
         """
         if "steps" not in record.costs:
-            return False
+            return ""
         fields = self.row(name)
         verdict = stored_verdict(
             self.variant_of(name),
@@ -272,7 +273,7 @@ class Experiment(Design):
             fields,
             host=str(fields.get("host", DEFAULT_HOST)),
         )
-        return verdict == DOES_NOT_READ
+        return verdict.in_words if verdict and verdict.verdict == DOES_NOT_READ else ""
 
 
 def shipped_experiments() -> dict[str, Path]:

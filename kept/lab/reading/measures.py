@@ -26,6 +26,8 @@ from kept.training.finetuning.data import TaskData
 GOOD = 0.9
 """The share of the ceiling from which on a method counts as reading."""
 READS = "reads facts"
+NOT_TESTED = "not tested with wrong facts"
+"""Right with true facts; another entity's were not tried, so what makes it right is not known."""
 OTHERWISE = "right without the fact, so something else tells the answer"
 
 
@@ -192,8 +194,13 @@ class Verdict:
 
     @property
     def reads(self) -> bool:
-        """At least `GOOD` of the ceiling, and at chance where the facts are another's."""
-        return self.accuracy >= GOOD * self.ceiling and not self.is_confounded
+        """At least `GOOD` of the ceiling, and at chance with another entity's facts, by a run."""
+        return self.is_right and self.others is not None and not self.is_confounded
+
+    @property
+    def is_right(self) -> bool:
+        """At least `GOOD` of the ceiling with true facts."""
+        return self.accuracy >= GOOD * self.ceiling
 
     @property
     def is_confounded(self) -> bool:
@@ -202,8 +209,9 @@ class Verdict:
 
     @property
     def in_words(self) -> str:
-        """`READS`, `DOES_NOT_READ` or `OTHERWISE`."""
-        if self.reads:
-            return READS
-        is_right = self.accuracy >= GOOD * self.ceiling
-        return OTHERWISE if is_right and self.is_confounded else DOES_NOT_READ
+        """`READS`, `NOT_TESTED`, `OTHERWISE` or `DOES_NOT_READ`."""
+        if not self.is_right:
+            return DOES_NOT_READ
+        if self.others is None:
+            return NOT_TESTED
+        return OTHERWISE if self.is_confounded else READS

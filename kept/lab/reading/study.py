@@ -115,7 +115,7 @@ def read_outcomes(folder: Path) -> list[Outcome]:
 def verdict(outcomes: Sequence[Outcome], name: str, task: str) -> Verdict | None:
     """Whether an arm reads in a task, means over seeds; None where "true" was not run.
 
-    An arm without a stored outcome of another entity's facts is judged by "true" alone.
+    Without a stored outcome of another entity's facts an arm can be right, but not be said to read.
     """
     mine = [o for o in outcomes if (o.arm, o.task) == (name, task)]
     true = [o for o in mine if o.condition == TRUE]

@@ -11,7 +11,9 @@ from typing import Any
 from kept.lab.reading.arms import arm
 from kept.lab.reading.cell import Outcome
 from kept.lab.reading.conditions import CONDITIONS, TRUE
+from kept.lab.reading.measures import Verdict
 from kept.lab.reading.study import CEILING, verdict
+from kept.lab.reading.verdicts import in_budget
 from kept.lab.study.tables import NOTHING, Table, number
 from kept.plotting import require_plotting
 
@@ -43,7 +45,7 @@ def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
                 _steps(true),
                 *(_mean(o.probe[i] for o in true if o.probe is not None) for i in (0, 1)),
                 *(_mean(o.moved[i] for o in true if o.moved is not None) for i in (0, 1)),
-                NOTHING if found is None else found.in_words,
+                NOTHING if found is None else in_budget(_stored(name, task, true, found)),
             ]
         )
     return rows
@@ -151,22 +153,26 @@ def verdict_values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
         found, true = verdict(outcomes, name, task), [o for o in mine if o.condition == TRUE]
         if found is None:
             continue
-        until = [o.until_good for o in true]
-        values.append(
-            {
-                "arm": name,
-                "task": task,
-                "method": arm(name).method,
-                "is_published": arm(name).is_published,
-                "host": true[0].settings["budget"]["host"],
-                "n_layers": true[0].settings["budget"]["n_layers"],
-                "seeds": len(true),
-                "until_good": None if None in until else max(u or 0 for u in until),
-                **dataclasses.asdict(found),
-                "verdict": found.in_words,
-            }
-        )
+        values.append(_stored(name, task, true, found))
     return values
+
+
+def _stored(name: str, task: str, true: Sequence[Outcome], found: Verdict) -> dict[str, Any]:
+    """The verdict on an arm in a task, with the budget under which it was found."""
+    until = [o.until_good for o in true]
+    budget = true[0].settings["budget"]
+    return {
+        "arm": name,
+        "task": task,
+        "method": arm(name).method,
+        "is_published": arm(name).is_published,
+        "host": budget["host"],
+        "n_layers": budget["n_layers"],
+        "seeds": len(true),
+        "until_good": None if None in until else max(u or 0 for u in until),
+        **dataclasses.asdict(found),
+        "verdict": found.in_words,
+    }
 
 
 def draw_curves(outcomes: Sequence[Outcome], png: Path) -> None:

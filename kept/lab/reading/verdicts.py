@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from kept.lab.reading.arms import ARMS, Arm
-from kept.lab.reading.measures import READS
+from kept.lab.reading.measures import NOT_TESTED, READS
 from kept.lab.study.design import DOES_NOT_READ
 
 FIELDS = ("options", "view", "graph", "head_options")
@@ -18,11 +18,18 @@ INSIDE = ("options", "view", "head_options")
 """Those that say how a method works; the others, what it is given."""
 
 
+class StoredVerdict(NamedTuple):
+    """`READS`, `NOT_TESTED` or `DOES_NOT_READ`, and the verdict's words with its budget."""
+
+    verdict: str
+    in_words: str
+
+
 def stored_verdict(
     method: str, steps: int, settings: Mapping[str, Any], *, host: str
-) -> str | None:
-    """`READS` or `DOES_NOT_READ` for a run of `method` that takes so many steps; None where no
-    control of this method was run that long, none on this host, or none with its options.
+) -> StoredVerdict | None:
+    """The verdict on a run of `method` that takes so many steps; None where no control of this
+    method was run that long, none on this host, or none with its options.
 
     `settings` are fields of the run's configuration (`FIELDS`, `markers`); those that are not given
     are as published. The arm with the same settings is looked up; else the published one, if the
@@ -36,10 +43,30 @@ def stored_verdict(
     matching = [each for each in stored() if each["arm"] in chosen and each["host"] == host]
     if not matching:
         return None
-    until = [each["until_good"] for each in matching if each["verdict"] == READS]
-    if until and min(step or 0 for step in until) <= steps:
-        return READS
-    return DOES_NOT_READ if max(each["steps"] for each in matching) >= steps or until else None
+    right = [each for each in matching if each["verdict"] in (READS, NOT_TESTED)]
+    soon = [each for each in right if (each["until_good"] or 0) <= steps]
+    for word in (READS, NOT_TESTED):
+        if any(each["verdict"] == word for each in soon):
+            return StoredVerdict(word, word)
+    longest = max(matching, key=lambda each: int(each["steps"]))
+    if longest["steps"] < steps and not right:
+        return None
+    row = {**longest, "verdict": DOES_NOT_READ, "steps": min(steps, longest["steps"])}
+    return StoredVerdict(DOES_NOT_READ, in_budget(row))
+
+
+def in_budget(row: Mapping[str, Any]) -> str:
+    """The verdict of a stored row; that a method does not read names the budget that it had.
+
+    >>> budget = {"steps": 200, "host": "minilm", "n_layers": 3, "seeds": 1}
+    >>> in_budget({"verdict": DOES_NOT_READ, **budget})
+    'does not read facts in 200 steps (first 3 layers of minilm, 1 seed)'
+    """
+    if row["verdict"] != DOES_NOT_READ:
+        return str(row["verdict"])
+    layers = "all layers" if row["n_layers"] is None else f"first {row['n_layers']} layers"
+    seeds = f"{row['seeds']} seed{'' if row['seeds'] == 1 else 's'}"
+    return f"{DOES_NOT_READ} in {row['steps']} steps ({layers} of {row['host']}, {seeds})"
 
 
 @cache

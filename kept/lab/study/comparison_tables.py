@@ -20,8 +20,8 @@ RATES = (
 )  # fmt: skip
 COVERAGE = (
     "Beside each row: in how many evaluated samples a link leads to an entity of its graph, "
-    "such an entity has a fact, both ends of the question have one, and the method reads anything "
-    "of the graph at all; a score moves by no more than the last."
+    "such an entity has a fact, both ends of the question have one, and anything of the graph "
+    "is shown to the method, used or not; a score moves by no more than the last."
 )
 SLICES = (
     "Slices are of the evaluation split, the same for every method. A fact can help only where "

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from kept.lab.study.store import RunRecord
 
 OFF: Knowledge = "off"
-DOES_NOT_READ = "does not read facts at this budget"
-"""What a reading control says of a method whose score does not depend on facts."""
+DOES_NOT_READ = "does not read facts"
+"""What a reading control says of a method whose score does not depend on facts; a page says within
+which budget (steps, layers, seeds)."""
 DEFAULT_SEEDS = 10
 """With three, few differences of a published size are seen (`benchmarks/models/intervals.md`)."""
 Arm = tuple[str, Knowledge]
@@ -96,7 +97,7 @@ class Plan(Protocol):
     def title(self, name: str) -> str: ...
     def setup(self, records: Sequence[RunRecord]) -> str: ...
     def remedy(self, name: str) -> str: ...
-    def does_not_read(self, name: str, record: RunRecord) -> bool: ...
+    def does_not_read(self, name: str, record: RunRecord) -> str: ...
     def model_dump(self, *, mode: str) -> dict[str, Any]: ...
 
 
@@ -124,6 +125,7 @@ class Design(RunConfig):
             "`tuning:` choose the learning rate"
         )
 
-    def does_not_read(self, name: str, record: RunRecord) -> bool:
-        """Return whether row `name` is known not to read a fact at the budget of `record`."""
-        return False
+    def does_not_read(self, name: str, record: RunRecord) -> str:
+        """Return the words in which row `name` is known not to read a fact within the budget of
+        `record`; "" where that is not known."""
+        return ""

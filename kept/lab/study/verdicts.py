@@ -10,7 +10,7 @@ from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval
 from kept.graphs.coverage import caution
 from kept.inputs.controls.conditions import Knowledge
-from kept.lab.study.design import DOES_NOT_READ, Plan
+from kept.lab.study.design import Plan
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE
 
@@ -270,10 +270,11 @@ class Compared:
             return "few examples were read; give a higher --limit, or leave it out"
         return f"{plan.remedy(row.method)}, {again}"
 
-    def does_not_read(self, name: str) -> bool:
-        """Whether the reading controls show that a method reads no fact at this budget."""
+    def does_not_read(self, name: str) -> str:
+        """That a method reads no fact, and in what budget, by the reading controls; else ""."""
         true = (row for row in self.rows if (row.method, row.knowledge) == (name, "true"))
-        return any(self.experiment.does_not_read(name, row.record) for row in true)
+        words = (self.experiment.does_not_read(name, row.record) for row in true)
+        return next(filter(None, words), "")
 
     def conclusion(self, name: str) -> str:
         """Return the conclusion from a method's pairs: is it better, and do true facts matter?"""
@@ -284,8 +285,8 @@ class Compared:
             return "not compared with none"
         if not base.is_better:
             word = "worse than none" if base.is_worse else "not shown to differ from none"
-            if not base.is_worse and self.does_not_read(name):
-                word = DOES_NOT_READ
+            if not base.is_worse and (unread := self.does_not_read(name)):
+                word = unread
             elif base.effect.of_seeds is None:
                 return f"no verdict from {limits(base.effect)}"
             return f"{word}; {limits(base.effect)}"

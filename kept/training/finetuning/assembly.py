@@ -82,7 +82,7 @@ def assemble(
     on, and no fact of their pairs stays in the graph. A control that shows the model nothing else
     than the true graph is refused, unless `is_pretrained_control`: the model was pre-trained under
     it. `trained` is the folder of a run of this configuration that has ended: its model is taken.
-    Raises `NoKnowledgeError` where the method reads nothing of the graph in a set; not with
+    Raises `NoKnowledgeError` where the method is shown nothing of the graph in a set; not with
     knowledge off, whose purpose it is, nor for a model that is `trained`.
     """
     task = TASKS[config.task]
@@ -241,7 +241,7 @@ class _Maker:
         return data
 
     def require_read(self, name: str, clean: Sequence[TaskExample], task_data: TaskData) -> None:
-        """Raise `NoKnowledgeError` where nothing of the graph is read in a set.
+        """Raise `NoKnowledgeError` where nothing of the graph is shown in a set.
 
         `clean` are its examples before any link was corrupted.
         """

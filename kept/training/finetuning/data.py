@@ -184,7 +184,7 @@ class TaskData:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """The number of examples in which the method has anything of the graph to read."""
+        """The number of examples in which the method is shown anything of the graph."""
         texts, targets = self._texts, [example.targets for example in self.examples]
         has_two = self.kind.asks_about_targets and all(
             len(targets_found) == 2 for targets_found in targets

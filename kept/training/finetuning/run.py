@@ -78,7 +78,7 @@ class FinetuneRun:
 
     @property
     def coverage(self) -> dict[str, Coverage]:
-        """By split, those of further tasks as `NAME/train`: in how many texts the graph is read."""
+        """By split, those of further tasks as `NAME/train`: in how many the graph is shown."""
         sets = {"train": self.train, **self.evaluation}
         for name, run in self.further.items():
             sets |= {f"{name}/train": run.train}

@@ -10,8 +10,8 @@ from kept.tasks.datasets.formats import TASKS
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.recipes import budget_warning
 
-READ_SHARE = 0.5
-"""Share of texts of which the graph is read, below which it can decide little."""
+SHOWN_SHARE = 0.5
+"""Share of texts in which the graph is shown, below which it can decide little."""
 
 
 def shortfall(
@@ -35,7 +35,7 @@ def shortfall(
 def _cause(scores: Mapping[str, Any], config: FinetuneConfig, n_train: int) -> str:
     name, share = config.method, scores["coverage"]["shares"]["read"]
     if name not in (None, BASELINE) and config.knowledge == "true":
-        if share is not None and share < READ_SHARE:
+        if share is not None and share < SHOWN_SHARE:
             link = "" if config.link else "; --link finds entities in texts without links"
             return (
                 f"the model gets facts or entities of the graph in {share:.0%} of the "

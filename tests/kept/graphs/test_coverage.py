@@ -132,7 +132,7 @@ def test_the_reason_and_the_remedy_are_told(
     texts: list[LinkedText], is_linked: bool, why: str
 ) -> None:
     found = coverage_of(texts, ids(GRAPH, texts), GRAPH, is_read=lambda _: False)
-    with pytest.raises(NoKnowledgeError, match=rf"is read in dev \(1 texts\): {why}"):
+    with pytest.raises(NoKnowledgeError, match=rf"is shown to the model in dev \(1 texts\): {why}"):
         require_read(found, texts, GRAPH, CoLAKEView(), of="dev", is_linked=is_linked)
     bare = graph_from_records([Triple("a", "r", "b")])
     if is_linked:

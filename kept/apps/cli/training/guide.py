@@ -32,7 +32,7 @@ FILES = {
     "questions.json": "the way in which questions are answered; `kept predict` reads it",
     "answers.jsonl": "each test answer with the right one",
     "data": "the linked splits; `kept finetune --format table` reads them",
-    "coverage.json": "in how many texts the graph was read",
+    "coverage.json": "in how many texts anything of the graph was shown to the model",
     "metrics.json": "scores of dev and test, with intervals, the majority and coverage",
     "predictions.jsonl": "each answer with its gold label",
     "log.jsonl": "losses, rates and costs, a line per logged step",

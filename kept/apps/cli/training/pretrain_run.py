@@ -141,7 +141,7 @@ def _whole(
 
 
 def _tell_coverage(data: WordGraphData, console: TerminalConsole) -> None:
-    """Print in how many texts the graph is read."""
+    """Print in how many texts anything of the graph is shown to the model."""
     for note in data.notes:
         console.print(note)
     console.print(str(data.coverage))

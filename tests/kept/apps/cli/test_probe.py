@@ -59,7 +59,7 @@ def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None
         "P17: [X] is near [Y] . | the [X] of [Y] .",
         "P36: [X] capital [Y] . (default: the relation's label)",
         "tested triple in the graph | 5 | 5",
-        "mode weights: no facts are read",
+        "mode weights: no facts are shown",
         "mode graph: facts between subject and answer are hidden",
         "mean of 2 relations",
         "the answer has more than one piece",

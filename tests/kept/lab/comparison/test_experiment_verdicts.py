@@ -139,7 +139,8 @@ def test_no_page_says_that_effects_below_nothing_were_not_visible() -> None:
 
 def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control of 400 steps says so of a row that has as many, and of no longer one."""
-    row = {"arm": "kbert-published", "host": "minilm", "steps": 400, "until_good": None}
+    row = {"arm": "kbert-published", "host": "minilm", "steps": 400, "until_good": None,
+           "n_layers": 3, "seeds": 1}  # fmt: skip
     stored = ({**row, "verdict": DOES_NOT_READ},)
     monkeypatch.setattr("kept.lab.reading.verdicts.stored", lambda: stored)
 
@@ -151,7 +152,8 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
         made = dataclasses.replace(made, rows=rows, experiment=experiment)
         return made.conclusion("kbert").partition(";")[0]
 
-    assert concluded(OPEN, 400) == DOES_NOT_READ
+    budget = "in 400 steps (first 3 layers of minilm, 1 seed)"
+    assert concluded(OPEN, 400) == f"{DOES_NOT_READ} {budget}"
     assert concluded(OPEN, 401) == "not shown to differ from none"
     assert concluded(WORSE, 400) == "worse than none"
     assert concluded(BETTER, 400) == "better than none"

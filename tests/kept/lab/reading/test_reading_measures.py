@@ -15,6 +15,7 @@ from scipy.stats import norm
 from kept.lab.reading.conditions import REDRAWN, AnotherEntity, graph_under
 from kept.lab.reading.measures import (
     DOES_NOT_READ,
+    NOT_TESTED,
     OTHERWISE,
     READS,
     Verdict,
@@ -117,12 +118,21 @@ def test_a_reader_a_memoriser_and_a_cheat_are_told_apart(who: Any, words: str) -
     assert found.reads == (words == READS)
 
 
-def test_a_verdict_without_the_control_rests_on_true_facts() -> None:
-    made = Verdict(accuracy=0.9, others=None, chance=0.125, ceiling=1.0, n=240, steps=400)
-    assert made.reads
-    assert not Verdict(
-        accuracy=0.89, others=None, chance=0.125, ceiling=1.0, n=240, steps=400
-    ).reads
+@pytest.mark.parametrize(
+    ("accuracy", "others", "words"),
+    [
+        (0.9, None, NOT_TESTED),
+        (0.89, None, DOES_NOT_READ),
+        (0.9, 0.125, READS),
+        (0.9, 0.9, OTHERWISE),
+    ],
+)
+def test_reading_needs_a_run_with_the_facts_of_another(
+    accuracy: float, others: float | None, words: str
+) -> None:
+    verdict = Verdict(accuracy=accuracy, others=others, chance=0.125, ceiling=1.0, n=240, steps=400)
+    assert verdict.in_words == words
+    assert verdict.reads == (words == READS)
 
 
 def test_means_of_targets_by_hand() -> None:

@@ -15,7 +15,7 @@ from kept.apps.cli import app
 from kept.errors import CheckpointError
 from kept.lab.reading import study as module
 from kept.lab.reading.cell import Budget, Cell, Outcome
-from kept.lab.reading.measures import DOES_NOT_READ, READS
+from kept.lab.reading.measures import DOES_NOT_READ, NOT_TESTED, READS, Verdict
 from kept.lab.reading.study import ReadingDesign, read_outcomes, run_study, verdict
 from kept.lab.reading.tables import (
     conditions_line,
@@ -24,7 +24,7 @@ from kept.lab.reading.tables import (
     to_markdown,
     to_values,
 )
-from kept.lab.reading.verdicts import stored, stored_verdict
+from kept.lab.reading.verdicts import in_budget, stored, stored_verdict
 
 READERS = ("kbert-mention", "words")
 
@@ -144,13 +144,15 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
     rows: list[dict[str, Any]] = [
         {"arm": "kbert-published", "verdict": DOES_NOT_READ, "until_good": None, "steps": 400},
         {"arm": "kbert-mention", "verdict": READS, "until_good": 60, "steps": 400},
+        {"arm": "colake-published", "verdict": NOT_TESTED, "until_good": 140, "steps": 200},
     ]
-    rows = [{**row, "host": "minilm"} for row in rows]
+    rows = [{**row, "host": "minilm", "n_layers": 3, "seeds": 1} for row in rows]
     monkeypatch.setattr("kept.lab.reading.verdicts.stored", lambda: tuple(rows))
     mention = {"view": {"max_branches": 16}, "graph": {"directions": "both"}, "markers": "none"}
 
     def told(method: str, steps: int, settings: dict[str, Any], host: str = "minilm") -> str | None:
-        return stored_verdict(method, steps, settings, host=host)
+        verdict = stored_verdict(method, steps, settings, host=host)
+        return verdict and verdict.verdict
 
     assert told("kbert", 300, {}) == DOES_NOT_READ
     assert told("kbert", 3000, {}) is None
@@ -162,13 +164,45 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
     assert told("kbert", 300, {"view": {"soft_positions": False}}) is None  # nobody has looked
     assert told("kbert", 300, {"options": {"scale": "host"}}) is None
     assert told("ernie", 300, {}) is None
+    assert told("colake", 300, {}) == NOT_TESTED
+    assert told("colake", 100, {}) == DOES_NOT_READ
+    words = {
+        steps: verdict.in_words
+        for steps in (100, 400)
+        if (verdict := stored_verdict("kbert", steps, {}, host="minilm"))
+    }
+    assert words == {
+        steps: f"{DOES_NOT_READ} in {steps} steps (first 3 layers of minilm, 1 seed)"
+        for steps in (100, 400)
+    }
 
 
 def test_what_is_committed_can_be_read() -> None:
-    assert stored()
-    assert {row["verdict"] for row in stored()} <= {READS, DOES_NOT_READ}
+    assert {row["verdict"] for row in stored()} == {READS, NOT_TESTED, DOES_NOT_READ}
+    names = ("accuracy", "others", "chance", "ceiling", "n", "steps")
     for row in stored():
-        assert (row["verdict"] == READS) == (row["accuracy"] >= 0.9 * row["ceiling"])
+        assert row["verdict"] == Verdict(**{name: row[name] for name in names}).in_words
+    not_tested = {row["arm"] for row in stored() if row["verdict"] == NOT_TESTED}
+    assert not_tested == {"kbert-published", "colake-published"}
+
+
+def test_what_is_committed_is_what_the_committed_runs_say() -> None:
+    """Each verdict is one of a results file, of those with most seeds; pages name the budget."""
+    folder = Path(__file__).parents[4] / "experiments/reading"
+    files = {path: json.loads(path.read_text())["verdicts"] for path in folder.glob("*.json")}
+    results = [row for rows in files.values() for row in rows]
+    for row in stored():
+        where = ("arm", "task", "host", "n_layers")
+        same = [each for each in results if all(each[name] == row[name] for name in where)]
+        assert row in same
+        assert row["seeds"] == max(each["seeds"] for each in same)
+    for path, rows in files.items():
+        page = path.with_suffix(".md").read_text().splitlines()
+        for row in rows:
+            (line,) = [each for each in page
+                       if each.startswith(f"| {row['arm']} | {row['task']} | ")
+                       and each.endswith(f" {in_budget(row)} |")]  # fmt: skip
+            assert line
 
 
 def test_norms_that_one_seed_lacks_are_left_out(tmp_path: Path) -> None:

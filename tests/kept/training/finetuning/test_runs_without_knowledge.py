@@ -87,7 +87,7 @@ def pairs(world: Path) -> list[object]:
 @pytest.mark.parametrize("method", READING)
 def test_texts_without_a_link_are_refused(method: str, world: Path, tmp_path: Path) -> None:
     error = said(finetune(world, tmp_path / "run", method, *texts(world)))
-    assert "is read in train" in error
+    assert "is shown to the model in train" in error
     assert "link them by the graph's names (--link" in error
     assert not (tmp_path / "run").exists()
 
@@ -207,7 +207,10 @@ def test_a_low_share_warns_and_stands_in_the_metrics(world: Path, tmp_path: Path
 def test_an_asked_set_that_gets_nothing_is_named(world: Path, tmp_path: Path) -> None:
     flags = ("--link", "--dev", world / "unlinked.tsv")
     error = said(finetune(world, tmp_path, "kbert", *texts(world)[:-2], *flags))
-    assert "is read in dev (2 texts): none of the names of 10 entities is in a text" in error
+    assert (
+        "is shown to the model in dev (2 texts): none of the names of 10 entities is in a text"
+        in error
+    )
 
 
 def test_links_that_are_spoilt_on_purpose_are_no_fault(world: Path, tmp_path: Path) -> None:
@@ -295,4 +298,4 @@ def test_pre_training_by_links_needs_what_the_view_shows(
     method: str, kg: str, world: Path, tmp_path: Path
 ) -> None:
     error = said(pretrain(world, tmp_path, method, "--kg", world / kg))
-    assert "is read in the texts (24 texts)" in error
+    assert "is shown to the model in the texts (24 texts)" in error
