@@ -134,13 +134,6 @@ class TaskKind:
         """Return the classes of a model for the labels of its training, sorted."""
         return sorted({label for each in labels for label in each})
 
-    def constant_labels(self, labels: Sequence[Labels]) -> str:
-        """Return what to say where all labels of a training are one; "" where they differ.
-
-        Of classes nothing: a single class shows that itself.
-        """
-        return ""
-
     def label_fields(
         self,
         labels: Labels,
@@ -171,6 +164,10 @@ class TaskKind:
     def fields_of(self, prediction: Prediction, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer as a line of a file has it; `fields` are those of the question."""
         return {"prediction": prediction.labels[0], "confidence": _places(prediction)[0]}
+
+    def constant_warning(self, labels: Sequence[Labels]) -> str | None:
+        """Return what to say where all labels of training are alike; of classes others say it."""
+        return None
 
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """Return the answer without a model: the most frequent, of several the first by name."""
@@ -328,13 +325,6 @@ class Regression(TaskKind):
         total = F.mse_loss(logits[..., 0], labels.to(logits.dtype), reduction="sum")
         return mean_of(total, len(labels))
 
-    def constant_labels(self, labels: Sequence[Labels]) -> str:
-        scores = {float(label) for each in labels for label in each}
-        if len(scores) != 1:
-            return ""
-        only = f"every training score is {scores.pop():g}: a model learns that number alone"
-        return f"{only}, and correlations mean nothing"
-
     def classes(self, labels: Sequence[Labels]) -> list[str]:
         return [SCORE]
 
@@ -360,6 +350,13 @@ class Regression(TaskKind):
 
     def fields_of(self, prediction: Prediction, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"prediction": float(prediction.labels[0]), "confidence": _places(prediction)[0]}
+
+    def constant_warning(self, labels: Sequence[Labels]) -> str | None:
+        scores = {float(label) for each in labels for label in each}
+        if len(scores) != 1:
+            return None
+        only = f"every training score is {scores.pop()}: a model learns that number alone, and"
+        return f"{only} correlations say nothing"
 
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """The mean."""
@@ -393,11 +390,6 @@ class SpanExtraction(TaskKind):
         self.require_shape(labels, by_node.shape[:-1])
         return _cross_entropy(by_node, labels)
 
-    def constant_labels(self, labels: Sequence[Labels]) -> str:
-        if not labels or any(labels):
-            return ""
-        return f"none of the {len(labels)} training questions has an answer: a model learns none"
-
     def classes(self, labels: Sequence[Labels]) -> list[str]:
         return [*START_END]
 
@@ -410,6 +402,12 @@ class SpanExtraction(TaskKind):
         shares = torch.tensor([span.score for span in spans], dtype=torch.float64).softmax(0)
         is_answer = [item.text[span.start : span.end] == answer for span in spans]
         return Prediction((answer,), (float(shares[torch.tensor(is_answer)].sum()),))
+
+    def constant_warning(self, labels: Sequence[Labels]) -> str | None:
+        if not labels or any(labels):
+            return None
+        only = f"none of the {len(labels)} training questions has an answer"
+        return f"{only}: a model learns to give none"
 
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         return most_frequent([each[:1] for each in labels])

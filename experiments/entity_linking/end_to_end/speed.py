@@ -26,7 +26,7 @@ TIMED = (
 )  # fmt: skip
 
 
-class _Forgetful(Laboratory):
+class _Uncached(Laboratory):
     """Without the vectors that the run folder keeps, with those of a linker's own last texts."""
 
     def encoder(self, pieces: int) -> SentenceEncoder:
@@ -34,7 +34,7 @@ class _Forgetful(Laboratory):
         return RememberingEncoder(host)
 
 
-class _Fewer(Bench):
+class _Subset(Bench):
     """With as many candidates as the library proposes unless asked for more."""
 
     @property
@@ -49,8 +49,8 @@ def sentences_a_second(bench: Bench) -> dict[str, float]:
     seldom as `kept link` does.
     """
     kept = bench.laboratory
-    laboratory = _Forgetful(kept.root, kept.study, kept.folder, kept.announce)
-    bench, fewer = Bench(laboratory, bench.plan), _Fewer(laboratory, bench.plan)
+    laboratory = _Uncached(kept.root, kept.study, kept.folder, kept.announce)
+    bench, fewer = Bench(laboratory, bench.plan), _Subset(laboratory, bench.plan)
     counted = divided(kept.root, kept.study)[2]["counts"]
     texts = sorted(
         {each.linked.text for each in counted if each.source.startswith("T-REx")},

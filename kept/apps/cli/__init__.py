@@ -43,7 +43,7 @@ from kept.apps.cli.training.extend import extend
 from kept.apps.cli.training.finetune import finetune_command
 from kept.apps.cli.training.fit import fit_command
 from kept.apps.cli.training.predict import predict
-from kept.apps.cli.training.pretrain import pretrain
+from kept.apps.cli.training.pretrain import pretrain_command
 from kept.training.processes.launch import rank_and_size, require_alone
 
 app = typer.Typer(
@@ -110,7 +110,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Graphs and texts": (),
     "Train and predict": (
         fit_command,
-        pretrain,
+        pretrain_command,
         finetune_command,
         predict,
         ask,

@@ -30,7 +30,7 @@ Tell = Callable[[Cell, Outcome | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class ReadingDesign:
     """Arms by tasks by conditions by seeds; the first seed of everything comes first.
 
     Other conditions than "true" are run only where an arm reads, for as many steps as "true" took.
@@ -70,7 +70,7 @@ class Study:
 
 
 def run_study(
-    study: Study,
+    study: ReadingDesign,
     folder: Path,
     *,
     run: Run | None = None,

@@ -80,12 +80,12 @@ def label_warnings(
 
 
 def constant_warnings(examples: Sequence[TaskExample], problem_type: str) -> list[str]:
-    """Return what to say of training labels that are all one (`TaskKind.constant_labels`).
+    """Return what to say of training scores that are all one, and of questions without answers.
 
     `label_warnings` does so for classes.
     """
-    line = task_kind(problem_type).constant_labels([example.labels for example in examples])
-    return [line] if line else []
+    warning = task_kind(problem_type).constant_warning([example.labels for example in examples])
+    return [] if warning is None else [warning]
 
 
 def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
