@@ -451,7 +451,7 @@ _BUILT_IN: dict[str, Method] = {
         paper="LUKE (Yamada et al., EMNLP 2020)",
         since="0.3",
         enters=(
-            "linked entities as further nodes behind the words, with vectors of their own and "
+            "linked entities as further nodes behind the words, with their own vectors and "
             "attention that knows words from entities; a [MASK] entity for each target"
         ),
         published_on="RoBERTa; Wikipedia with 500,000 of its pages; mLUKE: XLM-R, 24 languages",

@@ -322,9 +322,9 @@ def with_queries(state: Mapping[str, Tensor], settings: Mapping[str, Any]) -> di
         prefix = f"{BODY}encoder.layer.{i}.attention.self."
         for kind in ("w2e_query", "e2w_query", "e2e_query"):
             for part in ("weight", "bias"):
-                own = f"{prefix}query.{part}"
-                if f"{prefix}{kind}.{part}" not in state and own in state:
-                    added[f"{prefix}{kind}.{part}"] = state[own].clone()
+                query_name = f"{prefix}query.{part}"
+                if f"{prefix}{kind}.{part}" not in state and query_name in state:
+                    added[f"{prefix}{kind}.{part}"] = state[query_name].clone()
     return {**state, **added}
 
 

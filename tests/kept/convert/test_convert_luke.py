@@ -22,7 +22,8 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, UNKNOWN_ROW
 from kept.convert.luke import CONFIG, USUAL, VOCABULARY, back_to_original, convert
 from kept.encoders.luke import LUKE
 from kept.errors import CheckpointError, ConfigError
-from kept.heads.model import MULTI, KnowledgeForTask
+from kept.heads.model import KnowledgeForTask
+from kept.tasks.kinds import MULTI
 from kg_loaders import KnowledgeGraph
 from tests.kept.convert.releases import SIZES, luke_release
 
