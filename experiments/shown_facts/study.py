@@ -34,7 +34,7 @@ from kept.lab.probing.results import ProbeResult
 from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.heads import hand_over_words
+from kept.objectives.words.heads import copy_mlm_head
 from kept.randomness import generator, torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
@@ -218,7 +218,7 @@ def new_model(asked: Asked, name: str, fold: int, begun: Path) -> KnowledgeForPr
         )
         model = KnowledgeForPreTraining.of(encoder, {"stated_words": asked.study.stated})
     encoder.freeze_parts(asked.study.freeze)
-    hand_over_words(begun, model)
+    copy_mlm_head(begun, model)
     return model
 
 

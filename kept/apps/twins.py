@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "finetune": ("kept.apps.cli.training.finetune", "finetune_command"),
     "fit": ("kept.apps.cli.training.fit", "fit_command"),
     "predict": ("kept.apps.cli.training.predict", "predict"),
-    "pretrain": ("kept.apps.cli.training.pretrain", "pretrain"),
+    "pretrain": ("kept.apps.cli.training.pretrain", "pretrain_command"),
     "probe": ("kept.apps.cli.probe", "probe"),
 }
 """The Python name of a command, and the module and function that declare it."""

@@ -165,6 +165,10 @@ class TaskKind:
         """Return the answer as a line of a file has it; `fields` are those of the question."""
         return {"prediction": prediction.labels[0], "confidence": _places(prediction)[0]}
 
+    def constant_warning(self, labels: Sequence[Labels]) -> str | None:
+        """Return what to say where all labels of training are alike; of classes others say it."""
+        return None
+
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """Return the answer without a model: the most frequent, of several the first by name."""
         return most_frequent([tuple(sorted(each)) for each in labels])
@@ -179,7 +183,7 @@ class TaskKind:
         pairs = list(zip(predicted, gold, strict=True))
         return {
             "accuracy": [(int(set(p) == set(g)), 1, 1) for p, g in pairs],
-            "micro": [_found({*p} - {no_relation}, {*g} - {no_relation}) for p, g in pairs],
+            "micro": [_overlap({*p} - {no_relation}, {*g} - {no_relation}) for p, g in pairs],
         }
 
     def macro(self, predicted: Sequence[Labels], gold: Sequence[Labels]) -> dict[str, float] | None:
@@ -347,6 +351,13 @@ class Regression(TaskKind):
     def fields_of(self, prediction: Prediction, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"prediction": float(prediction.labels[0]), "confidence": _places(prediction)[0]}
 
+    def constant_warning(self, labels: Sequence[Labels]) -> str | None:
+        scores = {float(label) for each in labels for label in each}
+        if len(scores) != 1:
+            return None
+        only = f"every training score is {scores.pop()}: a model learns that number alone, and"
+        return f"{only} correlations say nothing"
+
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """The mean."""
         return (f"{np.mean([float(each[0]) for each in labels]):.6f}",)
@@ -391,6 +402,12 @@ class SpanExtraction(TaskKind):
         shares = torch.tensor([span.score for span in spans], dtype=torch.float64).softmax(0)
         is_answer = [item.text[span.start : span.end] == answer for span in spans]
         return Prediction((answer,), (float(shares[torch.tensor(is_answer)].sum()),))
+
+    def constant_warning(self, labels: Sequence[Labels]) -> str | None:
+        if not labels or any(labels):
+            return None
+        only = f"none of the {len(labels)} training questions has an answer"
+        return f"{only}: a model learns to give none"
 
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         return most_frequent([each[:1] for each in labels])
@@ -587,7 +604,7 @@ def _places(prediction: Prediction) -> list[float | None]:
 PLACES = 6
 
 
-def _found(ours: set[Any], gold: set[Any]) -> tuple[int, int, int]:
+def _overlap(ours: set[Any], gold: set[Any]) -> tuple[int, int, int]:
     return len(ours & gold), len(ours), len(gold)
 
 

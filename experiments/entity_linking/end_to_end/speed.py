@@ -11,7 +11,7 @@ from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided
 from experiments.entity_linking.study import Laboratory
 from kept.linking.sentences import HostSentenceEncoder
-from kept.linking.stream import seldom_collecting
+from kept.linking.stream import relaxed_gc
 
 N_SENTENCES = 400
 """For each row, of its own: candidates are remembered by their text."""
@@ -62,7 +62,7 @@ def sentences_a_second(bench: Bench) -> dict[str, float]:
         row, decision, _ = bench.chosen(plain)
         linker = (bench if name == plain else fewer).linker(row, decision)
         own = texts[2 * place * N_SENTENCES : 2 * (place + 1) * N_SENTENCES]
-        with seldom_collecting():
+        with relaxed_gc():
             linker.link(own[:N_SENTENCES])
             timed = own[N_SENTENCES:]
             start = time.process_time()

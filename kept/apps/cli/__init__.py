@@ -29,7 +29,7 @@ from kept.apps.cli.comparing.report import report
 from kept.apps.cli.convert import convert
 from kept.apps.cli.demo import demo
 from kept.apps.cli.doctor.command import doctor
-from kept.apps.cli.errors import TellsErrors
+from kept.apps.cli.errors import ErrorReportingGroup
 from kept.apps.cli.first_screen import first_screen
 from kept.apps.cli.link import command as link
 from kept.apps.cli.options import KeptCommand
@@ -43,12 +43,12 @@ from kept.apps.cli.training.extend import extend
 from kept.apps.cli.training.finetune import finetune_command
 from kept.apps.cli.training.fit import fit_command
 from kept.apps.cli.training.predict import predict
-from kept.apps.cli.training.pretrain import pretrain
+from kept.apps.cli.training.pretrain import pretrain_command
 from kept.training.processes.launch import rank_and_size, require_alone
 
 app = typer.Typer(
     name="kept",
-    cls=TellsErrors,
+    cls=ErrorReportingGroup,
     help="Put your knowledge graph into your language model, and see honestly whether it helped.",
     no_args_is_help=True,
     add_completion=True,
@@ -110,7 +110,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Graphs and texts": (),
     "Train and predict": (
         fit_command,
-        pretrain,
+        pretrain_command,
         finetune_command,
         predict,
         ask,

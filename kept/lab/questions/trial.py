@@ -314,7 +314,10 @@ def training_items(given: Shown) -> Shown:
     told = []
     for each in given.items:
         if each.entity is None:
-            raise ConfigError("a row that remembers facts is told some: knowledge off is the host")
+            raise ConfigError(
+                "a row that is trained on facts needs some; for knowledge off, use the row "
+                "of the host alone"
+            )
         relation = given.questions.fact_of(each.item)[1]
         values = values_of(given.graph, given.graph.entities.id(each.entity), relation)
         told.append(dataclasses.replace(each, right=values or each.right))

@@ -22,7 +22,8 @@ from kept.lab.reading.worlds import SIZE, Size
 from kept.lab.study.store import read_stored, stored_once
 
 CELLS = "cells"
-FAULT, REMEDY = "is no outcome of a reading control", "remove it, and it is run again"
+FAULT = "is not an outcome of a reading control"
+REMEDY = "remove it, then run the command again"
 CEILING = 1.0
 """The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]

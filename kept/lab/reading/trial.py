@@ -45,7 +45,7 @@ from kept.randomness import generator, torch_seed
 from kept.tasks.datasets.example import TaskExample
 from kept.tasks.kinds import SINGLE
 from kept.training.config import TrainConfig
-from kept.training.finetuning.data import TaskData, prepared
+from kept.training.finetuning.data import TaskData, apply_condition
 from kept.training.finetuning.run import predict
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
@@ -121,7 +121,7 @@ class ReadingTrial:
         if condition == REDRAWN:
             relink = AnotherEntity.of(self.world.graph, self.world.head_type)
         return TaskData(
-            prepared(
+            apply_condition(
                 examples_under(examples, condition), markers=self.arm.markers, knowledge="true"
             ),
             graph,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kept.errors import ConfigError
 from kept.tasks.datasets.example import TaskExample
-from kept.tasks.kinds import task_kind
+from kept.tasks.kinds import REGRESSION, SPAN, task_kind
 from kg_loaders.reading.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -84,16 +84,8 @@ def constant_warnings(examples: Sequence[TaskExample], problem_type: str) -> lis
 
     `label_warnings` does so for classes.
     """
-    if problem_type == REGRESSION:
-        scores = {_number(label) for example in examples for label in example.labels}
-        if len(scores) == 1:
-            score = scores.pop()
-            only = f"every training score is {score}: a model learns that number alone, and"
-            return [f"{only} correlations say nothing"]
-    if problem_type == SPAN and examples and not any(example.labels for example in examples):
-        only = f"none of the {len(examples)} training questions has an answer"
-        return [f"{only}: a model learns to give none"]
-    return []
+    warning = task_kind(problem_type).constant_warning([example.labels for example in examples])
+    return [] if warning is None else [warning]
 
 
 def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:

@@ -7,7 +7,6 @@ An option with a `field` is that field of `FinetuneConfig`, in a file of `--conf
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -38,26 +37,17 @@ from kept.help_texts import (
     TRACK,
     TRAIN,
 )
-from kept.training.config import RunConfig
-
-TRAINING = "training."
+from kept.training.options import TRAINING, RunOptions, option
 
 
-def option(help_text: str, field: str | None = "", **extra: Any) -> Any:
-    """An option that may be left out.
+class FinetuneOptions(RunOptions):
+    """What `kept finetune` is given; a field is an option, its description the help.
 
-    `field` is the field of the configuration, "" for that of the option's own name, None for an
-    option about the start. `ge` and `le` are bounds; `flag`, `short`, `metavar` and `check` are
-    those of `kept.apps.cli.declared`.
+    >>> FinetuneOptions(output="run", task="typing", steps=5).fields()
+    {'task': 'typing', 'training.steps': 5}
+    >>> FinetuneOptions.configured()["learning_rate"]
+    'training.learning_rate'
     """
-    bounds = {name: extra.pop(name) for name in ("ge", "le") if name in extra}
-    default = extra.pop("default", None)
-    extra["field"] = field
-    return Field(default, description=help_text, json_schema_extra=extra, **bounds)
-
-
-class FinetuneOptions(RunConfig):
-    """What `kept finetune` is given; a field is an option, its description the help."""
 
     data: Path | None = option(
         "Labelled texts as CSV, TSV or JSON lines with named columns. The same as --train DATA "
@@ -165,27 +155,3 @@ class FinetuneOptions(RunConfig):
     )  # fmt: skip
     resume: bool = option(RESUME, None, default=False)
     skip_damaged: bool = option(SKIP_DAMAGED, None, default=False)
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of `FinetuneConfig` that are given, by their names in a file.
-
-        >>> FinetuneOptions(output="run", task="typing", steps=5).fields()
-        {'task': 'typing', 'training.steps': 5}
-        """
-        values = ((field, getattr(self, name)) for name, field in configured().items())
-        return {field: value for field, value in values if value not in (None, ())}
-
-
-def configured() -> dict[str, str]:
-    """Return the options that are fields of a configuration, and the name of each field there.
-
-    >>> configured()["learning_rate"], "output" in configured()
-    ('training.learning_rate', False)
-    """
-    names = {}
-    for name, info in FinetuneOptions.model_fields.items():
-        extra = info.json_schema_extra
-        field = extra.get("field") if isinstance(extra, dict) else None
-        if isinstance(field, str):
-            names[name] = field + name if field in ("", TRAINING) else field
-    return names

@@ -131,7 +131,7 @@ def test_what_cannot_be_run_is_refused() -> None:
         ({"task": "occupations"}, "occupation"),
         ({"condition": "shufled"}, "shuffled"),
         ({"arm": "kbert-mentoin"}, "kbert-mention"),
-        ({"task": "description"}, "cannot be put to description"),
+        ({"task": "description"}, "does not take the task description"),
     ):
         with pytest.raises(ConfigError, match=message):
             Cell(**{"task": "occupation", "arm": "words", "condition": "true", "seed": 0, **given})

@@ -1,4 +1,4 @@
-"""`kept finetune` is declared once: options, help, Python and files say the same."""
+"""`kept finetune` and `pretrain` are declared once: options, help, Python and files agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from kept.apps.cli.declared import Declared
 from kept.errors import ConfigError, HostError
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.finetuning.config import FinetuneConfig
-from kept.training.finetuning.options import FinetuneOptions, configured
+from kept.training.finetuning.options import FinetuneOptions
+from kept.training.options import RunOptions
+from kept.training.pretraining.config import PretrainConfig
+from kept.training.pretraining.options import PretrainOptions
 
 START = {"output", "config", "settings", "track", "resume", "skip_damaged"}
 """Options about the start of a command, which are no fields of a run."""
@@ -34,9 +37,18 @@ class Sample(RunConfig):
     go: bool = False
 
 
-def own_field(name: str) -> Any:
+RUNS: dict[str, tuple[type[RunOptions], type[BaseModel], set[str]]] = {
+    "finetune": (FinetuneOptions, FinetuneConfig, START),
+    "pretrain": (PretrainOptions, PretrainConfig, START | {"objective"}),
+}
+"""Options, configuration, and options about the start, of each command."""
+CASES = [
+    (name, *pair) for name, (model, _, _) in RUNS.items() for pair in model.configured().items()
+]
+
+
+def own_field(model: type[BaseModel], name: str) -> Any:
     """The field of a run's configuration that an option is."""
-    model: type[BaseModel] = FinetuneConfig
     *groups, last = name.split(".")
     for group in groups:
         assert group == "training"
@@ -54,14 +66,18 @@ def limits(field: Any) -> dict[str, Any]:
     return found
 
 
-def test_every_option_is_a_field_or_about_the_start() -> None:
-    assert set(FinetuneOptions.model_fields) == START | set(configured())
-    assert len(configured()) == len(set(configured().values())) >= 28
+@pytest.mark.parametrize("name", RUNS)
+def test_every_option_is_a_field_or_about_the_start(name: str) -> None:
+    model, _, start = RUNS[name]
+    fields = model.configured()
+    assert set(model.model_fields) == start | set(fields)
+    assert len(fields) == len(set(fields.values())) >= 22
 
 
-@pytest.mark.parametrize(("option", "field"), configured().items())
-def test_an_option_has_the_limits_of_its_field(option: str, field: str) -> None:
-    ours, theirs = limits(FinetuneOptions.model_fields[option]), limits(own_field(field))
+@pytest.mark.parametrize(("name", "option", "field"), CASES)
+def test_an_option_has_the_limits_of_its_field(name: str, option: str, field: str) -> None:
+    options, config, _ = RUNS[name]
+    ours, theirs = limits(options.model_fields[option]), limits(own_field(config, field))
     if "le" in theirs:
         assert ours["le"] == theirs["le"]
     if theirs.get("gt") == 0 and "ge" in ours:
@@ -81,14 +97,22 @@ def test_what_is_left_out_is_left_to_the_configuration() -> None:
     }  # fmt: skip
 
 
-def test_the_function_has_the_options_of_the_command() -> None:
-    parameters = inspect.signature(kept.finetune).parameters
-    assert list(parameters) == list(FinetuneOptions.model_fields)
+def test_objectives_are_named_with_their_default_options() -> None:
+    given = PretrainOptions(output=Path("run"), objective=("mlm", "dea"), warmup_steps=0)
+    expected = {"objectives": {"mlm": {}, "dea": {}}, "training.warmup_steps": 0}
+    assert given.fields() == expected
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_function_has_the_options_of_the_command(name: str) -> None:
+    function = getattr(kept, name)
+    parameters = inspect.signature(function).parameters
+    assert list(parameters) == list(RUNS[name][0].model_fields)
     assert all(each.kind is each.KEYWORD_ONLY for each in parameters.values())
     assert parameters["output"].default is inspect.Parameter.empty
     assert parameters["resume"].default is False
     with pytest.raises(ConfigError, match="learning_rate"):
-        kept.finetune(output="run", learning_rate=100)
+        function(output="run", learning_rate=100)
 
 
 def test_an_option_of_every_kind(tmp_path: Path) -> None:
@@ -115,5 +139,6 @@ def test_an_option_of_every_kind(tmp_path: Path) -> None:
 
 
 def test_the_declaration_loads_no_torch() -> None:
-    code = "import sys, kept.training.finetuning.options; sys.exit('torch' in sys.modules)"
+    modules = "kept.training.finetuning.options, kept.training.pretraining.options"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
