@@ -35,6 +35,7 @@ TUTORIALS = (
     "compare-methods",
     "probe-a-model",
     "linking-you-can-trust",
+    "add-a-method",
 )
 KINDS = (
     ("Tutorials", "docs/tutorials/"),

@@ -175,10 +175,10 @@ def _stored_with(stages: Any, study: Any, row: str) -> str:
 
 
 def _lama() -> Iterator[str]:
-    from experiments.lama.study import Study
+    from experiments.lama.study import LamaStudy
 
     fields = yaml.safe_load((EXPERIMENTS / "lama/trex.yaml").read_text(encoding="utf-8"))
-    study = Study.model_validate(fields)
+    study = LamaStudy.model_validate(fields)
     for row in study.rows:
         yield f"{row.name}: {study.settings_of(row)} {study.probe_settings_of(row)}"
 
@@ -215,11 +215,11 @@ def _yaml(name: str) -> Any:
 
 
 def _distillation() -> Iterator[str]:
-    from experiments.distillation.study import Study
+    from experiments.distillation.study import DistillationStudy
     from experiments.distillation.tables import page
 
     results = _json("distillation/results.json")
-    study = Study.model_validate(_yaml("distillation/plain-host.yaml"))
+    study = DistillationStudy.model_validate(_yaml("distillation/plain-host.yaml"))
     yield page(study, results["right"], results["milliseconds"], "COMMAND")
 
 
@@ -253,9 +253,9 @@ def _word_sense() -> Iterator[str]:
 
 
 def _pretraining() -> Iterator[str]:
-    from experiments.pretraining.study import Study, to_markdown
+    from experiments.pretraining.study import PretrainingStudy, to_markdown
 
-    study = Study.model_validate(_yaml("pretraining/trex.yaml"))
+    study = PretrainingStudy.model_validate(_yaml("pretraining/trex.yaml"))
     yield to_markdown(_json("pretraining/results.json"), study)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.progress import TrainingProgress
-from kept.apps.cli.training.run import asked_to_stop
+from kept.apps.cli.training.run import catch_interrupt
 from kept.inputs.controls.conditions import KNOWLEDGE
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import data_root, find_experiment, stopping
@@ -44,7 +44,7 @@ def main() -> None:
     key = RunKey(arguments.method, knowledge, arguments.seed)
     data = os.environ.get("KEPT_DATA")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    with asked_to_stop() as stop, TrainingProgress(Console()) as bar:
+    with catch_interrupt() as stop, TrainingProgress(Console()) as bar:
         root = data_root(Path(data) if data else None)
         should_stop = stopping(stop, arguments.budget)
         study = Study(ComparisonTrial(experiment, root, arguments.output, bar, should_stop))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -429,7 +429,7 @@ _BUILT_IN: dict[str, Method] = {
         objectives={"mlm": {}},
         injects="nothing",
         heads={"multiple_choice": "graph"},
-        recipe=SUBGRAPH_RECIPE,
+        recipe=replace(SUBGRAPH_RECIPE, examples=1920),
     ),
     "greaselm": Method(
         paper="GreaseLM (Zhang et al., ICLR 2022)",
@@ -445,13 +445,13 @@ _BUILT_IN: dict[str, Method] = {
         objectives={"mlm": {}},
         injects="nothing",
         heads={"multiple_choice": "graph"},
-        recipe=SUBGRAPH_RECIPE,
+        recipe=replace(SUBGRAPH_RECIPE, examples=1280),
     ),
     "luke": Method(
         paper="LUKE (Yamada et al., EMNLP 2020)",
         since="0.3",
         enters=(
-            "linked entities as further nodes behind the words, with vectors of their own and "
+            "linked entities as further nodes behind the words, with their own vectors and "
             "attention that knows words from entities; a [MASK] entity for each target"
         ),
         published_on="RoBERTa; Wikipedia with 500,000 of its pages; mLUKE: XLM-R, 24 languages",
@@ -462,7 +462,9 @@ _BUILT_IN: dict[str, Method] = {
         heads=dict.fromkeys(("typing", "mention", "relation", "document_relations"), "entities"),
         recipe=Recipe(
             options={"vectors": "facts"},
-            differs="an entity's vector is the mean of its name's and its facts' word pieces",
+            examples=960,
+            differs="an entity's vector is the mean of its name's and its facts' word pieces; its "
+            "[MASK] entity is read, without marks",
         ),
     ),
 }

@@ -64,8 +64,23 @@ def forked(work: Callable[[], None], log: Path) -> tuple[int, float]:
     return os.waitstatus_to_exitcode(status), time.monotonic() - began
 
 
+INSTALLED = "installed"
+"""Folder of the package that a page makes; nothing is installed into the environment."""
+
+
+def install(folder: Path) -> None:
+    """Install the package of a page into a folder of its own, as `pip install -e .` would."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run(
+        [*command, "--no-build-isolation", "--target", folder / INSTALLED, folder], check=True
+    )
+
+
 def run_command(words: list[str]) -> None:
-    """As the script `kept` does."""
+    """As the script `kept` does; in a new process where the page has a package."""
+    if Path(INSTALLED).is_dir():
+        environment = os.environ | {"PYTHONPATH": str(Path(INSTALLED).resolve())}
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "kept", *words], environment)
     from kept.apps.cli import main
 
     sys.argv = ["kept", *words]
@@ -91,6 +106,8 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
         if not folder.exists():
             folder.mkdir()
             files.write(folder, page.files, private=page.is_private)
+            if page.is_package:
+                install(folder)
         os.chdir(folder)
         if page.programs and page.is_tutorial:  # they write files that its commands read
             code, seconds = forked(lambda page=page: run_python(page.programs), Path("log.txt"))

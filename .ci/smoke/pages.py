@@ -103,6 +103,11 @@ class Page(NamedTuple):
         }
 
     @property
+    def is_package(self) -> bool:
+        """Whether the page makes a package, whose `pyproject.toml` it shows."""
+        return "pyproject.toml" in self.files
+
+    @property
     def is_private(self) -> bool:
         """Whether the page builds its graph from its own triples, those of a private world."""
         builds = re.search(r"kept kg build (triples|staff)\.tsv -o kg/", self.text)
@@ -165,6 +170,9 @@ class Command(NamedTuple):
             words[place + 1] = BUDGET.get(word, words[place + 1])
         if "--epochs" in words and words[0] in ("pretrain", "finetune"):
             words[words.index("--epochs") : words.index("--epochs") + 2] = ["--steps", "2"]
+        is_new_run = words[0] == "finetune" and {"-c", "--config", "--resume"}.isdisjoint(words)
+        if is_new_run and "--steps" not in words:
+            words += ["--steps", "2"]
         for name, more in EXTRA.items():
             begins = words[: len(name.split())] == name.split()
             if begins and more.split()[0] not in words:

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kept.lab.reading.bench import Bench, accuracy, training_of
 from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
 from kept.lab.reading.measures import GOOD, steps_until
+from kept.lab.reading.trial import ReadingTrial, accuracy, training_of
 from kept.lab.reading.worlds import Size
 from kept.training.loop import train
 
@@ -50,7 +50,7 @@ def trial(method: str, rates: dict[str, float], seed: int) -> dict[str, Any]:
     budget = Budget(steps=N_STEPS, n_layers=None, train_words=True)
     cell = Cell(task="occupation", arm=f"{method}-recipe", condition="true", seed=seed,
                 size=Size(n_train=N_HEADS), budget=budget)  # fmt: skip
-    began, bench = time.process_time(), Bench.of(cell, open_host(budget))
+    began, bench = time.process_time(), ReadingTrial.of(cell, open_host(budget))
     test = bench.data(bench.world.test)
     curve: list[tuple[int, float]] = []
 

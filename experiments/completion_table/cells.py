@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from experiments.completion_table.graphs import Asked, TableGraph
 from kept.apps.cli.kgc.opening import filter_of, open_over
-from kept.apps.cli.kgc.train_options import TrainOptions, what_decides
+from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.kgc.training import train_scorer
 from kept.evaluation.ranking import Direction, HasScores, RankingResult, rank
 from kept.evaluation.sampled_ranking import rank_among_sampled
@@ -135,7 +135,7 @@ def _is_trained(model: Path, source: Path, options: TrainOptions) -> bool:
         return False
     splits = read_splits(source, holdout=options.holdout, seed=options.seed)
     about = read_description(model)["training"].get("about")
-    return bool(about == what_decides(options, splits))
+    return bool(about == training_fingerprint(options, splits))
 
 
 def _asked(

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
-from experiments.distillation.study import ROWS, Study, milliseconds, run_seed
+from experiments.distillation.study import ROWS, DistillationStudy, milliseconds, run_seed
 from experiments.distillation.tables import page
 from kept.lab.reading.cell import open_host
 from kg_loaders.disk.writing import write_json, write_text
@@ -23,7 +23,9 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True)
     given = parser.parse_args()
     disable_progress_bar()
-    study = Study.model_validate(yaml.safe_load(given.config.read_text(encoding="utf-8")))
+    study = DistillationStudy.model_validate(
+        yaml.safe_load(given.config.read_text(encoding="utf-8"))
+    )
     given.out.mkdir(parents=True, exist_ok=True)
     budget = study.cell(study.seeds[0], steps=1).budget
     told = []

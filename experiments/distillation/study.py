@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 from kept import hosts
 from kept.heads.model import MAIN_LOSS, TEACHER_LOSS, KnowledgeForTask
 from kept.lab.reading.arms import Arm
-from kept.lab.reading.bench import Bench, Opened, training_of
 from kept.lab.reading.cell import Budget, Cell
 from kept.lab.reading.conditions import OFF, REDRAWN, TRUE
+from kept.lab.reading.trial import Opened, ReadingTrial, training_of
 from kept.lab.reading.worlds import RETURNING, Size
 from kept.lab.study.origins import fingerprint_of, stored_with
 from kept.methods import method
@@ -42,11 +42,11 @@ ROWS = {
     "taught": "the plain host, taught on the texts to transfer",
     "taught by another": "the same, by a teacher that there reads other people's facts",
 }
-Told = dict[str, dict[str, list[bool]]]
+RowAnswers = dict[str, dict[str, list[bool]]]
 ASKED = ("seen people, new texts", "unseen people")
 
 
-class Study(BaseModel):
+class DistillationStudy(BaseModel):
     """All settings; `arm` is a way to run a method that reads (`kept.lab.reading.arms`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,28 +83,30 @@ class Texts:
     asked: dict[str, list[TaskExample]]
 
 
-def run_seed(study: Study, seed: int, out: Path, opened: Open) -> Told:
+def run_seed(study: DistillationStudy, seed: int, out: Path, opened: Open) -> RowAnswers:
     """By row and by what is asked, whether each answer is right.
 
     A row that is stored in `out` is not run again.
     """
     cell = study.cell(seed, steps=study.teacher_steps)
-    bench = Bench.of(cell, opened())
+    bench = ReadingTrial.of(cell, opened())
     texts = split_texts(study, bench)
     origin = {
         "settings": fingerprint_of(study.model_dump(mode="json", exclude={"seeds"})),
         "data": cell.key,
     }
 
-    def answers() -> Told:
+    def answers() -> RowAnswers:
         return _answers(study, seed, opened, bench, texts)
 
-    rows: Told = stored_with(out / f"{seed}.json", origin, answers)
+    rows: RowAnswers = stored_with(out / f"{seed}.json", origin, answers)
     return rows
 
 
-def _answers(study: Study, seed: int, opened: Open, bench: Bench, texts: Texts) -> Told:
-    told: Told = {}
+def _answers(
+    study: DistillationStudy, seed: int, opened: Open, bench: ReadingTrial, texts: Texts
+) -> RowAnswers:
+    told: RowAnswers = {}
     _train(bench, bench.data(texts.labelled, is_training=True), study.teacher_steps)
     told["teacher"] = _asked(bench, texts)
     told["teacher, no links"] = _asked(bench, texts, condition=OFF)
@@ -114,7 +116,7 @@ def _answers(study: Study, seed: int, opened: Open, bench: Bench, texts: Texts) 
     return told
 
 
-def split_texts(study: Study, bench: Bench) -> Texts:
+def split_texts(study: DistillationStudy, bench: ReadingTrial) -> Texts:
     """Each person has `TEXTS_EACH` texts: text j of person i is number i + j * people."""
     train, n = bench.world.train, study.labelled + study.transferred
     rounds = [train[j * n : (j + 1) * n] for j in range(TEXTS_EACH)]
@@ -123,7 +125,7 @@ def split_texts(study: Study, bench: Bench) -> Texts:
     return Texts(rounds[0][: study.labelled], transferred, asked)
 
 
-def plain(study: Study, seed: int, opened: Open, bench: Bench) -> Bench:
+def plain(study: DistillationStudy, seed: int, opened: Open, bench: ReadingTrial) -> ReadingTrial:
     """A student: the host alone under a new head for the same classes."""
     host, tokenizer = opened()
     with torch.random.fork_rng():
@@ -138,7 +140,12 @@ def plain(study: Study, seed: int, opened: Open, bench: Bench) -> Bench:
 
 
 def _student(
-    study: Study, seed: int, opened: Open, bench: Bench, texts: Texts, taught: str | None
+    study: DistillationStudy,
+    seed: int,
+    opened: Open,
+    bench: ReadingTrial,
+    texts: Texts,
+    taught: str | None,
 ) -> dict[str, list[bool]]:
     """A student of labels alone (None), or of the teacher under a condition in the unlabelled."""
     student = plain(study, seed, opened, bench)
@@ -152,13 +159,15 @@ def _student(
     return _asked(student, texts)
 
 
-def _train(bench: Bench, data: TaskData, steps: int, **fields: object) -> None:
+def _train(bench: ReadingTrial, data: TaskData, steps: int, **fields: object) -> None:
     training = training_of(bench.cell, steps, evaluate_every=None, threads=1, **fields)
     with tempfile.TemporaryDirectory(prefix="kept-distillation-") as folder:
         train(bench.model, data, training, Path(folder))
 
 
-def _asked(bench: Bench, texts: Texts, condition: str | None = None) -> dict[str, list[bool]]:
+def _asked(
+    bench: ReadingTrial, texts: Texts, condition: str | None = None
+) -> dict[str, list[bool]]:
     found = {}
     for name, examples in texts.asked.items():
         data = bench.data(examples, condition=condition)
@@ -167,10 +176,12 @@ def _asked(bench: Bench, texts: Texts, condition: str | None = None) -> dict[str
     return found
 
 
-def milliseconds(study: Study, opened: Open, seed: int = 0, repeats: int = 5) -> dict[str, float]:
+def milliseconds(
+    study: DistillationStudy, opened: Open, seed: int = 0, repeats: int = 5
+) -> dict[str, float]:
     """Processor milliseconds a text, of teacher and student: graph, view and forward; the best of
     `repeats`, the two in turn."""
-    bench = Bench.of(study.cell(seed, steps=study.teacher_steps), opened())
+    bench = ReadingTrial.of(study.cell(seed, steps=study.teacher_steps), opened())
     student = plain(study, seed, opened, bench)
     texts = bench.world.test
     best: dict[str, float] = {}

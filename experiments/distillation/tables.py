@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from experiments.distillation.study import ASKED, ROWS, Study, Told
+from experiments.distillation.study import ASKED, ROWS, DistillationStudy, RowAnswers
 from kept.evaluation.crossed import difference, effect
 from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.lab.study.tables import Table, with_interval
 
 
-def page(study: Study, told: Sequence[Told], spent: Mapping[str, float], command: str) -> str:
+def page(
+    study: DistillationStudy, told: Sequence[RowAnswers], spent: Mapping[str, float], command: str
+) -> str:
     """Accuracies, what the transfer of true facts is worth, and the cost of a text."""
     rows = []
     for row, says in ROWS.items():
@@ -34,6 +36,6 @@ def page(study: Study, told: Sequence[Told], spent: Mapping[str, float], command
     return "\n\n".join(parts) + "\n"
 
 
-def counts(told: Sequence[Told], row: str, asked: str) -> Counts:
+def counts(told: Sequence[RowAnswers], row: str, asked: str) -> Counts:
     """`[seed person count]`: rightly answered, predicted, asked."""
     return accuracy_counts([seed[row][asked] for seed in told])

@@ -23,7 +23,7 @@ from entity_linking.annotations import write_jsonl
 from entity_linking.annotations.aida import Span
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
-from experiments.joint_spaces.reading import give_away
+from experiments.joint_spaces.reading import shuffle_vectors
 from experiments.joint_spaces.study import trained
 from experiments.wk_completion.data import World, read_world
 from kept.batches import N_SPECIAL_ROWS
@@ -49,7 +49,7 @@ from kg_loaders.disk.writing import write_json, write_text
 
 NAMES = "names"
 """The row without a model: the best prior of the graph's names."""
-Told = list[list[int]]
+SpanCounts = list[list[int]]
 """Of each text: right, predicted and gold links."""
 
 
@@ -159,7 +159,7 @@ def vectors_file(study: LinkingStudy, row: str, seed: int, data: Data, out: Path
     if kind == "joint":
         return folder / VECTORS
     if not (folder / "others.txt").exists():
-        give_away(folder / VECTORS, folder / "others.txt", seed)
+        shuffle_vectors(folder / VECTORS, folder / "others.txt", seed)
     return folder / "others.txt"
 
 
@@ -206,7 +206,7 @@ def spans_of(text: LinkedText) -> list[Span]:
     ]  # fmt: skip
 
 
-def counts_of(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> Told:
+def counts_of(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> SpanCounts:
     """Of each text: right, predicted and gold spans."""
     counts = []
     for right, linked in zip(gold, found, strict=True):
@@ -215,23 +215,23 @@ def counts_of(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> Told:
     return counts
 
 
-def run_cell(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) -> Told:
+def run_cell(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) -> SpanCounts:
     """The counts of a row under a seed, from its file in `out` if it is there."""
     told = None if row == NAMES else study.rows[row].vectors
     shared = study.model_dump(mode="json", exclude={"rows", "seeds", "differences"})
     origin = {"settings": fingerprint_of(shared, told), "data": data.fingerprint}
     path = out / "cells" / f"{row}-{seed}.json"
 
-    def count() -> Told:
+    def count() -> SpanCounts:
         linked = data.to_link if row == NAMES else linked_by(study, row, seed, data, out)
         return counts_of(data.asked, linked)
 
-    counts: Told = stored_with(path, origin, count)
+    counts: SpanCounts = stored_with(path, origin, count)
     return counts
 
 
 # ---- the page --------------------------------------------------------------
-def page(study: LinkingStudy, cells: Mapping[str, Sequence[Told]], command: str) -> str:
+def page(study: LinkingStudy, cells: Mapping[str, Sequence[SpanCounts]], command: str) -> str:
     """Micro scores of every row over its seeds, and differences of F1."""
     n = len(next(iter(cells.values()))[0])
     about = (
@@ -262,7 +262,7 @@ def page(study: LinkingStudy, cells: Mapping[str, Sequence[Told]], command: str)
     return "\n\n".join(parts) + "\n"
 
 
-def _sides(ours: Sequence[Told], theirs: Sequence[Told]) -> list[list[Counts]]:
+def _sides(ours: Sequence[SpanCounts], theirs: Sequence[SpanCounts]) -> list[list[Counts]]:
     """Both sides' counts by seed; the one without seeds stands against each of the other's."""
     n = max(len(ours), len(theirs))
     return [
@@ -288,7 +288,7 @@ def main() -> None:
     study, root = LinkingStudy.read(given.config), Path(os.environ["KEPT_DATA"])
     given.out.mkdir(parents=True, exist_ok=True)
     data = Data(study, read_world(root, ("s",)), read_aliases(root))
-    cells: dict[str, list[Told]] = {}
+    cells: dict[str, list[SpanCounts]] = {}
     for seed in study.seeds if given.seed is None else (given.seed,):
         for row in (NAMES, *study.rows) if given.row is None else (given.row,):
             if row != NAMES or seed == study.seeds[0]:

@@ -52,10 +52,10 @@ COUNTS = ("required", "required, refused mentions left out", "ignored")
 NIL_SCORES = ("NIL precision", "NIL recall", "NIL F1")
 NOT_CALIBRATED = (BASELINE, SUPPLIED, SUPPLIED_TRAINED)
 """The supplied sets know nothing of the held-out text, so nothing is fitted on them."""
-Told = dict[str, Any]
+Results = dict[str, Any]
 
 
-def score_all(laboratory: Laboratory, folder: Path) -> Told:
+def score_all(laboratory: Laboratory, folder: Path) -> Results:
     """Run every row that has not been run yet and score all of them."""
     decisions = {row: decision_of(laboratory, row) for row in ROWS if row not in NOT_CALIBRATED}
     spans = {row: {b: _spans(laboratory, row, b) for b in FILES} for row in ROWS}
@@ -135,7 +135,9 @@ def without_marked(gold: Sequence[LinkedText], linked: Sequence[LinkedText]) -> 
     return left
 
 
-def _calibration(laboratory: Laboratory, row: str, decision: Decision, folder: Path | None) -> Told:
+def _calibration(
+    laboratory: Laboratory, row: str, decision: Decision, folder: Path | None
+) -> Results:
     """Before and after, on held-out text (crosswise) and on all benchmarks together."""
     seen = _held_out(laboratory, row)
     crossed = cross_validated(seen, start(row), seed=laboratory.study.seed)
@@ -166,7 +168,7 @@ def _calibration(laboratory: Laboratory, row: str, decision: Decision, folder: P
 
 
 # ---- scores ----------------------------------------------------------------
-def _spans(laboratory: Laboratory, row: str, name: str) -> Told:
+def _spans(laboratory: Laboratory, row: str, name: str) -> Results:
     gold, ours = laboratory.gold(name), forced(laboratory.row(row, name))
     scores = _scores(laboratory, gold, ours, SPAN_SCORES, gold_spans_only=True)
     if row != BASELINE:
@@ -178,13 +180,13 @@ def _spans(laboratory: Laboratory, row: str, name: str) -> Told:
     return scores
 
 
-def _links(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
+def _links(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Results:
     gold = laboratory.gold(name)
     ours = decided(laboratory.free_row(row, name), decision)
     return _scores(laboratory, gold, ours, LINK_SCORES, gold_spans_only=False)
 
 
-def elevant_scores(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
+def elevant_scores(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Results:
     """End-to-end F1 by ELEVANT's counts (`COUNTS`), each with its interval over documents."""
     gold = laboratory.labelled(name)
     ours = decided(laboratory.free_row(row, name), decision)
@@ -208,7 +210,7 @@ def _without_nil(text: LinkedText) -> LinkedText:
     return LinkedText(text.text, links, text.id)
 
 
-def _nils(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Told:
+def _nils(laboratory: Laboratory, row: str, name: str, decision: Decision) -> Results:
     gold = laboratory.gold(name)
     ours = decided(laboratory.row(row, name), decision)
     names = (*NIL_SCORES, "accuracy, all")
@@ -222,7 +224,7 @@ def _scores(
     names: Sequence[str],
     *,
     gold_spans_only: bool,
-) -> Told:
+) -> Results:
     link_report = report(
         gold,
         ours,
@@ -243,7 +245,7 @@ def _named(measured: Sequence[Measure], names: Sequence[str]) -> list[Measure]:
 
 
 # ---- what lies behind ------------------------------------------------------
-def _bins(laboratory: Laboratory) -> Told:
+def _bins(laboratory: Laboratory) -> Results:
     """Accuracy of the trained row by type and by degree of the gold entity, benchmarks together."""
     graph = laboratory.world.graph
     judged, types = [], []
@@ -272,7 +274,7 @@ def _bins(laboratory: Laboratory) -> Told:
     }
 
 
-def _causes(laboratory: Laboratory, decision: Decision) -> Told:
+def _causes(laboratory: Laboratory, decision: Decision) -> Results:
     """Errors of the trained row by benchmark."""
     graph = laboratory.world.graph
     spans: dict[str, Counter[str]] = {}

@@ -21,10 +21,10 @@ from experiments.entity_linking.study import (
 from kept.lab.study.tables import Table, with_interval
 
 RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
-Told = Mapping[str, Any]
+Results = Mapping[str, Any]
 
 
-def to_markdown(results: Told, study: Study) -> str:
+def to_markdown(results: Results, study: Study) -> str:
     """All tables."""
     sections = (
         f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} "
@@ -54,7 +54,7 @@ def to_markdown(results: Told, study: Study) -> str:
 
 
 # ---- the world -------------------------------------------------------------
-def _world(world: Told) -> str:
+def _world(world: Results) -> str:
     lines = ["## The closed world\n"]
     lines.append(_sentence("Graph", world["graph"]))
     lines.append(_sentence("Surfaces counted in annotated text", world["counted surfaces"]))
@@ -83,7 +83,7 @@ def _sentence(name: str, numbers: Mapping[str, Any]) -> str:
 
 
 # ---- scores ----------------------------------------------------------------
-def _benchmark(results: Told, name: str) -> str:
+def _benchmark(results: Results, name: str) -> str:
     rows = []
     for row in ROWS:
         spans = results["gold spans"][row][name]
@@ -107,7 +107,7 @@ def _benchmark(results: Told, name: str) -> str:
     return f"## {name} ({n} mentions with an entity)\n\n" + _table(heads, rows)
 
 
-def _aims(results: Told) -> str:
+def _aims(results: Results) -> str:
     rows = []
     for name in FILES:
         base = results["gold spans"][BASELINE][name]["accuracy, all"]["value"]
@@ -131,7 +131,7 @@ def _aims(results: Told) -> str:
     return _table(heads, rows)
 
 
-def _published(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
+def _published(results: Results, published: Mapping[str, Mapping[str, float]]) -> str:
     """Rows of one's own by both countings; published ones are ELEVANT's required mode."""
     own: list[list[str]] = []
     counted = results["as ELEVANT counts"]
@@ -156,7 +156,7 @@ def _numbers(scores: Mapping[str, float]) -> list[str]:
     return [f"{scores[b]:.3f}" if b in scores else "" for b in FILES]
 
 
-def _nils(scores: Told) -> str:
+def _nils(scores: Results) -> str:
     rows = [
         [
             row,
@@ -173,7 +173,7 @@ def _nils(scores: Told) -> str:
     return _table(["linker", *heads, *(f"{b} accuracy, NIL allowed" for b in WITH_NIL)], rows)
 
 
-def _calibration(calibrated: Told) -> str:
+def _calibration(calibrated: Results) -> str:
     rows = []
     for row, scores in calibrated.items():
         cells = [
@@ -192,7 +192,7 @@ def _calibration(calibrated: Told) -> str:
     return _table(heads, rows) + "\n" + pictures
 
 
-def _bins(kind: str, scores: Told) -> str:
+def _bins(kind: str, scores: Results) -> str:
     rows = [
         [name, score["mentions"], f"{score['accuracy']:.3f}", f"{score['recall@30']:.3f}"]
         for name, score in scores.items()
@@ -211,7 +211,7 @@ def _causes(title: str, counts: Mapping[str, Mapping[str, int]], causes: Sequenc
     return _table((title, *names), [*rows, totals])
 
 
-def printed(results: Told) -> str:
+def printed(results: Results) -> str:
     """A line for each row: what a person wants to see first."""
     lines = []
     for row in ROWS:
@@ -230,7 +230,7 @@ def printed(results: Told) -> str:
     return "\n".join(lines)
 
 
-def _with_interval(score: Told) -> str:
+def _with_interval(score: Results) -> str:
     return with_interval({"estimate": score["value"], **score["interval"]})
 
 

@@ -114,16 +114,19 @@ def to_markdown(cells: dict[str, dict[str, list[Scores]]], bench: Bench, command
         lines += ["", f"## {writer}", "", "| facts | " + " | ".join(names) + " |"]
         lines.append("|" + " --- |" * (len(names) + 1))
         for condition, found in conditions.items():
-            shown = [_told([each[name] for each in found]) for name in names]
+            shown = [_mean_in_words([each[name] for each in found]) for name in names]
             lines.append("| " + " | ".join([condition, *shown]) + " |")
         for control in CONDITIONS[1:]:
             pairs = list(zip(conditions[TRUE], conditions[control], strict=True))
-            shown = [_told([ours[name] - theirs[name] for ours, theirs in pairs]) for name in names]
+            shown = [
+                _mean_in_words([ours[name] - theirs[name] for ours, theirs in pairs])
+                for name in names
+            ]
             lines.append("| " + " | ".join([f"true − {control}", *shown]) + " |")
     return "\n".join([*lines, ""])
 
 
-def _told(values: list[float]) -> str:
+def _mean_in_words(values: list[float]) -> str:
     digits = 1 if max(map(abs, values)) >= 10 else 3
     mean = f"{sum(values) / len(values):.{digits}f}"
     if len(values) > 1:

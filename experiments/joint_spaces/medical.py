@@ -23,7 +23,7 @@ from torch import Tensor
 
 from entity_linking.annotations import write_jsonl
 from entity_linking.dictionary import DictionaryLinker
-from experiments.joint_spaces.reading import give_away, trained_network, write_entities
+from experiments.joint_spaces.reading import shuffle_vectors, trained_network, write_entities
 from experiments.joint_spaces.study import trained
 from experiments.stages import StagedStudy, main
 from kept.joint.assembly import VECTORS, JointConfig
@@ -187,7 +187,7 @@ def vectors_of(study: StagedStudy, graph: KnowledgeGraph, name: str, seed: int, 
             write_entities(path, graph, _of_graph(graph, name, settings, width, seed))
     others = made / f"{name}-others-{seed}.txt"
     if not others.exists():
-        give_away(path, others, seed)
+        shuffle_vectors(path, others, seed)
 
 
 def _of_graph(

@@ -36,10 +36,10 @@ from kept.kgc.kge.splits import Splits
 from kept.kgc.kge.training_config import BERTMKRecipe
 from kept.kgc.kge.vectors import TransEVectors
 from kept.lab.reading.arms import arm
-from kept.lab.reading.bench import Bench, Opened, accuracy, training_of
 from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
 from kept.lab.reading.measures import probe_accuracy
-from kept.lab.reading.worlds import TASKS, Size, World
+from kept.lab.reading.trial import Opened, ReadingTrial, accuracy, training_of
+from kept.lab.reading.worlds import TASKS, PrivateWorld, Size
 from kept.lab.study.origins import fingerprint_of, read_stored, write_stored
 from kept.lab.study.tables import with_interval
 from kept.methods import method
@@ -57,7 +57,7 @@ STANDARDISED = ", standardised"
 ROWS_ALONE = {"seeds", "strangers", "standardised"}
 READERS: Mapping[Literal["ernie", "ebert"], str] = {"ernie": "ernie-scaled", "ebert": "ebert-facts"}
 """By method, the arm of the reading controls whose settings it has; its vectors are replaced."""
-Told = dict[str, Any]
+CellResult = dict[str, Any]
 
 
 class ReadingStudy(RunConfig):
@@ -106,14 +106,14 @@ class ReadingStudy(RunConfig):
 def run_seed(
     study: ReadingStudy, seed: int, out: Path, opened: Callable[[], Opened],
     announce: Callable[[str], None],
-) -> Told:  # fmt: skip
+) -> CellResult:  # fmt: skip
     """By source, what a linear probe finds in its vectors; by row, whether each answer is right.
 
     Rows, and files of vectors, that are stored in `out` are not made again.
     """
     path, origin = out / f"{seed}.json", study.origin
-    stored: Told | None = read_stored(path, origin)
-    told: Told = {"probe": {}, "right": {}, "steps": {}} if stored is None else stored
+    stored: CellResult | None = read_stored(path, origin)
+    told: CellResult = {"probe": {}, "right": {}, "steps": {}} if stored is None else stored
     world = TASKS["occupation"](study.cell("ernie", seed).size, seed)
     for reader, name in study.rows:
         row = f"{reader}: {name}"
@@ -133,7 +133,7 @@ def run_seed(
 
 
 # ---- vectors ---------------------------------------------------------------
-def source(study: ReadingStudy, world: World, seed: int, name: str, folder: Path) -> Path:
+def source(study: ReadingStudy, world: PrivateWorld, seed: int, name: str, folder: Path) -> Path:
     """The file of a source's vectors, made unless it is there."""
     graph, path = world.graph, folder / f"{name}.txt"
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def source(study: ReadingStudy, world: World, seed: int, name: str, folder: Path
         return path
     if name.endswith(STRANGERS):
         own = source(study, world, seed, name.removesuffix(f" {STRANGERS}"), folder)
-        give_away(own, path, seed)
+        shuffle_vectors(own, path, seed)
     elif name in study.spaces:
         kg, text = folder / "kg", folder / "texts.jsonl"
         if not text.exists():
@@ -206,7 +206,7 @@ def write_entities(path: Path, graph: KnowledgeGraph, vectors: Tensor) -> None:
     write_lines(path, lines(), force=True)
 
 
-def give_away(source: Path, target: Path, seed: int) -> None:
+def shuffle_vectors(source: Path, target: Path, seed: int) -> None:
     """The file again, each entity's vector given to another; words keep theirs."""
     first, *lines = source.read_text(encoding="utf-8").splitlines()
     keys, rows = zip(*(line.split(" ", 1) for line in lines), strict=True)
@@ -216,7 +216,7 @@ def give_away(source: Path, target: Path, seed: int) -> None:
     write_lines(target, (f"{line}\n".encode() for line in [first, *moved]), force=True)
 
 
-def in_vectors(file: Path, world: World) -> float:
+def in_vectors(file: Path, world: PrivateWorld) -> float:
     """The accuracy of a linear probe that is asked the vectors alone."""
     vectors = Wikipedia2VecFile(file)(world.graph).vectors
     numbers = {name: i for i, name in enumerate(world.classes)}
@@ -231,8 +231,8 @@ def in_vectors(file: Path, world: World) -> float:
 
 # ---- reading ---------------------------------------------------------------
 def read(
-    study: ReadingStudy, reader: Literal["ernie", "ebert"], seed: int, file: Path, world: World,
-    opened: Opened, *, standardise: bool = False,
+    study: ReadingStudy, reader: Literal["ernie", "ebert"], seed: int, file: Path,
+    world: PrivateWorld, opened: Opened, *, standardise: bool = False,
 ) -> tuple[list[bool], int]:  # fmt: skip
     """Whether each answer is right after training with the vectors of `file`, and the steps."""
     cell, (host, tokenizer) = study.cell(reader, seed), opened
@@ -245,7 +245,7 @@ def read(
             host, world.graph, tokenizer, seed=seed, **options
         )
     view = {} if reader == "ernie" else {"vectors_from": str(file)}
-    bench = Bench.around(encoder, cell, world, world.graph, tokenizer)
+    bench = ReadingTrial.around(encoder, cell, world, world.graph, tokenizer)
     bench = dataclasses.replace(bench, arm=dataclasses.replace(chosen, view=view))
     test, curve = bench.data(world.test), [0.0]
 
@@ -264,7 +264,7 @@ def read(
 
 
 # ---- the page --------------------------------------------------------------
-def page(study: ReadingStudy, told: Sequence[Told], command: str) -> str:
+def page(study: ReadingStudy, told: Sequence[CellResult], command: str) -> str:
     """One row for each source: the probe of its vectors, and what each method reads of them."""
     names = [TRANSE, *study.networks, *study.spaces]
     names += [f"{name}{STANDARDISED}" for name in study.standardised]
@@ -288,7 +288,7 @@ def page(study: ReadingStudy, told: Sequence[Told], command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(told: Sequence[Told], row: str) -> str:
+def _cell(told: Sequence[CellResult], row: str) -> str:
     has = [seed for seed in told if row in seed["right"]]
     if not has:
         return "–"
@@ -296,7 +296,7 @@ def _cell(told: Sequence[Told], row: str) -> str:
     return f"{with_interval(accuracy_of(has, row))}; {steps}"
 
 
-def accuracy_of(told: Sequence[Told], row: str) -> Effect:
+def accuracy_of(told: Sequence[CellResult], row: str) -> Effect:
     """The accuracy of a row over the seeds and people."""
     return effect(accuracy_counts([seed["right"][row] for seed in told]), f1_value)
 

@@ -61,7 +61,7 @@ class ChineseConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class World:
+class ChineseWorld:
     """Everything that runs share."""
 
     graph: KnowledgeGraph
@@ -79,7 +79,7 @@ class World:
         }
 
 
-def read_world(data: Path, config: ChineseConfig) -> World:
+def read_world(data: Path, config: ChineseConfig) -> ChineseWorld:
     """Texts and graph from the folder of K-BERT's data; the linker reads every subject."""
     graph = read_graph(data / "kgs" / f"{config.graph}.spo.gz")
     linker = subject_linker(graph, min_length=config.min_length)
@@ -94,11 +94,11 @@ def read_world(data: Path, config: ChineseConfig) -> World:
         for name, n in (("train", config.n_train), ("test", config.n_test))
     )  # fmt: skip
     texts = [example.linked.text for example in train]
-    return World(graph, character_tokenizer(texts, min_count=config.min_count), train, test)
+    return ChineseWorld(graph, character_tokenizer(texts, min_count=config.min_count), train, test)
 
 
 def run_all(
-    world: World,
+    world: ChineseWorld,
     config: ChineseConfig,
     folder: Path,
     *,
@@ -123,7 +123,7 @@ def run_all(
 
 
 def run_one(
-    world: World,
+    world: ChineseWorld,
     config: ChineseConfig,
     knowledge: Knowledge,
     seed: int,
@@ -171,7 +171,7 @@ def run_one(
 
 
 def new_model(
-    world: World, graph: KnowledgeGraph, config: ChineseConfig, seed: int
+    world: ChineseWorld, graph: KnowledgeGraph, config: ChineseConfig, seed: int
 ) -> KnowledgeForTask:
     """A small BERT over characters with UER's head; one seed, the same weights in every control."""
     with torch_draws(seed, "initial weights"):

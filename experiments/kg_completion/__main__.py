@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from experiments.kg_completion.runs import (
     Benchmark,
-    OutOfTime,
+    TimeLimitReached,
     baseline,
     measure,
     read_json,
@@ -122,7 +122,7 @@ def main() -> None:
     names = options.scorers.split(",") if options.scorers else [*plan["scorers"]]
     try:
         results = run(plan, names, benchmark, options.states / options.dataset, deadline)
-    except OutOfTime as stopped:
+    except TimeLimitReached as stopped:
         sys.exit(f"out of time in {stopped}: run the same command again to go on")
     results_page = {
         "dataset": options.dataset, "seed": plan["seed"], "scorers": results,

@@ -61,7 +61,7 @@ class Benchmark:
                     directions=directions, candidates="all")  # fmt: skip
 
 
-class OutOfTime(Exception):
+class TimeLimitReached(Exception):
     """The minutes of this call are used up; the state is on disk."""
 
 
@@ -74,7 +74,7 @@ def train_scorer(
     deadline: float,
     tell: Callable[[str], None],
 ) -> tuple[Scorer, dict[str, Any]]:
-    """Train to the end of the plan, an epoch at a time; raises `OutOfTime` after `deadline`.
+    """Train to the end of the plan, an epoch at a time; raises `TimeLimitReached` after `deadline`.
 
     The state is written after every epoch, so the same call goes on where the last one stopped and
     gives the same bits. `budget_cpu_minutes` of the plan ends a training as its last epoch does.
@@ -103,7 +103,7 @@ def train_scorer(
         tell(_progress(name, epoch, config.n_epochs, history.losses, history.validations,
                        kept["cpu_seconds"]))  # fmt: skip
         if time.perf_counter() > deadline and epoch < config.n_epochs:
-            raise OutOfTime(name)
+            raise TimeLimitReached(name)
     record = {
         "validations": history.validations, "n_epochs": len(history.losses),
         "best_epoch": history.best_epoch, "cpu_seconds": round(kept["cpu_seconds"], 1),

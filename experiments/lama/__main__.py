@@ -19,7 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.lama.data import KNOWLEDGE, read_world
 from experiments.lama.probing import probe_row, read_questions
-from experiments.lama.study import Row, Study, train_row
+from experiments.lama.study import LamaStudy, Row, train_row
 from experiments.lama.tables import write_tables
 from experiments.pretraining.__main__ import Printer
 from kept.evaluation.leakage import audit_table
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--method", help="only the rows of this method, or this row")
     parser.add_argument("--tables", action="store_true", help="run nothing, write the tables")
     arguments = parser.parse_args()
-    study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
+    study = LamaStudy.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
     disable_progress_bar()
     torch.set_num_threads(study.training.threads or torch.get_num_threads())
     rows = [] if arguments.tables else chosen_rows(study, arguments.method)
@@ -43,14 +43,14 @@ def main() -> None:
     print(write_tables(study, arguments.out))
 
 
-def chosen_rows(study: Study, name: str | None) -> list[Row]:
+def chosen_rows(study: LamaStudy, name: str | None) -> list[Row]:
     """All rows, those of a method, or one; raises `ConfigError` for another name."""
     if name is None:
         return study.rows
     return [row for row in study.rows if row.method == name] or [study.row(name)]
 
 
-def run_rows(rows: list[Row], study: Study, root: Path, out: Path) -> None:
+def run_rows(rows: list[Row], study: LamaStudy, root: Path, out: Path) -> None:
     """Read the world, write its audit, then train and ask each row."""
     world = read_world(
         root, per_relation=study.facts_per_relation, n_texts=study.n_texts, seed=study.seed

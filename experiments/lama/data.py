@@ -43,7 +43,7 @@ KNOWLEDGE: tuple[Knowledge, ...] = ("held_out", "given")
 
 
 @dataclass(frozen=True)
-class World:
+class LamaWorld:
     """Probed facts, both graphs (one space of ids), and the documents that every row reads.
 
     `evidences` are the sentences that state a probed fact; `n_left_out` counts the sentences that
@@ -98,7 +98,7 @@ class World:
         ]  # fmt: skip
 
 
-def read_world(root: Path, *, per_relation: int | None, n_texts: int, seed: int) -> World:
+def read_world(root: Path, *, per_relation: int | None, n_texts: int, seed: int) -> LamaWorld:
     """Read everything below `root`.
 
     `n_texts` sentences are drawn once the evidences went; those that name a probed fact go then.
@@ -123,7 +123,7 @@ def make_world(
     per_relation: int | None,
     n_texts: int,
     seed: int,
-) -> World:
+) -> LamaWorld:
     """The world of these examples; facts outside the graph are not probed."""
     inside = [f for f in facts if f.head in graph.entities and f.tail in graph.entities]
     facts_drawn = draw_facts(inside, per_relation, seed=seed)
@@ -133,7 +133,7 @@ def make_world(
     chosen = _draw_texts(other, n_texts, seed)
     documents, n_named = _without_named(link_documents(chosen, graph), facts_drawn)
     ids = triples_of(facts_drawn, graph)
-    return World(
+    return LamaWorld(
         tuple(facts_drawn),
         tuple(facts),
         {"held_out": without_pairs(graph, ids[:, [0, 2]]), "given": graph},

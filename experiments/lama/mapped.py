@@ -23,11 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import write_jsonl
-from experiments.joint_spaces.reading import give_away
+from experiments.joint_spaces.reading import shuffle_vectors
 from experiments.joint_spaces.study import trained
-from experiments.lama.data import World, read_world
+from experiments.lama.data import LamaWorld, read_world
 from experiments.lama.probing import Questions, helpful_names, open_row, read_questions
-from experiments.lama.study import HOST, MLM, Row, Study, copy_head, train_row
+from experiments.lama.study import HOST, MLM, LamaStudy, Row, copy_head, train_row
 from experiments.stages import write_host
 from kept import hosts
 from kept.encoders.ebert import EBERT
@@ -45,7 +45,7 @@ from kept.randomness import torch_draws
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_json, write_text
 
-Told = dict[str, Any]
+CellResult = dict[str, Any]
 """By ranking: of each question whether the first answer is right, and its group and id."""
 
 
@@ -80,7 +80,7 @@ class MappedStudy(RunConfig):
         return self.seeds if row != HOST and self.rows[row].space else self.seeds[:1]
 
 
-def vectors(study: MappedStudy, row: MappedRow, seed: int, world: World, out: Path) -> Path:
+def vectors(study: MappedStudy, row: MappedRow, seed: int, world: LamaWorld, out: Path) -> Path:
     """The file of a row's vectors; spaces that are there are not trained again."""
     assert row.space is not None
     folder = out / "spaces" / f"{row.space}-{row.knowledge}-{seed}"
@@ -98,12 +98,12 @@ def vectors(study: MappedStudy, row: MappedRow, seed: int, world: World, out: Pa
         return own
     moved = folder / "others.txt"
     if not moved.exists():
-        give_away(own, moved, seed)
+        shuffle_vectors(own, moved, seed)
     return moved
 
 
 def mapped_model(
-    row: MappedRow, file: Path | None, lama: Study, world: World, out: Path
+    row: MappedRow, file: Path | None, lama: LamaStudy, world: LamaWorld, out: Path
 ) -> ClozeModel:
     """The row `host` with E-BERT around it, asked with its graph's names; nothing is trained."""
     first = KnowledgeForPreTraining.from_pretrained(out / HOST)
@@ -119,8 +119,14 @@ def mapped_model(
 
 
 def run_row(
-    study: MappedStudy, name: str, seed: int, lama: Study, world: World, asked: Questions, out: Path
-) -> Told:
+    study: MappedStudy,
+    name: str,
+    seed: int,
+    lama: LamaStudy,
+    world: LamaWorld,
+    asked: Questions,
+    out: Path,
+) -> CellResult:
     """What a row answers under a seed, from its file in `out` if it is there."""
     row = None if name == HOST else study.rows[name]
     space = None if row is None or row.space is None else study.spaces[row.space]
@@ -131,7 +137,7 @@ def run_row(
     }
     path = out / "mapped" / f"{name}-{seed}.json"
 
-    def answers() -> Told:
+    def answers() -> CellResult:
         if row is None:
             model = open_row(Row(HOST), "weights", lama, world, out)
         else:
@@ -140,13 +146,13 @@ def run_row(
         probed = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
         return as_told(probed)
 
-    stored: Told = stored_with(path, origin, answers)
+    stored: CellResult = stored_with(path, origin, answers)
     return stored
 
 
-def as_told(found: ProbeResult) -> Told:
+def as_told(found: ProbeResult) -> CellResult:
     """The first answers of a probe."""
-    told: Told = {}
+    told: CellResult = {}
     for ranking in ("objects", "restricted"):
         scored = found.scored(ranking)  # type: ignore[arg-type]
         told[ranking] = {
@@ -158,7 +164,7 @@ def as_told(found: ProbeResult) -> Told:
 
 
 # ---- the page --------------------------------------------------------------
-def counts_of(told: Told, ranking: str, ids: frozenset[str] | None) -> Counts:
+def counts_of(told: CellResult, ranking: str, ids: frozenset[str] | None) -> Counts:
     """Right, answered and asked of each group, of the questions `ids` (None: of all)."""
     part = told[ranking]
     rows = [
@@ -170,7 +176,7 @@ def counts_of(told: Told, ranking: str, ids: frozenset[str] | None) -> Counts:
 
 
 def page(
-    study: MappedStudy, cells: Mapping[str, Mapping[int, Told]], without: frozenset[str],
+    study: MappedStudy, cells: Mapping[str, Mapping[int, CellResult]], without: frozenset[str],
     n_asked: int, command: str,
 ) -> str:  # fmt: skip
     """P@1 of each row in three ways, then the differences."""
@@ -197,7 +203,7 @@ def page(
         if ours in cells and theirs in cells:
             line = [f"{ours} − {theirs}"]
             for kind in kinds[:2]:
-                each = less(cells[ours], cells[theirs], *kind)
+                each = paired_difference(cells[ours], cells[theirs], *kind)
                 line += [with_interval(each, "+", percent=True), f"{each.p:.3f}"]
             differences.append(line)
     parts = (
@@ -208,8 +214,11 @@ def page(
     return "\n\n".join(parts) + "\n"
 
 
-def less(
-    ours: Mapping[int, Told], theirs: Mapping[int, Told], ranking: str, ids: frozenset[str] | None
+def paired_difference(
+    ours: Mapping[int, CellResult],
+    theirs: Mapping[int, CellResult],
+    ranking: str,
+    ids: frozenset[str] | None,
 ) -> Effect:
     """Ours minus theirs, paired; a row of one seed stands against every seed of the other."""
     seeds = sorted({*ours} | {*theirs}) if 1 in (len(ours), len(theirs)) else [*ours]
@@ -232,14 +241,14 @@ def main() -> None:
     told = yaml.safe_load(given.config.with_name(study.study).read_text(encoding="utf-8"))
     host = given.out / "first-layers"
     write_host(told["host"], study.n_layers, host)
-    lama = Study.model_validate(told | study.changes | {"host": str(host)})
+    lama = LamaStudy.model_validate(told | study.changes | {"host": str(host)})
     world = read_world(
         root, per_relation=lama.facts_per_relation, n_texts=lama.n_texts, seed=lama.seed
     )
     asked = read_questions(root / "lama", lama, world)
     train_row(Row(HOST), lama, world, given.out)
     without = helpful_names(lama, world, asked, given.out)
-    cells: dict[str, dict[int, Told]] = {}
+    cells: dict[str, dict[int, CellResult]] = {}
     for name in (HOST, *study.rows):
         for seed in study.seeds_of(name):
             found = run_row(study, name, seed, lama, world, asked, given.out)

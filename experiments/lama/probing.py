@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from entity_linking.annotations import whole_file
-from experiments.lama.data import World
-from experiments.lama.study import HOST, Row, Study, read_trained
+from experiments.lama.data import LamaWorld
+from experiments.lama.study import HOST, LamaStudy, Row, read_trained
 from kept.errors import EvaluationError
 from kept.lab.probing.engine import objects_of, probe
 from kept.lab.probing.items.collections import (
@@ -90,7 +90,7 @@ class Questions:
         )
 
 
-def read_questions(folder: Path, study: Study, world: World) -> Questions:
+def read_questions(folder: Path, study: LamaStudy, world: LamaWorld) -> Questions:
     """The questions on the probed facts, from LAMA's folder."""
     graph, reports = world.graphs["given"], {name: DamageReport() for name in _SOURCES}
     known = answers_by_subject(world.every_fact)
@@ -155,7 +155,7 @@ def modes(row: Row) -> tuple[Mode, ...]:
 
 
 def probe_row(
-    row: Row, study: Study, world: World, question_set: Questions, out: Path
+    row: Row, study: LamaStudy, world: LamaWorld, question_set: Questions, out: Path
 ) -> list[dict[str, Any]]:
     """Ask a trained row everything; writes and returns `result.json`, a value for each mode.
 
@@ -176,7 +176,7 @@ def probe_row(
     return results
 
 
-def open_row(row: Row, mode: Mode, study: Study, world: World, out: Path) -> ClozeModel:
+def open_row(row: Row, mode: Mode, study: LamaStudy, world: LamaWorld, out: Path) -> ClozeModel:
     """A trained row, ready to be asked; facts that are asked are shown where its graph has them."""
     read_trained(row, study, world, out)
     facts_shown = mode == "graph" and row.knowledge == "given"
@@ -184,7 +184,9 @@ def open_row(row: Row, mode: Mode, study: Study, world: World, out: Path) -> Clo
     return open_model(out / row.name, mode, graph, show_asked=facts_shown)
 
 
-def helpful_names(study: Study, world: World, question_set: Questions, out: Path) -> frozenset[str]:
+def helpful_names(
+    study: LamaStudy, world: LamaWorld, question_set: Questions, out: Path
+) -> frozenset[str]:
     """Ids of the probed questions that LAMA-UHN keeps, as the row `host` guesses names."""
     path = out / NAMES
     data = fingerprint_of(world.fingerprint, question_set.fingerprint)
@@ -209,7 +211,7 @@ def helpful_names(study: Study, world: World, question_set: Questions, out: Path
 def _probe_mode(
     model: ClozeModel,
     row: Row,
-    study: Study,
+    study: LamaStudy,
     question_set: Questions,
     names: frozenset[str],
     out: Path,
@@ -247,13 +249,13 @@ def _part(result: ProbeResult, ids: frozenset[str]) -> ProbeResult:
     return dataclasses.replace(result, answers=answers)
 
 
-def _consistency(model: ClozeModel, study: Study, question_set: Questions) -> Any:
+def _consistency(model: ClozeModel, study: LamaStudy, question_set: Questions) -> Any:
     """Among the objects of the relation, as Elazar et al. ask."""
     result = probe(model, question_set.paraphrases, vocabulary=None, objects=question_set.objects)
     return consistency(result, "objects", seed=study.seed)
 
 
-def _altered(model: ClozeModel, study: Study, question_set: Questions) -> Any:
+def _altered(model: ClozeModel, study: LamaStudy, question_set: Questions) -> Any:
     """Among all words, so that primes compete; None where too few were ranked."""
     items = [
         form
@@ -269,7 +271,7 @@ def _altered(model: ClozeModel, study: Study, question_set: Questions) -> Any:
         return None
 
 
-def _further(model: ClozeModel, study: Study, question_set: Questions) -> dict[str, Any]:
+def _further(model: ClozeModel, study: LamaStudy, question_set: Questions) -> dict[str, Any]:
     results = {}
     for name, items in question_set.further.items():
         result = probe(model, items, vocabulary=question_set.vocabulary, objects=None)

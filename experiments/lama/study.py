@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
-from experiments.lama.data import KNOWLEDGE, Knowledge, World
+from experiments.lama.data import KNOWLEDGE, Knowledge, LamaWorld
 from experiments.pretraining.study import (
     Ledger,
     MethodPlan,
@@ -43,7 +43,7 @@ TRAINED, SPENT, RUN_CONFIG = "trained.json", "spent.json", "pretrain.json"
 MLM: Mapping[str, Mapping[str, Any]] = {"mlm": {}}
 
 
-class Study(BaseModel):
+class LamaStudy(BaseModel):
     """The whole experiment: sizes of the probe, the stage that all rows share, and their own.
 
     `facts_per_relation` are probed, in every row the same; `paraphrased` and `altered` of them in a
@@ -132,7 +132,7 @@ class Row:
 
 
 def train_row(
-    row: Row, study: Study, world: World, out: Path, reporter: Reporter | None = None
+    row: Row, study: LamaStudy, world: LamaWorld, out: Path, reporter: Reporter | None = None
 ) -> dict[str, Any]:
     """Train a row to its end, or go on where it was cut; writes and returns `trained.json`.
 
@@ -171,7 +171,7 @@ def train_row(
     return record
 
 
-def read_trained(row: Row, study: Study, world: World, out: Path) -> dict[str, Any] | None:
+def read_trained(row: Row, study: LamaStudy, world: LamaWorld, out: Path) -> dict[str, Any] | None:
     """The record of a row's training, None before it; raises `CheckpointError` for another."""
     stored: dict[str, Any] | None = read_stored(
         out / row.name / TRAINED, _origin(row, study, world)
@@ -179,12 +179,16 @@ def read_trained(row: Row, study: Study, world: World, out: Path) -> dict[str, A
     return stored
 
 
-def _origin(row: Row, study: Study, world: World) -> Origin:
+def _origin(row: Row, study: LamaStudy, world: LamaWorld) -> Origin:
     return {"settings": study.settings_of(row), "data": world.fingerprint}
 
 
 def new_model(
-    row: Row, study: Study, world: World, out: Path, objectives: Mapping[str, Mapping[str, Any]]
+    row: Row,
+    study: LamaStudy,
+    world: LamaWorld,
+    out: Path,
+    objectives: Mapping[str, Mapping[str, Any]],
 ) -> KnowledgeForPreTraining:
     """A row's model before its training, with the pre-trained weights unless it is that."""
     first = None if row.method == HOST else _pretrained_host(study, world, out)
@@ -218,14 +222,14 @@ def copy_head(source: KnowledgeForPreTraining, target: KnowledgeForPreTraining) 
         raise ConfigError(f"{list(target.objectives)} have no head over words; add mlm")
 
 
-def _pretrained_host(study: Study, world: World, out: Path) -> KnowledgeForPreTraining:
+def _pretrained_host(study: LamaStudy, world: LamaWorld, out: Path) -> KnowledgeForPreTraining:
     folder = out / HOST
     if read_trained(Row(HOST), study, world, out) is None:
         raise ConfigError(f"{folder} holds no pre-trained {study.host}; run row {HOST!r} first")
     return KnowledgeForPreTraining.from_pretrained(folder)
 
 
-def _objectives(row: Row, study: Study) -> Mapping[str, Mapping[str, Any]]:
+def _objectives(row: Row, study: LamaStudy) -> Mapping[str, Mapping[str, Any]]:
     """The method's own, and masked words where none of them has a head over words."""
     own = study.plan(row).objectives or row.kind.objectives
     return own if own.keys() & {"mlm", "masked_nodes"} else {**own, **MLM}

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.lama.data import KNOWLEDGE
 from experiments.lama.probing import NAMES, RESULT
-from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, Study
+from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, LamaStudy
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
 from kept.lab.probing.results import read_answers
 from kept.lab.study.origins import read_stored, require_same_data
@@ -16,13 +16,13 @@ from kept.lab.study.tables import Table, with_interval
 from kept.randomness import generator
 from kg_loaders.disk.writing import write_json, write_text
 
-Told = Mapping[str, Any]
+CellResult = Mapping[str, Any]
 HEADINGS = {
     "held_out": "without the probed facts", "given": "with the probed facts", None: "no graph",
 }  # fmt: skip
 
 
-def write_tables(study: Study, out: Path) -> str:
+def write_tables(study: LamaStudy, out: Path) -> str:
     """Write `results.json` and `results.md` in `out`, and return the text.
 
     Raises `CheckpointError` for a file that came of other settings, or of other data than the rest.
@@ -51,7 +51,7 @@ def write_tables(study: Study, out: Path) -> str:
     return text
 
 
-def to_markdown(study: Study, content: Told, out: Path) -> str:
+def to_markdown(study: LamaStudy, content: CellResult, out: Path) -> str:
     """Every table as Markdown."""
     results = content["probed"]
     parts = [_about(study), _main_table(study, results, content["differences"])]
@@ -70,7 +70,7 @@ def to_markdown(study: Study, content: Told, out: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _about(study: Study) -> str:
+def _about(study: LamaStudy) -> str:
     return (
         f"Host {study.host}, seed {study.seed}; {study.facts_per_relation} facts a relation at "
         f"most; pre-training {study.head.steps} steps, every row {study.training.steps} more of "
@@ -82,7 +82,9 @@ def _about(study: Study) -> str:
     )
 
 
-def _main_table(study: Study, results: Sequence[Told], differences: Mapping[str, Told]) -> str:
+def _main_table(
+    study: LamaStudy, results: Sequence[CellResult], differences: Mapping[str, CellResult]
+) -> str:
     columns = (
         "row", "graph", "answers from", "facts shown", "asked", "objects: scored", "P@1",
         "majority", "P@10", "ECE", "mean of relations", "UHN, mean of relations",
@@ -107,7 +109,7 @@ def _main_table(study: Study, results: Sequence[Told], differences: Mapping[str,
     return _table(columns, lines)
 
 
-def _training_table(trained: Mapping[str, Told]) -> str:
+def _training_table(trained: Mapping[str, CellResult]) -> str:
     columns = ("row", "steps", "sentences", "CPU min", "parameters added", "trained", "last losses")
     lines = []
     for name, one in trained.items():
@@ -124,7 +126,7 @@ def _training_table(trained: Mapping[str, Told]) -> str:
     return _table(columns, lines)
 
 
-def _robustness(results: Sequence[Told]) -> str:
+def _robustness(results: Sequence[CellResult]) -> str:
     columns = (
         "row", "answers from", "paraphrased facts", "consistent", "all right", "negated",
         "same first answer", "rank correlation", "misprimed", "P@1", "P@1 behind the prime",
@@ -148,7 +150,7 @@ def _robustness(results: Sequence[Told]) -> str:
     return _table(columns, lines)
 
 
-def _further(results: Sequence[Told]) -> str:
+def _further(results: Sequence[CellResult]) -> str:
     rows = [one for one in results if one.get("further")]
     names = dict.fromkeys(name for one in rows for name in one["further"])
     lines = [
@@ -160,17 +162,17 @@ def _further(results: Sequence[Told]) -> str:
     return _table(columns, lines)
 
 
-def _by_degree(results: Sequence[Told]) -> str:
+def _by_degree(results: Sequence[CellResult]) -> str:
     return _pivot(
         results, "by degree", "row: P@1 among objects by degree of the subject (n scored)"
     )
 
 
-def _by_relation(results: Sequence[Told]) -> str:
+def _by_relation(results: Sequence[CellResult]) -> str:
     return _pivot(results, "by relation", "row: P@1 among objects by relation (n scored)")
 
 
-def _pivot(results: Sequence[Told], part: str, heading: str) -> str:
+def _pivot(results: Sequence[CellResult], part: str, heading: str) -> str:
     """A line for each relation or bin, with n and majority, and a column for each row and mode."""
     if not results:
         return ""
@@ -184,13 +186,15 @@ def _pivot(results: Sequence[Told], part: str, heading: str) -> str:
     return _table(columns, lines)
 
 
-def _differences(results: Iterable[Told], study: Study, out: Path) -> dict[str, Told]:
+def _differences(
+    results: Iterable[CellResult], study: LamaStudy, out: Path
+) -> dict[str, CellResult]:
     """P@1 among objects of every row and mode, less that of text alone, on the same questions."""
     base = out / TEXT_ONLY / "answers-weights.jsonl"
     if not base.exists():
         return {}
     theirs = {answer.id: score for answer, score in read_answers(base).scored("objects")}
-    differences: dict[str, Told] = {}
+    differences: dict[str, CellResult] = {}
     for one in results:
         if one["row"] == TEXT_ONLY:
             continue
@@ -217,7 +221,7 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"
 
 
-def _score(row: Told) -> str:
+def _score(row: CellResult) -> str:
     interval = row["interval"]
     spread = (
         "" if interval is None else f" [{100 * interval['low']:.1f}, {100 * interval['high']:.1f}]"
@@ -225,11 +229,11 @@ def _score(row: Told) -> str:
     return _percent(row["p_at_1"]) + spread
 
 
-def _interval(interval: Told, sign: str = "") -> str:
+def _interval(interval: CellResult, sign: str = "") -> str:
     return with_interval(interval, sign, percent=True)
 
 
-def _difference(difference: Told | None) -> str:
+def _difference(difference: CellResult | None) -> str:
     if difference is None:
         return "–"
     return f"{_interval(difference, '+')}, p {difference['p']:.3f}: {difference['verdict']}"

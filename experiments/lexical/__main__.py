@@ -88,13 +88,15 @@ def main() -> None:
                 for each in (ours, models[arguments.models[0]])
             )
             interval = score_interval(mine, pearson, generator=generator(0, "lexical"))
-            difference = less(mine, first, name, models)
+            difference = difference_from(mine, first, name, models)
             rows.append([Path(name).name, part, with_interval(interval), difference])
     columns = "model", "pairs", "Spearman", f"less {arguments.models[0]}"
     print(f"\n{Table(columns, rows).compact()}")
 
 
-def less(mine: Floats, first: Floats, name: str, models: dict[str, NDArray[np.float64]]) -> str:
+def difference_from(
+    mine: Floats, first: Floats, name: str, models: dict[str, NDArray[np.float64]]
+) -> str:
     if name == next(iter(models)):
         return "–"
     interval = difference_interval(mine, first, pearson, generator=generator(0, "lexical"))

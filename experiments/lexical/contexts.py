@@ -23,7 +23,7 @@ from transformers.utils.logging import disable_progress_bar
 from entity_linking import LinkedText
 from experiments.lexical.__main__ import open_host
 from experiments.lexical.files import senses
-from experiments.stages import StagedStudy, Told, page, pretrained, write_host
+from experiments.stages import CellResult, StagedStudy, page, pretrained, write_host
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
 from kept.tasks.datasets.glue import read_wic
@@ -80,7 +80,7 @@ def best_threshold(cosines: NDArray[np.float64], same: NDArray[np.bool_]) -> flo
     return -1.0 if at == 0 else float(cosines[order][at - 1])
 
 
-def asked(name: str, examples: Sequence[TaskExample]) -> Told:
+def asked(name: str, examples: Sequence[TaskExample]) -> CellResult:
     """The answers of a host about all pairs but those that fit the threshold."""
     host, tokenizer = open_host(name)
     sides = [sides_of(example) for example in examples]
@@ -113,7 +113,7 @@ def main() -> None:
     write_host(study.host, study.n_layers, made / "host")
     senses(study, root, made)
     examples = list(read_wic(root / PAIRS, DamageReport()))
-    cells: dict[str, dict[int, Told]] = {row: {} for row in study.rows}
+    cells: dict[str, dict[int, CellResult]] = {row: {} for row in study.rows}
     for seed in study.seeds:
         for row in study.rows:
             stage = study.stage(row, seed, root, given.out)

@@ -19,9 +19,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from experiments.lexical.__main__ import read_scores, similarities
 from experiments.lexical.files import similarity
-from experiments.stages import StagedStudy, as_text, pretrained, write_host
+from experiments.stages import StagedStudy, pretrained, write_host
 from kept.evaluation.correlation import Floats, pearson, spearman_parts
 from kept.evaluation.crossed import difference, effect
+from kept.lab.study.tables import Table, with_interval
 from kept.objectives.lexical.terms import Lexicon, read_pairs
 from kg_loaders.disk.writing import write_text
 
@@ -37,26 +38,29 @@ def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, comman
         f"Spearman's correlation over {len(words)} pairs, {int(joined.sum())} of which the lexicon "
         f"joins; 95 % intervals over {len(study.seeds)} seeds and pairs."
     )
-    lines = [
-        f"# {study.title}", "", f"`{command}`", "", study.about.strip(), "", about, "",
-        "| row | pairs | Spearman | of each seed | what it is |", "|---|---|---|---|---|",
-    ]  # fmt: skip
     parts = {"all": np.ones_like(joined), "joined": joined, "not joined": ~joined}
     parts = {name: chosen for name, chosen in parts.items() if chosen.sum() > 2}
+    rows, differences = [], []
     for row, seeds in of_row.items():
         for name, chosen in parts.items():
             counts = [spearman_parts(each[chosen], gold[chosen]) for each in seeds]
-            own = ", ".join(f"{pearson(each.sum(0)[None])[0]:.3f}" for each in counts)
-            found = as_text(effect(np.stack(counts), pearson))
-            lines.append(f"| {row} | {name} | {found} | {own} | {study.rows[row].says} |")
-    lines += ["", "| difference | pairs | estimate | p |", "|---|---|---|---|"]
+            of_seeds = ", ".join(f"{pearson(each.sum(0)[None])[0]:.3f}" for each in counts)
+            correlation = with_interval(effect(np.stack(counts), pearson))
+            rows.append([row, name, correlation, of_seeds, study.rows[row].says])
     for one, other in study.differences:
         for name, chosen in parts.items():
             sides = [[spearman_parts(each[chosen], gold[chosen]) for each in of_row[side]]
                      for side in (one, other)]  # fmt: skip
             less = difference(*sides, pearson)
-            lines.append(f"| {one} − {other} | {name} | {as_text(less, '+')} | {less.p:.3f} |")
-    return "\n".join(lines) + "\n"
+            numbers = with_interval(less, "+"), f"{less.p:.3f}"
+            differences.append([f"{one} − {other}", name, *numbers])
+    columns = "row", "pairs", "Spearman", "of each seed", "what it is"
+    page = (
+        f"# {study.title}", f"`{command}`", study.about.strip(), about,
+        Table(columns, rows).compact(),
+        Table(("difference", "pairs", "estimate", "p"), differences).compact(),
+    )  # fmt: skip
+    return "\n\n".join(page) + "\n"
 
 
 def _of_seed(

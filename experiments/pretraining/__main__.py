@@ -20,7 +20,7 @@ import yaml
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.pretraining.data import read_corpus
-from experiments.pretraining.study import RESULT, Study, run_method, to_markdown
+from experiments.pretraining.study import RESULT, PretrainingStudy, run_method, to_markdown
 from kept.training.log import StepRecord
 from kg_loaders.disk.writing import write_json, write_text
 
@@ -45,7 +45,9 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--method", help="run this method alone, in this process, and no table")
     arguments = parser.parse_args()
-    study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
+    study = PretrainingStudy.model_validate(
+        yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
+    )
     disable_progress_bar()
     torch.set_num_threads(study.training.threads or torch.get_num_threads())
     if arguments.method is not None:

@@ -41,7 +41,7 @@ class MethodPlan(BaseModel):
     training: dict[str, Any] = {}
 
 
-class Study(BaseModel):
+class PretrainingStudy(BaseModel):
     """The whole experiment. `methods` without entries means every method there is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -115,7 +115,11 @@ class Ledger:
 
 
 def run_method(
-    name: str, study: Study, corpus: Corpus, folder: Path, reporter: Reporter | None = None
+    name: str,
+    study: PretrainingStudy,
+    corpus: Corpus,
+    folder: Path,
+    reporter: Reporter | None = None,
 ) -> dict[str, Any]:
     """Pre-train a method until its budget is spent; goes on where an earlier process stopped.
 
@@ -168,7 +172,7 @@ def run_method(
 
 def new_model(
     chosen: Method,
-    study: Study,
+    study: PretrainingStudy,
     corpus: Corpus,
     plan: MethodPlan,
     objectives: Mapping[str, Mapping[str, Any]],
@@ -236,7 +240,7 @@ def n_sentences(data: WordGraphData, config: TrainConfig, n_steps: int) -> int:
     return total + sum(len(stream.locate(first + i)[1]) for i in range(n_batches))
 
 
-def to_markdown(results: Sequence[Mapping[str, Any]], study: Study) -> str:
+def to_markdown(results: Sequence[Mapping[str, Any]], study: PretrainingStudy) -> str:
     """The table of all methods, one row per method and loss."""
     builder = dataclasses.asdict(study.builder)
     about = (

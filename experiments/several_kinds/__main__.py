@@ -17,7 +17,7 @@ import yaml
 from transformers.utils.logging import disable_progress_bar
 
 from experiments.several_kinds.kinds import wordnet_pairs
-from experiments.several_kinds.study import PARTS, Settings, Told, read_kinds, run_part
+from experiments.several_kinds.study import PARTS, RowAnswers, Settings, read_kinds, run_part
 from experiments.several_kinds.tables import page
 from kept import hosts
 from kept.objectives.lexical.terms import Pair
@@ -31,7 +31,7 @@ def stored_pairs(wordnet: Path, path: Path) -> list[Pair]:
     return [(one, other) for one, other in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def written(told: Sequence[Told]) -> list[dict[str, dict[str, str]]]:
+def written(told: Sequence[RowAnswers]) -> list[dict[str, dict[str, str]]]:
     """By seed, row and kind one digit an answer, 1 where it is right.
 
     >>> written([{"host": {"facts": [True, False]}}])
@@ -63,7 +63,7 @@ def main() -> None:
     pairs = stored_pairs(given.wordnet, given.out / "pairs.json")
     kinds = read_kinds(settings, Path(os.environ["KEPT_DATA"]), pairs, tokenizer)
     seeds = settings.seeds if given.seed is None else (given.seed,)
-    told: list[Told] = []
+    told: list[RowAnswers] = []
     for seed in seeds:
         told.append({})
         for part in [given.part] if given.part else PARTS:

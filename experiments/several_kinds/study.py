@@ -69,7 +69,7 @@ SEQUENCE = {
     f"one host: {', '.join(KINDS[: n + 1])}": "all of its weights, one kind after the other"
     for n in range(len(KINDS))
 }
-Told = dict[str, dict[str, list[bool]]]
+RowAnswers = dict[str, dict[str, list[bool]]]
 """By row and kind: whether each answer is right."""
 Named = Mapping[str, Float[Tensor, "item width"]]
 
@@ -123,26 +123,26 @@ def read_kinds(
 def run_part(
     part: str, settings: Settings, kinds: Mapping[str, Kind], seed: int, out: Path,
     announce: Callable[[str], None],
-) -> Told:  # fmt: skip
+) -> RowAnswers:  # fmt: skip
     """The answers of the rows of a part (`PARTS`); what is stored in `out` is not run again."""
     origin = {
         "settings": fingerprint_of(settings.model_dump(mode="json", exclude={"seeds"})),
         "data": fingerprint_of([kind.training.fingerprint for kind in kinds.values()]),
     }
     make = partial(PARTS[part], settings, kinds, seed, out, announce)
-    answers: Told = stored_with(out / f"{part}-{seed}.json", origin, make)
+    answers: RowAnswers = stored_with(out / f"{part}-{seed}.json", origin, make)
     return answers
 
 
 def of_adapters(
     settings: Settings, kinds: Mapping[str, Kind], seed: int, out: Path,
     announce: Callable[[str], None],
-) -> Told:  # fmt: skip
+) -> RowAnswers:  # fmt: skip
     """The rows `ROWS`; the adapters are left in `out`/adapters/SEED."""
     fused = adapters_of(settings, kinds, seed, announce)
     for name in fused.names:
         fused.save_adapter(out / "adapters" / str(seed) / name, name)
-    told: Told = {row: {} for row in ROWS}
+    told: RowAnswers = {row: {} for row in ROWS}
     for kind in kinds.values():
         states = [named_states(fused, part) for part in (kind.probe, kind.asked)]
         for row in ROWS:
@@ -194,10 +194,10 @@ def learn(model: KnowledgeForPreTraining, kind: Kind, settings: Settings, seed: 
 def in_sequence(
     settings: Settings, kinds: Mapping[str, Kind], seed: int, out: Path,
     announce: Callable[[str], None],
-) -> Told:  # fmt: skip
+) -> RowAnswers:  # fmt: skip
     """The rows `SEQUENCE`: one plain host learns the kinds one after the other, and is asked for
     all of them after each."""
-    told: Told = {}
+    told: RowAnswers = {}
     host, tokenizer = settings.opened(), hosts.load_tokenizer(settings.host)
     encoder = method(BASELINE).encoder.for_graph(host, graph_from_records([]), tokenizer, seed=seed)
     for row, kind in zip(SEQUENCE, kinds.values(), strict=True):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from experiments.several_kinds.kinds import KINDS
-from experiments.several_kinds.study import ALL, HOST, NEW, ROWS, SEQUENCE, Settings, Told
+from experiments.several_kinds.study import ALL, HOST, NEW, ROWS, SEQUENCE, RowAnswers, Settings
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.lab.study.tables import Table, with_interval
@@ -19,7 +19,11 @@ Groups = Mapping[str, Sequence[str]]
 
 
 def page(
-    settings: Settings, told: Sequence[Told], groups: Groups, data: Sequence[str], command: str
+    settings: Settings,
+    told: Sequence[RowAnswers],
+    groups: Groups,
+    data: Sequence[str],
+    command: str,
 ) -> str:
     """Accuracies by row and kind, then the differences that the study is about."""
     rows = {row: says for row, says in {**ROWS, **SEQUENCE}.items() if any(row in s for s in told)}
@@ -68,18 +72,18 @@ def contrasts() -> dict[str, tuple[str, str]]:
     }
 
 
-def of(told: Sequence[Told], row: str, kind: str, groups: Groups) -> Effect:
+def of(told: Sequence[RowAnswers], row: str, kind: str, groups: Groups) -> Effect:
     """The accuracy of a row, over the seeds that have it."""
     has = [seed for seed in told if row in seed]
     return effect(np.stack(counts(has, row, kind, groups)), f1_value)
 
 
-def counts(told: Sequence[Told], row: str, kind: str, groups: Groups) -> list[Counts]:
+def counts(told: Sequence[RowAnswers], row: str, kind: str, groups: Groups) -> list[Counts]:
     """By seed, `[group count]`: rightly answered, predicted, asked."""
     return [accuracy_counts(seed[row][kind], groups[kind]) for seed in told]
 
 
-def _difference(told: Sequence[Told], groups: Groups, pair: tuple[str, str]) -> list[str]:
+def _difference(told: Sequence[RowAnswers], groups: Groups, pair: tuple[str, str]) -> list[str]:
     cells = []
     for place, kind in enumerate(KINDS):
         rows = [[*SEQUENCE][place] if row == "THEN" else row.replace("OWN", kind) for row in pair]

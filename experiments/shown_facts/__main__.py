@@ -16,7 +16,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import whole_file
 from experiments.pretraining.__main__ import Printer
-from experiments.shown_facts.settings import Study
+from experiments.shown_facts.settings import ShownFactsStudy
 from experiments.shown_facts.study import VOCABULARY, Asked, run_arm
 from experiments.shown_facts.tables import write_tables
 
@@ -27,7 +27,9 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--arms", help="only these arms, comma-separated")
     arguments = parser.parse_args()
-    study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
+    study = ShownFactsStudy.model_validate(
+        yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
+    )
     disable_progress_bar()
     torch.set_num_threads(study.reading.threads or torch.get_num_threads())
     root = Path(os.environ["KEPT_DATA"])

@@ -34,7 +34,7 @@ class Arm(BaseModel):
         return method(self.method)
 
 
-class Study(BaseModel):
+class ShownFactsStudy(BaseModel):
     """All settings; `head` trains the host's head over words on text, once for all arms.
 
     `words` are options of `mlm`, which trains the head, `stated` those of `stated_words`; `freeze`

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
-from experiments.lama.data import World, read_world
-from experiments.shown_facts.settings import HEAD, Study
+from experiments.lama.data import LamaWorld, read_world
+from experiments.shown_facts.settings import HEAD, ShownFactsStudy
 from kept import hosts
 from kept.inputs.views import builder_for, view_for
 from kept.lab.probing.engine import objects_of, probe
@@ -34,7 +34,7 @@ from kept.lab.probing.results import ProbeResult
 from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.heads import hand_over_words
+from kept.objectives.words.heads import copy_mlm_head
 from kept.randomness import generator, torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter
@@ -54,15 +54,15 @@ VOCABULARY = "optiprompt/common_vocab_cased.txt.gz"
 class Asked:
     """The world, its questions, and what they are judged by."""
 
-    study: Study
-    world: World
+    study: ShownFactsStudy
+    world: LamaWorld
     items: tuple[ClozeItem, ...]
     training_templates: Templates
     objects: Mapping[str, Sequence[str]]
     vocabulary: tuple[str, ...]
 
     @classmethod
-    def read(cls, study: Study, root: Path, vocabulary: Sequence[str]) -> Asked:
+    def read(cls, study: ShownFactsStudy, root: Path, vocabulary: Sequence[str]) -> Asked:
         """Everything below `root`, with LAMA's words for the ranking over a vocabulary."""
         world = read_world(
             root, per_relation=study.facts_per_relation, n_texts=study.n_texts, seed=study.seed
@@ -73,8 +73,8 @@ class Asked:
     @classmethod
     def of(
         cls,
-        study: Study,
-        world: World,
+        study: ShownFactsStudy,
+        world: LamaWorld,
         templates: Templates,
         paraphrases: Templates,
         vocabulary: Sequence[str],
@@ -218,7 +218,7 @@ def new_model(asked: Asked, name: str, fold: int, begun: Path) -> KnowledgeForPr
         )
         model = KnowledgeForPreTraining.of(encoder, {"stated_words": asked.study.stated})
     encoder.freeze_parts(asked.study.freeze)
-    hand_over_words(begun, model)
+    copy_mlm_head(begun, model)
     return model
 
 

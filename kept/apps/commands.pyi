@@ -54,6 +54,7 @@ def complete(
     refuse_below: float = ...,
 ) -> Any: ...
 def finetune(
+    data: str | Path | None = ...,
     *,
     output: str | Path,
     config: str | Path | None = ...,

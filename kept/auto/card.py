@@ -93,13 +93,13 @@ def _rows(
     else:
         graph = _graph(encoder, settings, about)
         yield "graph", _hashes(config, graph)
-        yield "licence of the graph", _told(None if graph is None else graph.manifest.licence)
+        yield "licence of the graph", _value_text(None if graph is None else graph.manifest.licence)
         sources = () if graph is None else graph.manifest.sources
-        yield "sources of the graph", _told(", ".join(Path(each).name for each in sources))
-    yield "licence of the model", _told(about.licence)
-    yield "trained on", _told(", ".join(_training(config, settings)))
-    yield "knowledge in training", _told(settings.get("knowledge"))
-    yield "linker", _told(about.linker)
+        yield "sources of the graph", _value_text(", ".join(Path(each).name for each in sources))
+    yield "licence of the model", _value_text(about.licence)
+    yield "trained on", _value_text(", ".join(_training(config, settings)))
+    yield "knowledge in training", _value_text(settings.get("knowledge"))
+    yield "linker", _value_text(about.linker)
     for split, coverage in _coverage(run, metrics).items():
         yield f"coverage{split}", _plain(coverage)
     for split, scores in metrics.items():
@@ -211,7 +211,7 @@ def _json(path: Path) -> dict[str, Any]:
     return dict(values)
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     return _plain(str(value)) if value else NOT_KNOWN
 
 

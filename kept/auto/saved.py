@@ -40,7 +40,7 @@ def saved_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer beside a saved model; raises `CheckpointError` when there is none."""
     if not (Path(folder) / "tokenizer_config.json").is_file():
         raise CheckpointError(
-            f"{folder} holds no tokenizer; save that of its host beside it "
+            f"{folder} has no tokenizer; save that of its host there "
             "(load_tokenizer(host).save_pretrained(folder)), or give one"
         )
     return hosts.load_tokenizer(folder)

@@ -126,17 +126,17 @@ def from_original(
     """
     n_hidden = hidden_layers(state, f"{MODEL}fc.")
     model = choice_model(config, n_hidden, state, f"{MODEL}fc.")
-    own = {k: v for k, v in state.items() if k != TABLE and not is_repeated(k)}
-    own = {k: v for k, v in own.items() if not k.endswith("position_ids")}
+    ours = {k: v for k, v in state.items() if k != TABLE and not is_repeated(k)}
+    ours = {k: v for k, v in ours.items() if not k.endswith("position_ids")}
     rows = with_special_rows(vectors, padding)
-    load_parts(model, to_ours(own, rules(config, n_hidden)), {}, rows)
+    load_parts(model, to_ours(ours, rules(config, n_hidden)), {}, rows)
     return model
 
 
 def back_to_original(model: KnowledgeForTask) -> dict[str, Tensor]:
     """The original's state dict as it is saved: without the table of concepts."""
-    own = {k: v for k, v in original_parts(model).items() if k != VECTORS}
-    named = to_original(own, rules(model.encoder.config, model.config.head["layers"]))
+    ours = {k: v for k, v in original_parts(model).items() if k != VECTORS}
+    named = to_original(ours, rules(model.encoder.config, model.config.head["layers"]))
     return with_repeated(named, GRAPH)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from kept.encoders.base import KnowledgeModel, graph_fields
 from kept.encoders.loading import load_strictly
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.errors import CheckpointError, ConfigError
+from kept.heads.entities import EntitiesOptions
 from kept.heads.model import KnowledgeForTask
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.tasks.kinds import MULTI, SINGLE
@@ -220,10 +221,10 @@ def _model_for(
     labels = {int(i): label for i, label in settings["id2label"].items()}
     config.id2label, config.label2id = labels, {label: i for i, label in labels.items()}
     dropout = settings.get("classifier_dropout")
-    config.head = {
-        "name": "entities", **HEADS[name],
-        "dropout": settings["hidden_dropout_prob"] if dropout is None else dropout,
-    }  # fmt: skip
+    head = EntitiesOptions(
+        dropout=settings["hidden_dropout_prob"] if dropout is None else dropout, **HEADS[name]
+    )
+    config.head = {"name": "entities", **asdict(head)}
     config.problem_type = problem_type
     return KnowledgeForTask(config)
 
@@ -321,9 +322,9 @@ def with_queries(state: Mapping[str, Tensor], settings: Mapping[str, Any]) -> di
         prefix = f"{BODY}encoder.layer.{i}.attention.self."
         for kind in ("w2e_query", "e2w_query", "e2e_query"):
             for part in ("weight", "bias"):
-                own = f"{prefix}query.{part}"
-                if f"{prefix}{kind}.{part}" not in state and own in state:
-                    added[f"{prefix}{kind}.{part}"] = state[own].clone()
+                query_name = f"{prefix}query.{part}"
+                if f"{prefix}{kind}.{part}" not in state and query_name in state:
+                    added[f"{prefix}{kind}.{part}"] = state[query_name].clone()
     return {**state, **added}
 
 

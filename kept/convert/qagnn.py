@@ -136,8 +136,8 @@ def from_original(
     n_hidden = hidden_layers(decoder, "fc.")
     model = choice_model(config, n_hidden, decoder, "fc.")
     rules = decoder_rules(config.n_layers, n_hidden)
-    own = {k: v for k, v in decoder.items() if k != TABLE and not is_repeated(k)}
-    load_parts(model, to_ours(own, rules), lm, with_special_rows(vectors, padding))
+    ours = {k: v for k, v in decoder.items() if k != TABLE and not is_repeated(k)}
+    load_parts(model, to_ours(ours, rules), lm, with_special_rows(vectors, padding))
     return model
 
 
@@ -146,9 +146,9 @@ def back_to_original(model: KnowledgeForTask) -> dict[str, Tensor]:
     state = original_parts(model)
     lm = {k: v for k, v in state.items() if k.startswith("encoder.host.")}
     table = state[VECTORS][N_SPECIAL_ROWS:]
-    own = {k: v for k, v in state.items() if k not in lm and k != VECTORS}
+    ours = {k: v for k, v in state.items() if k not in lm and k != VECTORS}
     rules = decoder_rules(model.encoder.config.n_layers, model.config.head["layers"])
-    decoder = with_repeated(to_original(own, rules), "gnn.") | {TABLE: table}
+    decoder = with_repeated(to_original(ours, rules), "gnn.") | {TABLE: table}
     return {
         **{LM + k.removeprefix("encoder.host."): v for k, v in lm.items()},
         **{GRAPH + k: v for k, v in decoder.items()},

@@ -133,4 +133,5 @@ def read_pickle(path: str | Path, *, allowed: Sequence[type] = ()) -> Any:
             f"{path} holds more than tensors and could run code when read; it was not: {error}"
         ) from error
     except _NO_TORCH_FILE as error:
-        raise CheckpointError(f"{path} cannot be read as a torch file: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{path} cannot be read as a torch file: {reason}") from error

@@ -15,7 +15,7 @@ target, both (nodes, then slots), width, embedding (of entities), entity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -119,6 +119,8 @@ class LUKE(KnowledgeEncoder):
 
     def __init__(self, config: LUKEConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
+        if config.entity_aware:
+            _require_parts(self.host, config.inside)
         sizes = self.host.config
         width = sizes.hidden_size
         config.entity_width = config.entity_width or width
@@ -196,6 +198,12 @@ class LUKE(KnowledgeEncoder):
         if start == HOST:
             model.copy_inputs()
         return model
+
+    def insert(self, kind: str, options: Mapping[str, Any]) -> None:
+        """As the base's; raises `ConfigError` for PALs, which entity-aware layers would pass by."""
+        if self.config.entity_aware:
+            _require_parts(self.host, (kind,))
+        super().insert(kind, options)
 
     # ---- first weights -------------------------------------------------------------------------
     @torch.no_grad()
@@ -393,6 +401,21 @@ def _check(
         raise BatchError(
             f"entity row {int(rows.max())} is beyond the table of {n_rows} rows; the batch was "
             "made with another graph"
+        )
+
+
+def _require_parts(host: PreTrainedModel, inside: Collection[str]) -> None:
+    """Raise `ConfigError` where a host's layers are not all that their attention and output do."""
+    if "pals" in inside:
+        raise ConfigError(
+            "entity-aware attention goes through the parts of a layer, and PALs stand beside it; "
+            "give options.entity_aware=false, or lora or houlsby instead"
+        )
+    first = hosts.layers(host)[0]
+    if not hasattr(getattr(first, "attention", None), "self"):
+        raise ConfigError(
+            f"entity-aware attention needs BERT's parts of a layer, {type(first).__name__} has "
+            "others; give options.entity_aware=false"
         )
 
 

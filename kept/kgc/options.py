@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class ScorerRun(RunConfig):
     """What every training of a scorer is given; a field is an option, its description the help."""
 
-    source: Path = Field(description="Graph folder, or one with train, valid and test.")
+    source: Path = Field(
+        description="Folder of a graph, or of a data set with train, valid and test."
+    )
     output: Path = Field(description="Folder to make.", json_schema_extra={"short": "-o"})
     scorer: str = Field(
         "complex",
@@ -53,8 +55,8 @@ class ScorerRun(RunConfig):
         >>> KgcTrainOptions(source="kg", output="out", epochs=2).scorer_options()
         {'epochs': 2}
         """
-        given = self.model_fields_set - ScorerRun.model_fields.keys()
-        values = {name: getattr(self, name) for name in sorted(given)}
+        fields = self.model_fields_set - ScorerRun.model_fields.keys()
+        values = {name: getattr(self, name) for name in sorted(fields)}
         return {name: value for name, value in values.items() if value not in (None, False, ())}
 
 

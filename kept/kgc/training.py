@@ -195,13 +195,13 @@ def fit_trained_mix(training: Training) -> Trained:
     if len(options.of) < 2:
         raise ConfigError(f"--scorer mix takes --of twice at least, {len(options.of)} given")
     parts = [
-        MixPart(place, open_completer(place).completer if is_completer(place) else None)
-        for place in options.of
+        MixPart(folder, open_completer(folder).completer if is_completer(folder) else None)
+        for folder in options.of
     ]
     n = {"n_entities": splits.graph.n_entities, "n_relations": splits.graph.n_relations}
     known = Filter(splits.as_mapping(), **n)
     mixed = fit_mix(parts, splits, filter=known, seed=training.seed)
-    settings = {"of": [str(place) for place in options.of]}
+    settings = {"of": [str(folder) for folder in options.of]}
     return Trained(scorer=mixed, history=None, settings=settings)
 
 

@@ -57,7 +57,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 HOST = "minilm"
 ADDED = ("coherence", "dense", "cross")
 """Scorers that a re-ranker may read beside those of `entity_linking.scorers.mix`."""
-DEAR = ("dense", "cross")
+EXPENSIVE = ("dense", "cross")
 """Those that a host reads: a re-ranker asks them about mentions that the others leave open."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
 """The gates of names beside a tagger, which has found what is written otherwise."""

@@ -130,7 +130,7 @@ def _stream(
     steps = iter(lambda: list(islice(stream, TEXTS_PER_STEP)), [])
     if n_workers == 1 and cluster is None:
         linker = work.linker(graph)
-        with seldom_collecting():
+        with relaxed_gc():
             for step in steps:
                 yield step_of(linker, step)
         return
@@ -157,7 +157,7 @@ def _stream(
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
+def relaxed_gc() -> Iterator[None]:
     """Look for cycles of objects seldom.
 
     Linkers remember some hundred thousand objects, none in a cycle; walking over them again and
@@ -176,7 +176,7 @@ def _worker(step_of: _Step[_Linked], work: Work) -> Callable[[list[Item]], list[
 
 
 def _work_on(step_of: _Step[_Linked], work: Work, items: list[Item]) -> list[_Linked]:
-    with seldom_collecting():
+    with relaxed_gc():
         return step_of(_opened(work), items)
 
 

@@ -183,7 +183,7 @@ class TaskKind:
         pairs = list(zip(predicted, gold, strict=True))
         return {
             "accuracy": [(int(set(p) == set(g)), 1, 1) for p, g in pairs],
-            "micro": [_found({*p} - {no_relation}, {*g} - {no_relation}) for p, g in pairs],
+            "micro": [_overlap({*p} - {no_relation}, {*g} - {no_relation}) for p, g in pairs],
         }
 
     def macro(self, predicted: Sequence[Labels], gold: Sequence[Labels]) -> dict[str, float] | None:
@@ -604,7 +604,7 @@ def _places(prediction: Prediction) -> list[float | None]:
 PLACES = 6
 
 
-def _found(ours: set[Any], gold: set[Any]) -> tuple[int, int, int]:
+def _overlap(ours: set[Any], gold: set[Any]) -> tuple[int, int, int]:
     return len(ours & gold), len(ours), len(gold)
 
 

@@ -150,7 +150,7 @@ class MemoryForecast:
         weights, gradients, optimiser = (f"{part / GIB:.2f}" for part in parts)
         return (
             f"memory: {self.total / GIB:.2f} GiB for weights ({weights}), gradients ({gradients}) "
-            f"and the optimiser ({optimiser}); what a batch needs comes on top"
+            f"and the optimiser ({optimiser}); each batch needs more"
         )
 
 

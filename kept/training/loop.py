@@ -266,9 +266,10 @@ class _Run:
             self._nothing_to_learn()
 
     def _nothing_to_learn(self) -> NoReturn:
-        names = ", ".join(getattr(self.model, "objectives", {})) or "the model"
+        names = ", ".join(getattr(self.model, "objectives", {}))
+        asked = f"the objectives {names}" if names else "the model"
         raise ConfigError(
-            f"none of {self.n_without_loss} batches has anything for the objectives {names}, "
+            f"none of {self.n_without_loss} batches has anything for {asked}, "
             "so nothing is learned; choose an objective that these texts and the method's "
             "view support (--objective)"
         )

@@ -98,12 +98,12 @@ def plain_name(name: str) -> str:
     >>> plain_name("n:ID(Person){label:Person}")
     'n:id'
     """
-    bare = name.strip().strip("\ufeff").strip("\"' ").removeprefix("#").removeprefix("~").strip()
-    if bare.endswith("}") and ":" in bare and "{" in bare:
-        bare = bare[: bare.index("{")]
-    if bare.endswith(")") and ":" in bare:
-        bare = bare[: bare.rindex("(")] if "(" in bare else bare
-    return _BREAK.sub("_", _HUMP.sub("_", bare)).lower()
+    plain = name.strip().strip("\ufeff").strip("\"' ").removeprefix("#").removeprefix("~").strip()
+    if plain.endswith("}") and ":" in plain and "{" in plain:
+        plain = plain[: plain.index("{")]
+    if plain.endswith(")") and ":" in plain:
+        plain = plain[: plain.rindex("(")] if "(" in plain else plain
+    return _BREAK.sub("_", _HUMP.sub("_", plain)).lower()
 
 
 def first_of(names: Iterable[str], fields: Mapping[str, Value]) -> tuple[str, Value] | None:

@@ -109,11 +109,13 @@ def _columns_of(names: Sequence[str], file: str) -> _Columns:
     names = [name.strip("\ufeff ") for name in names]
     columns = _Columns(is_apoc=any(name in roles for name in names))
     neptune = _neptune_columns(names)
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         title, _, kind = name.partition("{")[0].partition(":")
-        bare, _, group = kind.strip().removesuffix(")").partition("(")
+        plain_kind, _, group = kind.strip().removesuffix(")").partition("(")
         role = (
-            roles.get(name) if columns.is_apoc else neptune.get(name) or _IMPORTED.get(bare.upper())
+            roles.get(name)
+            if columns.is_apoc
+            else neptune.get(name) or _IMPORTED.get(plain_kind.upper())
         )
         if role is not None:
             if getattr(columns, role) >= 0:
@@ -122,11 +124,11 @@ def _columns_of(names: Sequence[str], file: str) -> _Columns:
                     f"{file}: the first row, {', '.join(names)[:200]!r}, has two columns of "
                     f"{what}; make them one: a composite identifier is not read"
                 )
-            setattr(columns, role, place)
+            setattr(columns, role, position)
             if f"{role}_group" in _Columns.__slots__:
                 setattr(columns, f"{role}_group", group)
-        elif bare.upper() != "IGNORE" and not (neptune and name == "~id"):
-            columns.properties[name if columns.is_apoc else title] = place
+        elif plain_kind.upper() != "IGNORE" and not (neptune and name == "~id"):
+            columns.properties[name if columns.is_apoc else title] = position
     if columns.type < 0 <= min(columns.start, columns.end):
         raise SourceError(
             f"{file}: the first row, {', '.join(names)[:200]!r}, names both ends of relationships "

@@ -89,17 +89,17 @@ class LineBlock:
 
     def indices_of(self, line: bytes) -> list[int]:
         """Return which lines are `line`, from 0; a byte-order mark and a CR do not count."""
-        found = []
-        place = self.data.find(line) if line else -1
-        while place >= 0:
-            end = place + len(line)
-            has_mark = self.data[max(place - len(BOM), 0) : place] == BOM
-            start = place - len(BOM) if has_mark else place
+        indices = []
+        position = self.data.find(line) if line else -1
+        while position >= 0:
+            end = position + len(line)
+            has_mark = self.data[max(position - len(BOM), 0) : position] == BOM
+            start = position - len(BOM) if has_mark else position
             begins = start == 0 or self.data[start - 1] == ord("\n")
             if begins and self.data[end : end + 2].removeprefix(b"\r")[:1] in (b"", b"\n"):
-                found.append(self.data.count(b"\n", 0, start))
-            place = self.data.find(line, end)
-        return found
+                indices.append(self.data.count(b"\n", 0, start))
+            position = self.data.find(line, end)
+        return indices
 
     def with_line_ends(self) -> bytes:
         """The bytes, the last line ended too, and without CR where every line ends in CRLF."""

@@ -44,7 +44,7 @@ The views of {names} take the option `weigh_links`
 (`kept pretrain --set view.weigh_links=true`). The knowledge of a link then counts as much as the
 link's confidence:
 
-- K-BERT, CoLAKE and E-BERT multiply the attention to its nodes by the confidence.
+- K-BERT, CoLAKE, E-BERT and LUKE multiply the attention to its nodes by the confidence.
 - ERNIE multiplies the entity's share of the hidden state by it.
 - KnowBERT's priors sum to it.
 - A pair of K-Adapter's `relation_pairs` counts by the confidence of both links.

@@ -12,37 +12,37 @@ from experiments.distillation.study import (
     ASKED,
     ROWS,
     TEXTS_EACH,
-    Study,
-    Told,
+    DistillationStudy,
+    RowAnswers,
     milliseconds,
     run_seed,
     split_texts,
 )
 from experiments.distillation.tables import page
 from kept.errors import CheckpointError
-from kept.lab.reading.bench import Bench, Opened
 from kept.lab.reading.cell import open_host
+from kept.lab.reading.trial import Opened, ReadingTrial
 from tests.kept.training.tiny_pretraining import write_host
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "distillation" / "plain-host.yaml"
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> DistillationStudy:
     committed = yaml.safe_load(CONFIG.read_text("utf-8"))
     small = {
         "host": str(write_host(tmp_path / "host")), "n_layers": 2, "labelled": 16,
         "transferred": 8, "unseen": 8, "teacher_steps": 2, "student_steps": 2, "batch_size": 4,
     }  # fmt: skip
-    return Study.model_validate(committed | small)
+    return DistillationStudy.model_validate(committed | small)
 
 
-def _open(study: Study) -> Opened:
+def _open(study: DistillationStudy) -> Opened:
     return open_host(study.cell(0, steps=1).budget)
 
 
-def test_nobody_who_is_asked_stands_in_the_wrong_texts(study: Study) -> None:
-    bench = Bench.of(study.cell(0, steps=2), _open(study))
+def test_nobody_who_is_asked_stands_in_the_wrong_texts(study: DistillationStudy) -> None:
+    bench = ReadingTrial.of(study.cell(0, steps=2), _open(study))
     texts = split_texts(study, bench)
 
     def people(examples: list) -> set[str]:  # type: ignore[type-arg]
@@ -57,7 +57,7 @@ def test_nobody_who_is_asked_stands_in_the_wrong_texts(study: Study) -> None:
     assert len(people(unseen)) == 8
 
 
-def test_the_study_in_small(study: Study, tmp_path: Path) -> None:
+def test_the_study_in_small(study: DistillationStudy, tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
     told = [run_seed(study, seed, out, lambda: _open(study)) for seed in (0, 1)]
@@ -65,7 +65,7 @@ def test_the_study_in_small(study: Study, tmp_path: Path) -> None:
     assert all(len(told[0][row][asked]) == 8 for row in ROWS for asked in ASKED)
     before = json.loads((out / "0.json").read_text("utf-8"))
     (out / "0.json").write_text(json.dumps({**before, "told": {**told[0], "labels": "kept"}}))
-    again: Told = run_seed(study, 0, out, lambda: _open(study))
+    again: RowAnswers = run_seed(study, 0, out, lambda: _open(study))
     assert again["labels"] == "kept"  # type: ignore[comparison-overlap]
     other = study.model_copy(update={"student_steps": 3})
     with pytest.raises(CheckpointError, match="came of other"):

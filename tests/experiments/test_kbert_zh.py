@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from experiments.kbert_zh.data import read_examples
-from experiments.kbert_zh.runs import ChineseConfig, World, read_world, run_all
+from experiments.kbert_zh.runs import ChineseConfig, ChineseWorld, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
 from kept.errors import CheckpointError
 from kept.inputs.controls.conditions import COMPARED
@@ -54,11 +54,11 @@ def config() -> ChineseConfig:
 
 
 @pytest.fixture(scope="module")
-def world(config: ChineseConfig, tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(config: ChineseConfig, tmp_path_factory: pytest.TempPathFactory) -> ChineseWorld:
     return read_world(toy_data(tmp_path_factory.mktemp("kbert_zh")), config)
 
 
-def test_the_world_is_what_was_asked(world: World) -> None:
+def test_the_world_is_what_was_asked(world: ChineseWorld) -> None:
     counts = world.counts()
     assert (len(world.train), len(world.test)) == (6, 8)
     assert counts["mentions_per_text"] == 1.0
@@ -66,7 +66,7 @@ def test_the_world_is_what_was_asked(world: World) -> None:
 
 
 def test_runs_are_made_once_and_compared(
-    world: World, config: ChineseConfig, tmp_path: Path
+    world: ChineseWorld, config: ChineseConfig, tmp_path: Path
 ) -> None:
     told: list[str] = []
     results = run_all(world, config, tmp_path, announce=told.append)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from experiments.kg_completion.__main__ import address, run
-from experiments.kg_completion.runs import Benchmark, OutOfTime, train_scorer
+from experiments.kg_completion.runs import Benchmark, TimeLimitReached, train_scorer
 from experiments.kg_completion.tables import page
 from kept.errors import CheckpointError
 from kept.kgc.kge import SCORERS, TrainingConfig
@@ -78,7 +78,7 @@ def test_a_run_cut_after_an_epoch_goes_on_to_the_same_bits(toy: Benchmark, tmp_p
         try:
             pieces = run(plan, ["complex"], toy, tmp_path / "pieces", 0.0)["complex"]
             break
-        except OutOfTime:
+        except TimeLimitReached:
             n_pieces += 1
     assert n_pieces == 1
     for one in (whole, pieces):

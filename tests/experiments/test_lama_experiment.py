@@ -12,9 +12,9 @@ import yaml
 
 from entity_linking.annotations.relations import read_trex
 from experiments.lama.__main__ import chosen_rows
-from experiments.lama.data import World, make_world
+from experiments.lama.data import LamaWorld, make_world
 from experiments.lama.probing import helpful_names, modes, probe_row, read_questions
-from experiments.lama.study import HOST, Row, Study, new_model, train_row
+from experiments.lama.study import HOST, LamaStudy, Row, new_model, train_row
 from experiments.lama.tables import write_tables
 from kept.errors import CheckpointError, ConfigError
 from kept.lab.probing.items.collections import trex_facts
@@ -36,14 +36,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def world(folder: Path, small_graph: KnowledgeGraph) -> World:
+def world(folder: Path, small_graph: KnowledgeGraph) -> LamaWorld:
     examples = list(read_trex(folder / "TREx", DamageReport(), distinct=True))
     facts = trex_facts(folder)
     return make_world(examples, small_graph, facts, per_relation=1, n_texts=100, seed=0)
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> LamaStudy:
     """The committed one with a tiny host, three methods and two steps a row."""
     committed = yaml.safe_load(CONFIG.read_text())
     steps = {
@@ -58,11 +58,11 @@ def study(tmp_path: Path) -> Study:
         "training": committed["training"] | steps,
         "methods": {name: committed["methods"][name] for name in ("kbert", "colake", "kadapter")},
     }  # fmt: skip
-    return Study.model_validate(committed | small)
+    return LamaStudy.model_validate(committed | small)
 
 
 def test_the_committed_configuration_loads() -> None:
-    study = Study.model_validate(yaml.safe_load(CONFIG.read_text()))
+    study = LamaStudy.model_validate(yaml.safe_load(CONFIG.read_text()))
     assert len(study.rows) == 2 + 2 * (len(METHODS) - 1 - len(LATER))
     assert {row.method for row in study.rows} == {HOST, *METHODS} - LATER
     configs = [study.training_of(row) for row in study.rows[1:]]
@@ -73,7 +73,7 @@ def test_the_committed_configuration_loads() -> None:
     assert {name.split("-")[0] for name in reading} == reads - LATER
 
 
-def test_rows_are_chosen_by_name(study: Study) -> None:
+def test_rows_are_chosen_by_name(study: LamaStudy) -> None:
     assert [row.name for row in chosen_rows(study, "kbert")] == ["kbert-held_out", "kbert-given"]
     assert chosen_rows(study, "kbert-given") == [Row("kbert", "given")]
     assert len(chosen_rows(study, None)) == 8
@@ -81,7 +81,7 @@ def test_rows_are_chosen_by_name(study: Study) -> None:
         chosen_rows(study, "kber")
 
 
-def test_probed_facts_are_in_one_graph_alone_and_never_in_the_text(world: World) -> None:
+def test_probed_facts_are_in_one_graph_alone_and_never_in_the_text(world: LamaWorld) -> None:
     assert len(world.facts) == 2
     held_out, given = (world.graphs[name] for name in ("held_out", "given"))
     assert held_out.id_space_hash == given.id_space_hash
@@ -99,18 +99,18 @@ def test_probed_facts_are_in_one_graph_alone_and_never_in_the_text(world: World)
 
 
 def test_the_audit_finds_what_was_not_left_out(
-    world: World, folder: Path, small_graph: KnowledgeGraph
+    world: LamaWorld, folder: Path, small_graph: KnowledgeGraph
 ) -> None:
     examples = list(read_trex(folder / "TREx", DamageReport(), distinct=True))
     everything = tuple((example.linked,) for example in examples)
-    leaky = World(
+    leaky = LamaWorld(
         world.facts, world.every_fact, world.graphs, everything, world.evidences, 0
     )  # fmt: skip
     assert [check.n_found for check in leaky.audit("held_out")][3:5] == [4, 2]
 
 
 def test_every_row_begins_with_the_weights_of_the_first_stage(
-    study: Study, world: World, tmp_path: Path
+    study: LamaStudy, world: LamaWorld, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="run row 'host' first"):
         train_row(Row("none"), study, world, tmp_path)
@@ -129,7 +129,9 @@ def test_every_row_begins_with_the_weights_of_the_first_stage(
         assert torch.equal(table, first.encoder.host.get_input_embeddings().weight)
 
 
-def test_the_study_in_small(study: Study, world: World, folder: Path, tmp_path: Path) -> None:
+def test_the_study_in_small(
+    study: LamaStudy, world: LamaWorld, folder: Path, tmp_path: Path
+) -> None:
     asked = read_questions(folder, study, world)
     assert (len(asked.items), len(asked.paraphrases)) == (2, 5)
     assert asked.objects["P17"] == ["France", "Germany"]

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 import yaml
 
-from experiments.lama.data import World
-from experiments.lama.mapped import MappedStudy, Told, mapped_model, page, run_row, vectors
+from experiments.lama.data import LamaWorld
+from experiments.lama.mapped import CellResult, MappedStudy, mapped_model, page, run_row, vectors
 from experiments.lama.probing import helpful_names, read_questions
-from experiments.lama.study import HOST, Row, Study, train_row
+from experiments.lama.study import HOST, LamaStudy, Row, train_row
 from kept.objectives.model import KnowledgeForPreTraining
 from tests.experiments.test_lama_experiment import folder, study, world  # noqa: F401 - fixtures
 
@@ -25,8 +25,8 @@ def small() -> MappedStudy:
 
 
 def test_the_study_in_small(
-    study: Study,  # noqa: F811
-    world: World,  # noqa: F811
+    study: LamaStudy,  # noqa: F811
+    world: LamaWorld,  # noqa: F811
     folder: Path,  # noqa: F811
     tmp_path: Path,
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_study_in_small(
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
 
 
-def _of_words(told: Told) -> Told:
+def _of_words(told: CellResult) -> CellResult:
     """Two questions are too few for an interval where words of one piece leave one."""
     return {**told, "restricted": told["objects"]}
 
@@ -67,5 +67,5 @@ def _of_words(told: Told) -> Told:
 def test_the_committed_file_names_the_study_beside_it() -> None:
     committed = MappedStudy.read(CONFIG)
     told = yaml.safe_load(CONFIG.with_name(committed.study).read_text(encoding="utf-8"))
-    assert Study.model_validate(told | committed.changes).facts_per_relation == 12
+    assert LamaStudy.model_validate(told | committed.changes).facts_per_relation == 12
     assert {row.space for row in committed.rows.values()} - {None} == {*committed.spaces}

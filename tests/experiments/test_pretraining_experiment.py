@@ -15,7 +15,7 @@ from experiments.pretraining.data import Corpus, link_documents, read_corpus
 from experiments.pretraining.study import (
     SPENT,
     Ledger,
-    Study,
+    PretrainingStudy,
     n_sentences,
     run_method,
     to_markdown,
@@ -42,7 +42,7 @@ def corpus(small_graph: KnowledgeGraph) -> Corpus:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> PretrainingStudy:
     """The committed one with a tiny host and two steps."""
     committed = yaml.safe_load(PLAN.read_text())
     steps = {
@@ -56,11 +56,11 @@ def study(tmp_path: Path) -> Study:
         "builder": committed["builder"] | {"max_neighbours": 2, "max_words": 30, "max_nodes": 60},
         "training": committed["training"] | steps,
     }
-    return Study.model_validate(committed | small)
+    return PretrainingStudy.model_validate(committed | small)
 
 
 def test_the_committed_configuration_loads() -> None:
-    study = Study.model_validate(yaml.safe_load(PLAN.read_text()))
+    study = PretrainingStudy.model_validate(yaml.safe_load(PLAN.read_text()))
     assert study.cpu_minutes == 20
     assert study.names == [name for name in METHODS if name not in ("none", *LATER)]
     for name in study.names:
@@ -68,9 +68,13 @@ def test_the_committed_configuration_loads() -> None:
         assert (config.budget_cpu_minutes, config.threads, config.seed) == (1.5, 1, study.seed)
 
 
-def test_runs_for_layers_open_by_themselves(study: Study, corpus: Corpus, tmp_path: Path) -> None:
+def test_runs_for_layers_open_by_themselves(
+    study: PretrainingStudy, corpus: Corpus, tmp_path: Path
+) -> None:
     """The plan for layers is the other one with fewer methods and minutes."""
-    plan, whole = (Study.model_validate(yaml.safe_load(p.read_text())) for p in (LAYERS, PLAN))
+    plan, whole = (
+        PretrainingStudy.model_validate(yaml.safe_load(p.read_text())) for p in (LAYERS, PLAN)
+    )
     same = {"methods": whole.methods, "cpu_minutes": whole.cpu_minutes}
     assert plan.model_copy(update=same) == whole
     for name in plan.names:
@@ -82,7 +86,9 @@ def test_runs_for_layers_open_by_themselves(study: Study, corpus: Corpus, tmp_pa
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_two_steps_and_a_table(name: str, study: Study, corpus: Corpus, tmp_path: Path) -> None:
+def test_two_steps_and_a_table(
+    name: str, study: PretrainingStudy, corpus: Corpus, tmp_path: Path
+) -> None:
     told = run_method(name, study, corpus, tmp_path / name)
     assert (told["steps"], told["sentences"], told["stopped"]) == (2, 8, "finished")
     assert told["losses_before"].keys() == told["losses_after"].keys()
@@ -101,7 +107,7 @@ def test_two_steps_and_a_table(name: str, study: Study, corpus: Corpus, tmp_path
 
 
 def test_a_spent_budget_ends_a_run_and_a_cut_one_goes_on(
-    study: Study, corpus: Corpus, tmp_path: Path
+    study: PretrainingStudy, corpus: Corpus, tmp_path: Path
 ) -> None:
     changes = {"training": study.training.model_copy(update={"steps": 1000}), "cpu_minutes": 1e-9}
     short = study.model_copy(update=changes)
@@ -130,7 +136,7 @@ def test_the_ledger_adds_up_over_processes(tmp_path: Path) -> None:
     assert again.peak_memory_mib == 1e6
 
 
-def test_sentences_are_counted_over_epochs(study: Study, corpus: Corpus) -> None:
+def test_sentences_are_counted_over_epochs(study: PretrainingStudy, corpus: Corpus) -> None:
     chosen = METHODS["colake"]
     data = corpus.data(chosen, study.host, study.builder, chosen.objectives)
     config = TrainConfig(steps=1, batch_size=5)

@@ -14,8 +14,8 @@ import yaml
 from pydantic import ValidationError
 
 from entity_linking.annotations.relations import read_trex
-from experiments.lama.data import World, make_world
-from experiments.shown_facts.settings import Study
+from experiments.lama.data import LamaWorld, make_world
+from experiments.shown_facts.settings import ShownFactsStudy
 from experiments.shown_facts.study import (
     CONDITIONS,
     Asked,
@@ -42,7 +42,7 @@ def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
     steps: dict[str, Any] = {
         "steps": 2, "batch_size": 1, "device": "cpu", "log_every": 1, "warmup_steps": 0,
     }  # fmt: skip
-    study = Study.model_validate(
+    study = ShownFactsStudy.model_validate(
         committed
         | {
             "host": str(write_host(tmp_path / "host")),
@@ -60,7 +60,7 @@ def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
     )
     folder = write_lama(tmp_path / "lama")
     examples = list(read_trex(folder / "TREx", DamageReport(), distinct=True))
-    world: World = make_world(
+    world: LamaWorld = make_world(
         examples, small_graph, trex_facts(folder), per_relation=1, n_texts=100, seed=0
     )
     return Asked.of(study, world, lama_templates(folder), pararel_templates(folder), WORDS)
@@ -135,7 +135,7 @@ def test_an_arm_begins_with_what_another_learned(asked: Asked, tmp_path: Path) -
         assert all(torch.equal(v, model.state_dict()[n]) for n, v in old.items())
     later = {"words": {"method": "kbert", "start": "kbert"}, "kbert": {"method": "kbert"}}
     with pytest.raises(ValidationError, match=r"arm words starts from 'kbert'.*before it"):
-        Study.model_validate(asked.study.model_dump() | {"arms": later})
+        ShownFactsStudy.model_validate(asked.study.model_dump() | {"arms": later})
 
 
 def test_arms_may_begin_one_with_another_and_train_as_long_as_they_say(

@@ -177,7 +177,7 @@ def test_a_folder_without_tokenizer_or_settings(
 ) -> None:
     encoder = method_encoder("colake", small_graph, tokenizer)
     encoder.save_pretrained(tmp_path)
-    with pytest.raises(CheckpointError, match="holds no tokenizer; save that of its host"):
+    with pytest.raises(CheckpointError, match="has no tokenizer; save that of its host"):
         AutoEncoder.from_pretrained(tmp_path)
     auto = AutoEncoder.from_pretrained(tmp_path, tokenizer=tokenizer)
     assert auto.encode(TEXTS, kg=small_graph).sentences.isfinite().all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kg_loaders.atlas.describe import describe, nameable
-from kg_loaders.atlas.tables import Item, Name, World
+from kg_loaders.atlas.tables import AtlasTables, Item, Name
 from kg_loaders.records import Triple
 
 
@@ -16,8 +16,8 @@ def item(
     return Item(id, name, kind, (Name(article, name),), attributes, facts or {})
 
 
-def world(*items: Item, triples: tuple[Triple, ...] = ()) -> World:
-    return World({each.id: each for each in items}, triples)
+def world(*items: Item, triples: tuple[Triple, ...] = ()) -> AtlasTables:
+    return AtlasTables({each.id: each for each in items}, triples)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from entity_linking.detection import DetectedText, SpanTagger
 from entity_linking.mentions import Linker
 
 
-class Sure:
+class ConstantConfidence:
     """A `Detector`: the mentions of a linker, each with probability 1."""
 
     def __init__(self, linker: Linker) -> None:

@@ -26,7 +26,7 @@ from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeS
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
-from experiments.entity_linking.end_to_end.detectors import Sure, SureWithKinds
+from experiments.entity_linking.end_to_end.detectors import ConstantConfidence, SureWithKinds
 from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
 from experiments.entity_linking.end_to_end.tagging import (
     TaggerTexts,
@@ -327,7 +327,7 @@ class Parts:
         """What finds a row's mentions."""
         if name not in self._detectors:
             gates = NameLinker(self.laboratory.names, self.laboratory.gates, **self.names)
-            inner: Detector = Sure(gates)
+            inner: Detector = ConstantConfidence(gates)
             if name != "gates":
                 inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
             self._detectors[name] = OnceDetector(inner)

@@ -22,7 +22,7 @@ from entity_linking.scoring import score_links
 from experiments.entity_linking.causes import link_causes
 from experiments.entity_linking.end_to_end.crowded import among_namesakes
 from experiments.entity_linking.end_to_end.parts import PRIOR, RERANKERS
-from experiments.entity_linking.end_to_end.scores import Told, counted
+from experiments.entity_linking.end_to_end.scores import Results, counted
 from experiments.entity_linking.end_to_end.seeds import over_seeds
 from experiments.entity_linking.end_to_end.speed import sentences_a_second
 from experiments.entity_linking.end_to_end.study import (
@@ -41,7 +41,7 @@ from kept.linking.tagging.marked import read_marked
 from kg_loaders.disk.writing import write_text
 
 
-def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
+def score_all(bench: Bench, only: Sequence[str] = ()) -> Results:
     """Everything the tables say, by part: a part a benchmark (`parts_of`), kept in the run folder.
 
     With `only` no other parts are made, and what is not there is left out.
@@ -55,7 +55,7 @@ def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
         "speed": lambda: sentences_a_second(bench),
         "namesakes": lambda: among_namesakes(bench),
     }
-    results: Told = {"tagger": msgspec.to_builtins(bench.tagger.record)}
+    results: Results = {"tagger": msgspec.to_builtins(bench.tagger.record)}
     for name, make in parts.items():
         path = bench.folder / "parts" / f"{name.replace(', ', '-')}.json"
         if not path.exists() and (not only or name in only):
@@ -68,7 +68,7 @@ def score_all(bench: Bench, only: Sequence[str] = ()) -> Told:
     return results
 
 
-def of_benchmark(bench: Bench, name: str) -> Told:
+def of_benchmark(bench: Bench, name: str) -> Results:
     """All that is asked of one benchmark with all its entities in the graph."""
     return {
         "rows": {row: elevant_scores(bench, row, name) for row in ROWS},
@@ -79,7 +79,7 @@ def of_benchmark(bench: Bench, name: str) -> Told:
     }
 
 
-def of_best(bench: Bench, name: str) -> Told:
+def of_best(bench: Bench, name: str) -> Results:
     """The best row: given spans, other thresholds, growing shares of entities taken out."""
     return {
         "oracle": oracle(bench, name),
@@ -91,7 +91,7 @@ def of_best(bench: Bench, name: str) -> Told:
 
 
 # ---- detection ---------------------------------------------------------------
-def detection_scores(bench: Bench) -> Told:
+def detection_scores(bench: Bench) -> Results:
     """Precision, recall and F1 of spans, by set and detector."""
     laboratory = bench.laboratory
     root = laboratory.root
@@ -99,7 +99,7 @@ def detection_scores(bench: Bench) -> Told:
         **{f"{name}, held out": as_linked(texts) for name, texts in bench.texts.held_out.items()},
         **{name: as_linked(read_marked(root / file)) for name, file in TESTED.items()},
     }
-    scores: Told = {}
+    scores: Results = {}
     for name, gold in sets.items():
         found = _detected(bench, [text.text for text in gold])
         wanted = [_spans(text) for text in gold]
@@ -107,7 +107,7 @@ def detection_scores(bench: Bench) -> Told:
     return scores
 
 
-def detection_on(bench: Bench, name: str) -> Told:
+def detection_on(bench: Bench, name: str) -> Results:
     """The same on a benchmark: labels that must be found; optional and nested ones do no harm."""
     labelled = bench.laboratory.labelled(name)
     found = _detected(bench, [text.text for text in labelled])
@@ -137,7 +137,7 @@ def _spans(text: LinkedText) -> Spans:
     return {(link.mention.start, link.mention.end) for link in text.links}
 
 
-def _span_scores(gold: list[Spans], found: list[Spans], known: list[Spans]) -> Told:
+def _span_scores(gold: list[Spans], found: list[Spans], known: list[Spans]) -> Results:
     """`known` spans that are not `gold` are no errors (optional and nested labels)."""
     right = sum(len(g & f) for g, f in zip(gold, found, strict=True))
     n_found = sum(len(f - (k - g)) for g, f, k in zip(gold, found, known, strict=True))
@@ -150,7 +150,7 @@ def _span_scores(gold: list[Spans], found: list[Spans], known: list[Spans]) -> T
 
 
 # ---- end to end ----------------------------------------------------------------
-def elevant_scores(bench: Bench, row: str, name: str) -> Told:
+def elevant_scores(bench: Bench, row: str, name: str) -> Results:
     """ELEVANT's required and ignored modes, and GERBIL's in-KB F1, with intervals."""
     gold = bench.laboratory.labelled(name)
     texts = bench.laboratory.gold(name)
@@ -171,7 +171,7 @@ def best_linker(bench: Bench, name: str, **changed: Any) -> EndToEnd:
     return bench.linker(own, replace(decision, **changed), pronouns=pronouns)
 
 
-def oracle(bench: Bench, name: str) -> Told:
+def oracle(bench: Bench, name: str) -> Results:
     """The best row's choice where every required span is given, nothing refused but NIL."""
     gold = bench.laboratory.labelled(name)
     linker = best_linker(bench, name, nil_below=0.0)
@@ -194,7 +194,7 @@ def bench_links(spans: Spans) -> tuple[Any, ...]:
     return tuple(gold_link(start, end, None) for start, end in sorted(spans))
 
 
-def favoured(bench: Bench, favour: Favour, name: str) -> Told:
+def favoured(bench: Bench, favour: Favour, name: str) -> Results:
     """Precision, recall and F1 of the links alone where a fitted threshold favours one of them."""
     row = replace(bench.chosen(BEST)[0], is_fitted=True)
     decision = bench.fitted(row).decisions[favour]
@@ -205,15 +205,15 @@ def favoured(bench: Bench, favour: Favour, name: str) -> Told:
     return counted(bench, gold, without_refused(ours), "ignored")
 
 
-def causes(bench: Bench, row: str, name: str) -> Told:
+def causes(bench: Bench, row: str, name: str) -> Results:
     """What goes wrong, each error once."""
     gold = bench.laboratory.gold(name)
     return dict(link_causes(gold, bench.linked(row, name)))
 
 
-def tuning(bench: Bench) -> Told:
+def tuning(bench: Bench) -> Results:
     """Cross-validated F1 on the tuning text, the decision, and whether the row falls back."""
-    told: Told = {}
+    told: Results = {}
     for name, row in ROWS.items():
         fitted, (_, decision, falls_back) = bench.fitted(row), bench.chosen(name)
         told[name] = {
@@ -227,10 +227,10 @@ def tuning(bench: Bench) -> Told:
 
 
 # ---- gold spans, calibration, open world -----------------------------------------
-def on_gold_spans(bench: Bench, name: str) -> Told:
+def on_gold_spans(bench: Bench, name: str) -> Results:
     """Accuracy and recall@30 where nothing is refused, by names + prior and by the re-ranker."""
     gold = bench.laboratory.gold(name)
-    told: Told = {}
+    told: Results = {}
     rows = {
         "names + prior": Row("both", PRIOR, says_nil=False),
         **{scorer: Row("both", scorer, says_nil=False) for scorer in RERANKERS},
@@ -268,7 +268,7 @@ def confidences(bench: Bench, row: str, name: str) -> list[tuple[float, bool, bo
     return told
 
 
-def calibration(pairs: Sequence[tuple[float, bool]]) -> Told:
+def calibration(pairs: Sequence[tuple[float, bool]]) -> Results:
     """How far confidence keeps its promise."""
     sure, right = np.array(pairs).T
     score = calibration_score(sure, right.astype(np.bool_))
@@ -289,7 +289,7 @@ class _Without:
         ]
 
 
-def open_world(bench: Bench, share: float, name: str) -> Told:
+def open_world(bench: Bench, share: float, name: str) -> Results:
     """The best row where a share of the gold entities is not in the graph, so NIL in gold too."""
     row, decision, _ = bench.chosen(BEST)
     seed = bench.laboratory.study.seed

@@ -15,12 +15,12 @@ from entity_linking.scoring.elevant import LabelledText, Mode, count_elevant
 from entity_linking.scoring.intervals import ratio_interval
 from experiments.entity_linking.end_to_end.study import Bench
 
-Told = dict[str, Any]
+Results = dict[str, Any]
 
 
 def counted(
     bench: Bench, gold: Sequence[LabelledText], ours: Sequence[LinkedText], mode: Mode
-) -> Told:
+) -> Results:
     """Precision, recall and F1 with its interval over texts."""
     counts: NDArray[np.float64] = count_elevant(gold, ours, mode=mode).astype(np.float64)
     n_gold, n_found, n_right = counts.sum(axis=0).tolist()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from experiments.entity_linking.end_to_end.memo import OnceScorer
 from experiments.entity_linking.end_to_end.parts import ENCODER, TRAINED
-from experiments.entity_linking.end_to_end.scores import Told, counted
+from experiments.entity_linking.end_to_end.scores import Results, counted
 from experiments.entity_linking.end_to_end.study import ROWS, Bench, link_excerpts
 from experiments.entity_linking.inputs.benchmarks import FILES
 
@@ -14,12 +14,12 @@ SEEDS = (0, 1, 2)
 TRIED = (TRAINED, ENCODER)
 
 
-def over_seeds(bench: Bench) -> Told:
+def over_seeds(bench: Bench) -> Results:
     """F1 in ELEVANT's required mode, by row and benchmark, one for each seed of its networks.
 
     Encoder, texts and graph stay; five networks of one seed share none with those of another.
     """
-    told: Told = {}
+    told: Results = {}
     for name in TRIED:
         row_name = f"{name}, likeliest, pronouns"
         told[row_name] = {benchmark: [] for benchmark in FILES}

@@ -11,7 +11,7 @@ from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided
 from experiments.entity_linking.study import Laboratory
 from kept.linking.sentences import HostSentenceEncoder
-from kept.linking.stream import seldom_collecting
+from kept.linking.stream import relaxed_gc
 
 N_SENTENCES = 400
 """For each row, of its own: candidates are remembered by their text."""
@@ -26,7 +26,7 @@ TIMED = (
 )  # fmt: skip
 
 
-class _Forgetful(Laboratory):
+class _Uncached(Laboratory):
     """Without the vectors that the run folder keeps, with those of a linker's own last texts."""
 
     def encoder(self, pieces: int) -> SentenceEncoder:
@@ -34,7 +34,7 @@ class _Forgetful(Laboratory):
         return RememberingEncoder(host)
 
 
-class _Fewer(Bench):
+class _Subset(Bench):
     """With as many candidates as the library proposes unless asked for more."""
 
     @property
@@ -49,8 +49,8 @@ def sentences_a_second(bench: Bench) -> dict[str, float]:
     seldom as `kept link` does.
     """
     kept = bench.laboratory
-    laboratory = _Forgetful(kept.root, kept.study, kept.folder, kept.announce)
-    bench, fewer = Bench(laboratory, bench.plan), _Fewer(laboratory, bench.plan)
+    laboratory = _Uncached(kept.root, kept.study, kept.folder, kept.announce)
+    bench, fewer = Bench(laboratory, bench.plan), _Subset(laboratory, bench.plan)
     counted = divided(kept.root, kept.study)[2]["counts"]
     texts = sorted(
         {each.linked.text for each in counted if each.source.startswith("T-REx")},
@@ -62,7 +62,7 @@ def sentences_a_second(bench: Bench) -> dict[str, float]:
         row, decision, _ = bench.chosen(plain)
         linker = (bench if name == plain else fewer).linker(row, decision)
         own = texts[2 * place * N_SENTENCES : 2 * (place + 1) * N_SENTENCES]
-        with seldom_collecting():
+        with relaxed_gc():
             linker.link(own[:N_SENTENCES])
             timed = own[N_SENTENCES:]
             start = time.process_time()

@@ -14,12 +14,12 @@ from experiments.entity_linking.end_to_end.study import BEST, ROWS
 from experiments.entity_linking.inputs.benchmarks import FILES, PARTLY_MARKED
 from kept.lab.study.tables import Table, with_interval
 
-Told = Mapping[str, Any]
+Results = Mapping[str, Any]
 BEFORE = "trained (before)"
 COUNTS = ("required", "required, links alone", "ignored")
 
 
-def to_markdown(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
+def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) -> str:
     """All tables."""
     parts = [
         "# Linking of running text\n",
@@ -50,36 +50,36 @@ def to_markdown(results: Told, published: Mapping[str, Mapping[str, float]]) -> 
     return "\n".join(parts)
 
 
-def _ran(results: Told) -> list[str]:
+def _ran(results: Results) -> list[str]:
     """The benchmarks that were run."""
     return [b for b in FILES if b in results]
 
 
-def _best(results: Told) -> dict[str, Told]:
+def _best(results: Results) -> dict[str, Results]:
     """What was asked of the best row alone, by benchmark; not all need have been run."""
     return {b: results[f"{b}, best"] for b in FILES if f"{b}, best" in results}
 
 
-Sure = list[tuple[float, bool]]
+ConstantConfidence = list[tuple[float, bool]]
 
 
-def _sure(results: Told, row: str, benchmark: str, *, marked: bool) -> Sure:
+def _sure(results: Results, row: str, benchmark: str, *, marked: bool) -> ConstantConfidence:
     """Confidence and outcome of the row's links; `marked`: where gold marks the mention."""
     own = results[benchmark]["confidences"][row]
     return [(sure, right) for sure, right, is_marked in own if is_marked or not marked]
 
 
-def _judged(results: Told) -> list[str]:
+def _judged(results: Results) -> list[str]:
     return [b for b in _ran(results) if b not in PARTLY_MARKED]
 
 
-def _pooled(results: Told, row: str, *, marked: bool) -> Told:
+def _pooled(results: Results, row: str, *, marked: bool) -> Results:
     return calibration(
         [pair for b in _judged(results) for pair in _sure(results, row, b, marked=marked)]
     )
 
 
-def _short(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
+def _short(results: Results, published: Mapping[str, Mapping[str, float]]) -> str:
     """What falls short, first."""
     lines = []
     for bar in ("ELEVANT prior baseline", "REL-2014"):
@@ -98,7 +98,7 @@ def _short(results: Told, published: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _detection(results: Told) -> str:
+def _detection(results: Results) -> str:
     scores = {**results.get("detection", {}), **{b: results[b]["detection"] for b in _ran(results)}}
     rows = [
         [detector, *(_three(own[detector]) for own in scores.values())]
@@ -107,11 +107,11 @@ def _detection(results: Told) -> str:
     return table(["found by", *scores], rows)
 
 
-def _three(score: Told) -> str:
+def _three(score: Results) -> str:
     return " ".join(f"{score[key]:.3f}" for key in ("precision", "recall", "F1"))
 
 
-def _rows(results: Told, published: Mapping[str, Mapping[str, float]], count: str) -> str:
+def _rows(results: Results, published: Mapping[str, Mapping[str, float]], count: str) -> str:
     ran = _ran(results)
     rows = [[name, *(with_interval(results[b]["rows"][name][count]) for b in ran)] for name in ROWS]
     if count == "required":
@@ -121,7 +121,7 @@ def _rows(results: Told, published: Mapping[str, Mapping[str, float]], count: st
     return table([count, *ran], rows)
 
 
-def _seeds(scores: Told) -> str:
+def _seeds(scores: Results) -> str:
     rows = [
         [row, *(f"{np.mean(own):.3f} ± {np.std(own, ddof=1):.3f}" for own in by_benchmark.values())]
         for row, by_benchmark in scores.items()
@@ -129,7 +129,7 @@ def _seeds(scores: Told) -> str:
     return table(["row", *FILES], rows)
 
 
-def _tuning(tuned: Told) -> str:
+def _tuning(tuned: Results) -> str:
     rows = [
         [
             name, f"{each['F1']:.3f}", each["answers"], "yes" if each["falls back"] else "no",
@@ -142,7 +142,7 @@ def _tuning(tuned: Told) -> str:
     return table(heads, rows)
 
 
-def _favoured(scores: Told) -> str:
+def _favoured(scores: Results) -> str:
     rows = []
     for favour in next(iter(scores.values())):
         own = [by[favour] for by in scores.values()]
@@ -151,7 +151,7 @@ def _favoured(scores: Told) -> str:
     return table(["favoured (precision recall F1)", *scores], rows)
 
 
-def _causes(counts: Told) -> str:
+def _causes(counts: Results) -> str:
     rows = []
     for cause in LINK_CAUSES:
         pairs = [[by[row].get(cause, 0) for row in (BEFORE, BEST)] for by in counts.values()]
@@ -159,7 +159,7 @@ def _causes(counts: Told) -> str:
     return table(["cause", *counts], rows)
 
 
-def _gold_spans(scores: Told) -> str:
+def _gold_spans(scores: Results) -> str:
     rows = []
     for name in next(iter(scores.values())):
         own = [by[name] for by in scores.values()]
@@ -167,7 +167,7 @@ def _gold_spans(scores: Told) -> str:
     return table(["row", *scores, "mean"], rows)
 
 
-def _calibration(results: Told) -> str:
+def _calibration(results: Results) -> str:
     rows = []
     for name in ROWS:
         cells: list[Any] = [name]
@@ -184,9 +184,9 @@ def _calibration(results: Told) -> str:
     return table(["row", *(f"{h}, marked" for h in heads), *(f"{h}, all" for h in heads)], rows)
 
 
-def _carried(results: Told, row: str, *, marked: bool) -> Told | None:
+def _carried(results: Results, row: str, *, marked: bool) -> Results | None:
     """The confidence of each benchmark corrected by the answers of the others, then pooled."""
-    pairs: Sure = []
+    pairs: ConstantConfidence = []
     for name in _judged(results):
         rest = [b for b in _judged(results) if b != name]
         others = [pair for b in rest for pair in _sure(results, row, b, marked=marked)]
@@ -199,7 +199,7 @@ def _carried(results: Told, row: str, *, marked: bool) -> Told | None:
     return calibration(pairs) if pairs else None
 
 
-def _open_world(scores: Told) -> str:
+def _open_world(scores: Results) -> str:
     rows = [
         [
             f"{float(share):.0%}", name, each["removed"],
@@ -216,7 +216,7 @@ def _open_world(scores: Told) -> str:
     return table(heads, rows)
 
 
-def _namesakes(told: Told) -> str:
+def _namesakes(told: Results) -> str:
     if not told:
         return "Not run.\n"
     rows = [

@@ -29,7 +29,7 @@ from kept.apps.cli.comparing.report import report
 from kept.apps.cli.convert import convert
 from kept.apps.cli.demo import demo
 from kept.apps.cli.doctor.command import doctor
-from kept.apps.cli.errors import TellsErrors
+from kept.apps.cli.errors import ErrorReportingGroup
 from kept.apps.cli.first_screen import first_screen
 from kept.apps.cli.link import command as link
 from kept.apps.cli.options import KeptCommand
@@ -48,7 +48,7 @@ from kept.training.processes.launch import rank_and_size, require_alone
 
 app = typer.Typer(
     name="kept",
-    cls=TellsErrors,
+    cls=ErrorReportingGroup,
     help="Put your knowledge graph into your language model, and see honestly whether it helped.",
     no_args_is_help=True,
     add_completion=True,

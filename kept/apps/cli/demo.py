@@ -76,7 +76,7 @@ def demo(
     from kept.apps.cli.comparing.compare_run import show
     from kept.apps.cli.console import TerminalConsole
     from kept.apps.cli.progress import TrainingProgress
-    from kept.apps.cli.training.run import refuse_foreign
+    from kept.apps.cli.training.run import require_run_folder
     from kept.lab.comparison.experiment import Experiment, shipped_experiments
     from kept.lab.comparison.find import method_names
     from kept.lab.demo.run import demo_config, run_demo
@@ -90,7 +90,7 @@ def demo(
         raise typer.BadParameter("give --methods too: these options are about them")
     require_plotting()
     of_the_demo = demo_config(config)
-    refuse_foreign(output, "private", "kg")
+    require_run_folder(output, "private", "kg")
     output.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()
     console = TerminalConsole()

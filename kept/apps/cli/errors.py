@@ -42,7 +42,7 @@ NO_MEMORY = (
 TOO_DEEP = "it is nested too deeply to be read; no file of kept is: give another, or flatten it"
 
 
-class TellsErrors(TyperGroup):
+class ErrorReportingGroup(TyperGroup):
     """The group of all commands: any exception is one message; with --debug it is a traceback."""
 
     def main(self, *args: Any, **settings: Any) -> Any:

@@ -123,7 +123,7 @@ class ExplorerServer(ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke off is nobody's business; what fails inside is answered there."""
+        """A broken connection is not reported; what fails inside is answered there."""
 
     def answer(self, work: Callable[[], Reply]) -> Reply:
         """Return what `work` comes to, in turn; a failure where it waits or takes too long.
@@ -154,7 +154,7 @@ class ExplorerServer(ThreadingHTTPServer):
         except FAILURES as error:
             return Reply.failure(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         except Exception as error:  # noqa: BLE001 - told to the person who asked, by its name
-            message = f"{type(error).__name__}: {error}. kept did not foresee this"
+            message = f"{type(error).__name__}: {error}. this error was not expected"
             return Reply.failure(HTTPStatus.INTERNAL_SERVER_ERROR, message)
         written = json.dumps(result, ensure_ascii=False).encode("utf-8", "replace")
         if len(written) > self.limits.result_bytes:
@@ -230,7 +230,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _inside(self) -> str | Reply:
         """The path behind the token, or why there is no answer."""
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
-            return Reply.failure(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host you mean")
+            return Reply.failure(
+                HTTPStatus.MISDIRECTED_REQUEST, "requests for this host name are refused"
+            )
         origin = self.headers.get("Origin")
         if origin is not None and origin not in {f"http://{h}" for h in self.server.hosts}:
             return Reply.failure(HTTPStatus.FORBIDDEN, "another page may not ask here")

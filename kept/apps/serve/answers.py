@@ -36,7 +36,7 @@ def json_bytes(content: Any) -> bytes:
 
 def unforeseen(error: Exception) -> str:
     """Say of an error that nothing foresaw what it is, without its text."""
-    return f"{type(error).__name__}: kept did not foresee this"
+    return f"{type(error).__name__}: this error was not expected"
 
 
 async def streamed(

@@ -149,7 +149,8 @@ def _require_few(questions: Sequence[Any]) -> None:
     """Raise `ConfigError` for more questions than are answered at once."""
     if len(questions) > MAX_TEXTS:
         raise ConfigError(
-            f"{len(questions)} questions are asked, {MAX_TEXTS} at most are answered at once; ask "
+            f"{len(questions)} questions in one request, at most {MAX_TEXTS} are allowed; "
+            f"send them "
             'with "stream": true'
         )
 

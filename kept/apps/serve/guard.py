@@ -95,7 +95,10 @@ class Guard:
             headers.setdefault(name.lower(), []).append(value)
         hosts = [value.decode("latin-1") for value in headers.get(b"host", [])]
         if len(hosts) != 1 or hosts[0] not in self._hosts:
-            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host you mean")
+            raise Refusal(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "requests for this host name are refused; start kept serve with --name for it",
+            )
         if b"origin" in headers or headers.get(b"sec-fetch-site", [b"none"])[0] not in (
             b"none", b"same-origin",
         ):  # fmt: skip

@@ -31,14 +31,14 @@ class RecentEntities:
         self._remaining: list[dict[int, int]] = []
 
     def reset(self, rows: Sequence[bool]) -> None:
-        """Forget what is known of the rows marked True; other numbers of rows begin anew.
+        """Forget what is known of the rows marked True; another number of rows starts anew.
 
-        Raises `BatchError` where a row that goes on was never begun.
+        Raises `BatchError` if a row that continues was never started.
         """
         if len(rows) != len(self._remaining):
             if not all(rows):
                 raise BatchError(
-                    f"{len(rows)} rows continue, but {len(self._remaining)} were begun"
+                    f"{len(rows)} rows continue, but {len(self._remaining)} were started"
                 )
             self._remaining = [{} for _ in rows]
         kept = zip(self._remaining, rows, strict=True)

@@ -79,7 +79,10 @@ class MixCompleter:
     ) -> list[Reason]:
         """Those of its completers, their changes under the weights; ConfigError: tables alone."""
         if all(part.completer is None for part in self.parts):
-            raise ConfigError("the mix compares vectors: nothing that was read stands behind it")
+            raise ConfigError(
+                "the mix compares vectors and reads no facts or texts, so "
+                "there is nothing to explain"
+            )
         row = self._rows(graph)[triple[1]]
         direction_weights = self.mixture.weights[SIDES.index(direction)]
         weights = (

@@ -95,14 +95,14 @@ def _facts(graph: KnowledgeGraph, name: str, path: Path) -> Iterator[Triple]:
         if not isinstance(record, Triple):
             continue
         n_read += 1
-        place = f"{path}, line {report.n_lines}"
+        position = f"{path}, line {report.n_lines}"
         others = [end for end in (record.head, record.tail) if end != name]
         if len(others) != 1:
-            raise SourceError(f"{place}: {record} has not {name!r} at one end; drop the line")
+            raise SourceError(f"{position}: {record} has not {name!r} at one end; drop the line")
         try:
             other, relation = graph[others[0]].id, relation_named(graph, record.relation)
         except UnknownNodeError as error:
-            raise SourceError(f"{place}: {error}; drop the line or correct it") from None
+            raise SourceError(f"{position}: {error}; drop the line or correct it") from None
         ends = [name if end == name else other for end in (record.head, record.tail)]
         yield Triple(ends[0], relation, ends[1])
     if not n_read:

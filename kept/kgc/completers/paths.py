@@ -52,12 +52,12 @@ def facts_behind(
     sizes = {"n_entities": graph.n_entities, "n_relations": n_relations or graph.n_relations}
     query = (triple[0], int(names[triple[1]]), triple[2])
     edges = Edges.of(np.stack([rows[:, 0], names[rows[:, 1]], rows[:, 2]], 1), **sizes)
-    ask = _Asking(model, edges, direction, query)
-    gradients = ask.gradients()
+    asking = _Asking(model, edges, direction, query)
+    gradients = asking.gradients()
     order = np.argsort(-gradients, kind="stable")
-    whole = ask.score(np.ones(len(rows), np.bool_))
+    whole = asking.score(np.ones(len(rows), np.bool_))
     paths = [np.array([edge]) for edge in order[:N_FACTS].tolist() if gradients[edge] > 0]
-    path = _best_path(rows[order[:N_IN_PATHS]], gradients[order[:N_IN_PATHS]], *ask.ends)
+    path = _best_path(rows[order[:N_IN_PATHS]], gradients[order[:N_IN_PATHS]], *asking.ends)
     if len(path) > 1:
         paths.append(order[path])
     reasons = []
@@ -66,7 +66,7 @@ def facts_behind(
         kept[path_edges] = False
         what = "; ".join(triple_in_words(graph, row) for row in rows[path_edges].tolist())
         source = "fact" if len(path_edges) == 1 else "path"
-        reasons.append(Reason(source, what, whole - ask.score(kept)))
+        reasons.append(Reason(source, what, whole - asking.score(kept)))
     return sorted(reasons, key=lambda one: -one.change)
 
 

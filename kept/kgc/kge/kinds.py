@@ -111,9 +111,9 @@ class ScorerKind:
         return formula
 
 
-def load(place: str) -> Any:
+def load(path: str) -> Any:
     """Return what `module:name` names."""
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy, embedding, logsigmoid
+from torch.nn.functional import embedding, logsigmoid
 
 from kept.errors import ConfigError
+from kept.kgc.kge.all_entities_loss import mean_cross_entropy
 from kept.kgc.kge.comparisons import rows_with_summed_gradient
 from kept.kgc.kge.resuming.epochs import TrainingHistory, run_epochs
 from kept.kgc.kge.resuming.snapshots import Snapshots
@@ -159,13 +160,13 @@ def batch_loss(
     )
     states = (head_states, embedding(relation, scorer.relations), tail_states)
     if config.objective == "one_vs_all":
-        loss = cross_entropy(scorer.tails(states[0], states[1], entities), tail)
-        loss = loss + cross_entropy(scorer.heads(states[1], states[2], entities), head)
+        loss = mean_cross_entropy(scorer.tails(states[0], states[1], entities), tail)
+        loss = loss + mean_cross_entropy(scorer.heads(states[1], states[2], entities), head)
     else:
         loss = _sampled_loss(scorer, batch, states, entities, sampler, config, generator)
     if config.relation_weight:
         scores = scorer.relations_between(states[0], states[2], scorer.relations)
-        loss = loss + config.relation_weight * cross_entropy(scores, relation)
+        loss = loss + config.relation_weight * mean_cross_entropy(scores, relation)
     if config.n3_weight:
         cubes = torch.stack([scorer.moduli(part).pow(3).sum() for part in states]).sum()
         loss = loss + config.n3_weight * cubes / len(batch)

@@ -192,7 +192,7 @@ def _examples(
         for each in rows:
             if n_shown == N_ITEMS:
                 break
-            built = data.drawn(position[each.index], epoch=0, seed=0)
+            built = data.sample_graph(position[each.index], epoch=0, seed=0)
             if not (built.kinds == NodeKind.ENTITY).any():
                 continue
             n_shown += 1

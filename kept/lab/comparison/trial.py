@@ -36,7 +36,7 @@ from kept.training.device import process_settings
 from kept.training.finetuning.answers import ANSWERS, Answer, answers_of
 from kept.training.finetuning.assembly import assemble, read_sets
 from kept.training.finetuning.config import FinetuneConfig
-from kept.training.finetuning.data import TaskData, prepared
+from kept.training.finetuning.data import TaskData, apply_condition
 from kept.training.finetuning.model_costs import n_trained, sentence_milliseconds, size
 from kept.training.finetuning.recipes import budget_warning
 from kept.training.finetuning.run import FinetuneRun
@@ -258,7 +258,7 @@ class ComparisonTrial(Trial):
         method_spec = method(self.experiment.variant_of(name))
         graph, tokenizer = self.data.graph, hosts.load_tokenizer(config.host)
         return TaskData(
-            prepared(examples, markers=config.markers_name, knowledge=knowledge),
+            apply_condition(examples, markers=config.markers_name, knowledge=knowledge),
             graph,
             tokenizer,
             builder=builder_for(method_spec, config.graph or BuilderConfig(), config.view or {}),

@@ -37,7 +37,7 @@ from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.readers import Reader, left_padded
 from kept.lab.questions.showing import Shown, ShownItem
 from kept.lab.questions.training import Plan, require_training
-from kept.lab.questions.workshop import Workshop
+from kept.lab.questions.training_context import TrainingContext
 from kept.lab.study.store import remove_other_files
 from kept.randomness import generator, torch_draws
 from kept.training.checkpoint import list_checkpoints
@@ -77,7 +77,7 @@ class KBLaMPlan(Plan):
     training: TrainingPlan = Field(default_factory=_training)
 
 
-def make(shop: Workshop, plan: KBLaMPlan) -> Reader | None:
+def make(shop: TrainingContext, plan: KBLaMPlan) -> Reader | None:
     """Aligned and trained, or taken from the row's folder; None where it was stopped."""
     require_training(shop.given, plan.training.batch_size)
     words = HostWords(shop.host, shop.prompting.tokenizer)
@@ -91,14 +91,14 @@ def make(shop: Workshop, plan: KBLaMPlan) -> Reader | None:
     return KBLaMReader(load_kblam(place, shop.host), shop.prompting, encoder, words)
 
 
-def _store(shop: Workshop, model: KBLaM) -> None:
+def _store(shop: TrainingContext, model: KBLaM) -> None:
     save_kblam(shop.place / TRAINED, model)
     for name in (ALIGNMENT, TRAINING):
         remove_other_files(shop.place / name)
 
 
 def _trained(
-    shop: Workshop, plan: KBLaMPlan, encoder: SentenceEncoder, words: HostWords
+    shop: TrainingContext, plan: KBLaMPlan, encoder: SentenceEncoder, words: HostWords
 ) -> KBLaM | None:
     facts = facts_of(shop.given)
     base = KnowledgeBase.of_facts(facts, encoder, words)
@@ -135,7 +135,7 @@ def _new(host: PreTrainedModel, plan: KBLaMPlan, width: int, value_width: int, s
 
 
 def _dialogues(
-    shop: Workshop, plan: KBLaMPlan, facts: Sequence[Fact]
+    shop: TrainingContext, plan: KBLaMPlan, facts: Sequence[Fact]
 ) -> tuple[list[Dialogue], Tensor, Tensor]:
     """Questions drawn from those of training, a fourth to be refused; the rows of their facts."""
     items, n = shop.given.items, plan.n_texts

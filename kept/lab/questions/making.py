@@ -31,18 +31,18 @@ from kept.lab.questions.training import (
     remembering_beside,
     with_lora,
 )
-from kept.lab.questions.workshop import Workshop
+from kept.lab.questions.training_context import TrainingContext
 from kept.randomness import torch_draws
 
 ALIGNMENT, TRAINING = "alignment", "training"
 """Names of trainings, and of their folders."""
 
 
-def _as_it_is(facts_as: FactsAs, shop: Workshop, options: NoTraining) -> Reader:
+def _as_it_is(facts_as: FactsAs, shop: TrainingContext, options: NoTraining) -> Reader:
     return TreeReader(shop.host, shop.prompting, facts_as, options.readers)
 
 
-def _with_lora(facts_as: FactsAs, shop: Workshop, options: ReadingPlan) -> Reader | None:
+def _with_lora(facts_as: FactsAs, shop: TrainingContext, options: ReadingPlan) -> Reader | None:
     host, state = with_lora(shop.host, shop.seed), shop.stored()
     if state is None:
         training = reading(host, shop.prompting, facts_as, shop.given, options, shop.seed)
@@ -60,7 +60,7 @@ words_lora, branches_lora, nodes_lora = (
 )
 
 
-def soft_prompt(shop: Workshop, options: SoftPromptPlan) -> Reader | None:
+def soft_prompt(shop: TrainingContext, options: SoftPromptPlan) -> Reader | None:
     """A graph network that makes prompts; `MissingExtraError` without torch-geometric."""
     require_torch_geometric()
     vectors = LabelSentences.of(shop.given.graph, shop.encoder)
@@ -95,7 +95,7 @@ def require_torch_geometric() -> None:
         ) from error
 
 
-def lora(shop: Workshop, options: RememberingPlan) -> Reader | None:
+def lora(shop: TrainingContext, options: RememberingPlan) -> Reader | None:
     """A host whose LoRA has learnt the facts that are asked for."""
     host, state = with_lora(shop.host, shop.seed), shop.stored()
     if state is None:
@@ -108,7 +108,7 @@ def lora(shop: Workshop, options: RememberingPlan) -> Reader | None:
     return AloneReader(host, shop.prompting)
 
 
-def adapter(shop: Workshop, options: AdapterPlan) -> Reader | None:
+def adapter(shop: TrainingContext, options: AdapterPlan) -> Reader | None:
     """A host with an adapter beside it that has learnt the facts that are asked for."""
     n = int(shop.host.config.num_hidden_layers)
     sizes = {

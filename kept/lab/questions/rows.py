@@ -22,7 +22,7 @@ from kept.lab.questions.training import (
     RememberingPlan,
     SoftPromptPlan,
 )
-from kept.lab.questions.workshop import Workshop
+from kept.lab.questions.training_context import TrainingContext
 from kept.methods import BASELINE
 from kept.suggestions import no_such
 
@@ -40,7 +40,7 @@ class Row:
 
     about: str
     options: type[BaseModel]
-    make: Callable[[Workshop, Any], Reader | None]
+    make: Callable[[TrainingContext, Any], Reader | None]
     trains: Trains
     off_is_host: bool
     reads: bool = True

@@ -32,7 +32,7 @@ from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.readers import AloneReader, Reader, write_all
 from kept.lab.questions.rows import row_of
 from kept.lab.questions.showing import CONDITIONS, Shown, absent, edited, shown
-from kept.lab.questions.workshop import Workshop
+from kept.lab.questions.training_context import TrainingContext
 from kept.lab.study.addresses import digests_of, run_hash
 from kept.lab.study.design import RunKey
 from kept.lab.study.slices import ItemTraits
@@ -232,17 +232,17 @@ class QuestionTrial(Trial):
         train, seed = self.sets[0], self._source.seed
         given = shown(self.asked if row.trains == "facts" else train, of_training, seed)
         if row.trains == "facts":
-            given = _told(given)
-        shop = Workshop(
+            given = training_items(given)
+        context = TrainingContext(
             host=self.host, prompting=self.prompting, given=given, asked=self.asked, seed=key.seed,
             place=place, new_encoder=lambda: HostSentenceEncoder(self.questions.vectors_from),
             reporter=self.reporter, should_stop=self.should_stop,
         )  # fmt: skip
         if row.trains == "nothing":
-            return row.make(shop, self.questions.options_of(key.method))
+            return row.make(context, self.questions.options_of(key.method))
         place.parent.mkdir(parents=True, exist_ok=True)
         with processes().claimed(place):
-            return row.make(shop, self.questions.options_of(key.method))
+            return row.make(context, self.questions.options_of(key.method))
 
     def _knowledge_of_training(self, key: RunKey) -> Knowledge:
         """What a row is trained with: what it is asked with, or true facts of other entities.
@@ -309,12 +309,15 @@ def _scores(answers: Sequence[Answer]) -> dict[str, Any]:
     return {"n_asked": len(answers), "n_scored": len(answers), **shares}
 
 
-def _told(given: Shown) -> Shown:
+def training_items(given: Shown) -> Shown:
     """What a row that remembers is told: of each item what the graph says of whom it is shown."""
     told = []
     for each in given.items:
         if each.entity is None:
-            raise ConfigError("a row that remembers facts is told some: knowledge off is the host")
+            raise ConfigError(
+                "a row that is trained on facts needs some; for knowledge off, use the row "
+                "of the host alone"
+            )
         relation = given.questions.fact_of(each.item)[1]
         values = values_of(given.graph, given.graph.entities.id(each.entity), relation)
         told.append(dataclasses.replace(each, right=values or each.right))

@@ -55,10 +55,10 @@ class Arm:
 ALL_BRANCHES = {"max_branches": 16}
 FACTS_AS_SUBGRAPH: Mapping[str, Any] = {
     "changes": "read at the mention; the subgraph is the facts of both directions; what is new "
-    "learns 5 times faster than the host",
+    "learns 100 times faster than the host",
     "view": {"extras": "facts"},
     "graph": BOTH,
-    "rates": {"learning_rate": 1e-3, "host_learning_rate": 2e-4},
+    "rates": {"learning_rate": 3e-3, "host_learning_rate": 3e-5},
     **AT_MENTION,
 }
 OPEN_KAR = {"null": "soft", "first_score": 2.0}

@@ -68,7 +68,7 @@ class Cell:
         require_condition(self.condition)
         if self.task not in arm(self.arm).tasks:
             raise ConfigError(
-                f"{self.arm} cannot be put to {self.task}; it has {arm(self.arm).tasks}"
+                f"{self.arm} does not take the task {self.task}; it takes {arm(self.arm).tasks}"
             )
 
     @property

@@ -28,10 +28,10 @@ from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
 from kept.inputs.views import builder_for
 from kept.lab.reading.arms import arm
-from kept.lab.reading.bench import N_GRADIENT, N_PROBE, Losses, Opened, training_of
 from kept.lab.reading.cell import SOLVED, Cell, Outcome, open_host
 from kept.lab.reading.conditions import OFF, REDRAWN, TRUE, graph_under
 from kept.lab.reading.measures import probe_accuracy, share_moved, steps_until
+from kept.lab.reading.trial import N_GRADIENT, N_PROBE, Losses, Opened, training_of
 from kept.lab.reading.worlds import COUNTRIES, OCCUPATIONS, WORKS, Size
 from kept.methods import method
 from kept.objectives.described_triples import entity_text, text_batch

@@ -20,10 +20,10 @@ from kept.graphs.builder import BuilderConfig
 from kept.inputs.controls.conditions import controlled_graph
 from kept.inputs.views import builder_for, view_for
 from kept.lab.reading.arms import arm
-from kept.lab.reading.bench import Bench, Opened, train_bench, training_of
 from kept.lab.reading.cell import Cell, Outcome, open_host
 from kept.lab.reading.conditions import OFF, REDRAWN, graph_under
-from kept.lab.reading.worlds import SENTENCES, TIES, Size, World, about, named
+from kept.lab.reading.trial import Opened, ReadingTrial, train_bench, training_of
+from kept.lab.reading.worlds import SENTENCES, TIES, PrivateWorld, Size, about, named
 from kept.methods import method
 from kept.objectives.mentions.made_up import made_up_names
 from kept.objectives.model import KnowledgeForPreTraining
@@ -40,7 +40,7 @@ LEARNED = ("{a} spoke to {b}.", "{a} and {b} went home.", "{a} called {b}.", "{a
 """Sentences that the adapter learns from; the task has those of `SENTENCES`."""
 
 
-def trained_pairs(size: Size, seed: int) -> tuple[World, World]:
+def trained_pairs(size: Size, seed: int) -> tuple[PrivateWorld, PrivateWorld]:
     """The adapter's pairs, and the task: at most `N_PAIRS` training, `N_TEST` test pairs."""
     n, n_asked = min(size.n_train, N_PAIRS), min(size.n_test, N_TEST)
     draws = generator(seed, "reading control", "pairs")
@@ -65,8 +65,8 @@ def trained_pairs(size: Size, seed: int) -> tuple[World, World]:
         ]
 
     every = [examples((text,), 0, n + n_asked) for text in LEARNED]
-    stage = World(graph, [e for part in every for e in part], [], TIES, "person")
-    task = World(
+    stage = PrivateWorld(graph, [e for part in every for e in part], [], TIES, "person")
+    task = PrivateWorld(
         graph, examples(SENTENCES, 0, n), examples(SENTENCES, n, n + n_asked), TIES, "person"
     )
     return stage, task
@@ -103,5 +103,5 @@ def run_pairs(cell: Cell, opened: Opened | None = None) -> Outcome:
         )
         with tempfile.TemporaryDirectory(prefix="kept-reading-") as folder:
             train(model, data, training_of(cell, steps, evaluate_every=None), Path(folder))
-    bench = Bench.around(model.encoder, cell, task, stage.graph, tokenizer)
+    bench = ReadingTrial.around(model.encoder, cell, task, stage.graph, tokenizer)
     return train_bench(bench, began, steps=min(TASK_STEPS, cell.budget.steps))

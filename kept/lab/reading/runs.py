@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kept.lab.reading.arms import arm
-from kept.lab.reading.bench import Opened, run_beside_text
 from kept.lab.reading.cell import Cell, Outcome
 from kept.lab.reading.descriptions import run_descriptions
 from kept.lab.reading.pairs import run_pairs
+from kept.lab.reading.trial import Opened, run_beside_text
 
 
 def run_cell(cell: Cell, opened: Opened | None = None) -> Outcome:

@@ -22,7 +22,8 @@ from kept.lab.reading.worlds import SIZE, Size
 from kept.lab.study.store import read_stored, stored_once
 
 CELLS = "cells"
-FAULT, REMEDY = "is no outcome of a reading control", "remove it, and it is run again"
+FAULT = "is not an outcome of a reading control"
+REMEDY = "remove it, then run the command again"
 CEILING = 1.0
 """The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]
@@ -30,7 +31,7 @@ Tell = Callable[[Cell, Outcome | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class ReadingDesign:
     """Arms by tasks by conditions by seeds; the first seed of everything comes first.
 
     Other conditions than "true" are run only where an arm reads, for as many steps as "true" took.
@@ -70,7 +71,7 @@ class Study:
 
 
 def run_study(
-    study: Study,
+    study: ReadingDesign,
     folder: Path,
     *,
     run: Run | None = None,

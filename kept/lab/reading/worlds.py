@@ -78,7 +78,7 @@ SIZE = Size()
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class PrivateWorld:
     """A graph, training and test examples, the classes; all that a control task needs.
 
     `head_type` is the type of the questions' entities. `telling`: the relation whose tail C0, C1
@@ -101,17 +101,17 @@ class World:
 Draw = np.random.Generator
 
 
-def nameless_occupation(size: Size, seed: int) -> World:
+def nameless_occupation(size: Size, seed: int) -> PrivateWorld:
     """Whose occupation is it: "Zigal met Hadrob.", with (Zigal, occupation, baker) in the graph."""
     return _of_class(size, seed, "occupation", OCCUPATIONS, "person")
 
 
-def nameless_kind(size: Size, seed: int) -> World:
+def nameless_kind(size: Size, seed: int) -> PrivateWorld:
     """What a thing is, by its fact "instance of"."""
     return _of_class(size, seed, "instance of", KINDS, "thing", texts=("{a} lies beyond {b}.",))
 
 
-def cloze(size: Size, seed: int) -> World:
+def cloze(size: Size, seed: int) -> PrivateWorld:
     """The word that is masked: "Zigal, the [MASK], met Hadrob.", asked at the mask."""
     texts = tuple(f"{{a}}, the [MASK],{text[3:]}" for text in SENTENCES)
     world = _of_class(size, seed, "occupation", OCCUPATIONS, "person", texts=texts)
@@ -120,13 +120,13 @@ def cloze(size: Size, seed: int) -> World:
     )
 
 
-def conflict(size: Size, seed: int) -> World:
+def conflict(size: Size, seed: int) -> PrivateWorld:
     """The graph is right, the text is not: "Zigal, a sailor, met Hadrob." with another fact."""
     texts = tuple(f"{{a}}, the {{c}},{text[3:]}" for text in SENTENCES)
     return _of_class(size, seed, "occupation", OCCUPATIONS, "person", texts=texts)
 
 
-def two_hops(size: Size, seed: int) -> World:
+def two_hops(size: Size, seed: int) -> PrivateWorld:
     """The head's guild has the occupation, which no fact of the head itself names."""
     draws = generator(seed, "reading control", "guilds")
     guilds = [f"{name} guild" for name in made_up_names(10 * len(OCCUPATIONS), draws)]
@@ -138,7 +138,7 @@ def two_hops(size: Size, seed: int) -> World:
     )
 
 
-def nameless_relation(size: Size, seed: int) -> World:
+def nameless_relation(size: Size, seed: int) -> PrivateWorld:
     """What the first person is to the second: (Zigal, teacher of, Hadrob) is in the graph.
 
     A distractor relates the first to somebody who is not in the text.
@@ -167,7 +167,7 @@ def nameless_relation(size: Size, seed: int) -> World:
 
     train, test = _split(size, example, draws)
     graph = graph_from_records(records)
-    return World(graph, train, test, TIES, "person")
+    return PrivateWorld(graph, train, test, TIES, "person")
 
 
 def _of_class(
@@ -180,7 +180,7 @@ def _of_class(
     texts: Sequence[str] = SENTENCES,
     tails: int | None = None,
     more: Sequence[Record] = (),
-) -> World:
+) -> PrivateWorld:
     """A world whose heads have one fact that determines their class, and distractors.
 
     With `tails` the fact's objects are those of `more`, G0 and so on, whose class is their number
@@ -208,7 +208,7 @@ def _of_class(
         return about((f"H{i}", heads[f"H{i}"]), ("", others[i]), texts, label, draws, stated=stated)
 
     train, test = _split(size, example, draws)
-    return World(
+    return PrivateWorld(
         graph_from_records(records),
         train,
         test,
@@ -260,7 +260,7 @@ def named(names: Mapping[str, str], type_name: str) -> list[Record]:
     ]
 
 
-TASKS: dict[str, Callable[[Size, int], World]] = {
+TASKS: dict[str, Callable[[Size, int], PrivateWorld]] = {
     "occupation": nameless_occupation,
     "typing": nameless_kind,
     "relation": nameless_relation,

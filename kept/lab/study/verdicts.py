@@ -62,7 +62,7 @@ def limits(effect: Effect) -> str:
     'equal in each of 40 groups of items: less than 0.075 is not ruled out'
     """
     if effect.of_seeds is None:
-        return "one seed: what another would give is not known"
+        return "one seed: other seeds may give another result"
     if not (effect.estimate or effect.standard_error):
         return (
             f"equal in each of {effect.n_items} groups of items: less than "

@@ -17,7 +17,7 @@ def head_over_words(model: nn.Module) -> MaskedWords | None:
     return next((part for part in model.modules() if isinstance(part, MaskedWords)), None)
 
 
-def hand_over_words(run: Path, model: KnowledgeForPreTraining) -> bool:
+def copy_mlm_head(run: Path, model: KnowledgeForPreTraining) -> bool:
     """Set `model`'s head over words to that of the run in the folder; False where one has none.
 
     Raises `CheckpointError` for a head of other sizes.

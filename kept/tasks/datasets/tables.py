@@ -334,7 +334,7 @@ class RowReader:
         else:
             words = listed(self.cell(row, "tokens"))
             text = " ".join(words)
-            places = [Mention(*place) for place in word_places(words)]
+            places = [Mention(*span) for span in word_places(words)]
         if not places:
             raise ValueError("no word")
         if self.is_labelled and len(places) != len(tags):
@@ -343,10 +343,10 @@ class RowReader:
 
     def _word_places(self, text: str, row: Row) -> Sequence[tuple[int, int]]:
         """The characters of each word: those of the file, else what blanks separate."""
-        given = self.cell(row, "targets")
-        if given in (None, "") and not self.is_labelled:
+        value = self.cell(row, "targets")
+        if value in (None, "") and not self.is_labelled:
             return [word.span() for word in re.finditer(r"\S+", text)]
-        return cast(Sequence[tuple[int, int]], given)
+        return cast(Sequence[tuple[int, int]], value)
 
 
 def _within(text: str, start: Any, end: Any) -> Mention:

@@ -151,7 +151,7 @@ def write_extension(
     how: Any = {"kind": "extended run", "is_kind": is_extended, "force": force, "inputs": inputs}
     with whole_folder(output, **how) as part:
         _write_settings(run, Path(kg), part)
-        (part / EXTENDED).write_text(_told(extension, run), encoding="utf-8")
+        (part / EXTENDED).write_text(_history_json(extension, run), encoding="utf-8")
         (part / NEW_ROWS).write_text(_listed(extension, run), encoding="utf-8")
         extension.model.tokenizer = saved_tokenizer(run)
         extension.model.save_pretrained(part)
@@ -261,14 +261,17 @@ def _grow(
             f"{table.of} ids; it belongs to another graph; train it again"
         )
     rows = old.new_zeros(special + len(is_old), *old.shape[1:], requires_grad=False)
+    likeness: dict[str, float | None] = {}
     with torch.no_grad():
         rows[:special] = old[:special]
         rows[new_rows + special] = old[special:]
         vectors = rows[special:]
-        if table.of == "entity":
+        if table.of == "entity" and vectors.ndim == 1:
+            used = _start_numbers(vectors, is_old)
+        elif table.of == "entity":
             likeness, used = _start_entities(vectors, table, world, start)
         else:
-            likeness, used = {}, _start_relations(vectors, table, is_old, world)
+            used = _start_relations(vectors, table, is_old, world)
     _put(model, table.name, rows, requires_grad=old.requires_grad)
     counts = dict(sorted(Counter(used.tolist()).items()))
     return TableGrowth(table.name, table.of, n_old, len(used), counts, likeness), used
@@ -295,6 +298,14 @@ def _start_entities(
         used[has_vector.numpy()] = name
         waiting &= ~has_vector
     return likeness, used
+
+
+def _start_numbers(
+    numbers: Float[Tensor, " entity"], is_old: Bool[Tensor, " entity"]
+) -> NDArray[np.object_]:
+    """Fill the numbers of new entities (a bias) with the mean of the old ones."""
+    numbers[~is_old] = numbers[is_old].mean() if bool(is_old.any()) else 0.0
+    return np.full(int((~is_old).sum()), MEAN, dtype=object)
 
 
 def _start_relations(
@@ -357,7 +368,7 @@ def _write_settings(run: Path, kg: Path, part: Path) -> None:
             (part / name).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def _told(extension: Extension, run: Path) -> str:
+def _history_json(extension: Extension, run: Path) -> str:
     earlier = []
     if is_extended(run):
         earlier = json.loads((run / EXTENDED).read_text(encoding="utf-8"))["extensions"]

@@ -60,7 +60,7 @@ from kept.tasks.datasets.formats import (
 )
 from kept.tasks.scores.scores import Baseline
 from kept.training.finetuning.config import FinetuneConfig
-from kept.training.finetuning.data import TaskData, pair_ids, prepared, require_difference
+from kept.training.finetuning.data import TaskData, apply_condition, pair_ids, require_difference
 from kept.training.finetuning.joining import FurtherSets, keep_apart, with_further
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import FinetuneRun
@@ -216,7 +216,7 @@ class _Maker:
         if labels is None:
             builder = dataclasses.replace(builder, drop_probability=0.0)
         return TaskData(
-            prepared(
+            apply_condition(
                 examples,
                 markers=config.markers_name,
                 knowledge=self.knowledge or config.knowledge,

@@ -52,7 +52,7 @@ LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
 """What a view of the words alone says about links: for objectives; no encoder reads it."""
 
 
-def prepared(
+def apply_condition(
     examples: Sequence[TaskExample],
     *,
     markers: str,
@@ -242,14 +242,16 @@ class TaskData:
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
         rows = [
-            self.shown(index, self._joined(index, epoch, seed, self.builder, window), window)
+            self.encode_graph(index, self._joined(index, epoch, seed, self.builder, window), window)
             for window in range(len(self._windows[index]))
         ]
         if self._teacher is not None:
             rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
         return rows[0] if len(rows) == 1 else self.collate(rows, epoch=epoch, seed=seed, step=0)
 
-    def shown(self, index: int, word_graph: WordKnowledgeGraph, window: int = 0) -> KnowledgeBatch:
+    def encode_graph(
+        self, index: int, word_graph: WordKnowledgeGraph, window: int = 0
+    ) -> KnowledgeBatch:
         """A word-knowledge graph of example `index` as the view shows it, with targets, labels."""
         example, batch = self.examples[index], self.view(word_graph)
         if self.spans is not None:
@@ -267,7 +269,7 @@ class TaskData:
         """Where the view shows the fact whose relation is this node of `word_graph`: `[node]`."""
         return self.view.fact_nodes(word_graph, self.view(word_graph), relation)
 
-    def drawn(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
+    def sample_graph(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
         """The word-knowledge graph of example `index`, of its first window, before the view."""
         return self._joined(index, epoch, seed, self.builder)
 

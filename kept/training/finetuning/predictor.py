@@ -45,7 +45,7 @@ from kept.tasks.datasets.example import pair_of, question
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import TASKS, Prediction, TaskKind, task_kind
 from kept.training.finetuning.attention import rollout
-from kept.training.finetuning.data import TaskData, prepared
+from kept.training.finetuning.data import TaskData, apply_condition
 from kept.training.finetuning.markers import MARKERS
 from kept.training.finetuning.run import class_logits, predictions
 from kg_loaders import KnowledgeGraph
@@ -305,7 +305,7 @@ class Predictor:
         graph, kind = self._graph(kg), self._one_class()
         (example,) = self._examples([question], graph, linker)
         data = self._reported([example], graph)
-        word_graph = data.drawn(0, epoch=0, seed=0)
+        word_graph = data.sample_graph(0, epoch=0, seed=0)
         relations = [
             node
             for node in (word_graph.kinds == NodeKind.RELATION).nonzero()[0].tolist()
@@ -315,11 +315,11 @@ class Predictor:
         linked = [i for i, link in enumerate(links) if link.entity or link.candidates]
         batches = [
             data.sample(0, epoch=0, seed=0),
-            *(data.shown(0, without_fact(word_graph, node)) for node in relations),
+            *(data.encode_graph(0, without_fact(word_graph, node)) for node in relations),
             *self._without_links(example, linked, graph),
         ]
         groups = _groups(word_graph, relations)
-        batches += [data.shown(0, _without_facts(word_graph, each)) for _, each in groups]
+        batches += [data.encode_graph(0, _without_facts(word_graph, each)) for _, each in groups]
         scores = self._scores(batches, kind)
         names = self.model.question().labels
         if about is not None and about not in names:
@@ -380,7 +380,7 @@ class Predictor:
         """Return the answer to one text and what was read for it; raises as `explain` does."""
         graph, kind = self._graph(kg), self._one_class()
         data = self._reported(self._examples([question], graph, linker), graph)
-        word_graph, batch = data.drawn(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
+        word_graph, batch = data.sample_graph(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
         scores = self._scores([batch], kind)[0]
         named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
         return Reading(self._label(scores, kind), named, word_graph, batch, data.view)
@@ -427,7 +427,7 @@ class Predictor:
         self, examples: Sequence[TaskExample], graph: KnowledgeGraph, *, is_whole: bool = True
     ) -> TaskData:
         data = TaskData(
-            prepared(examples, markers=self.markers, knowledge="true"),
+            apply_condition(examples, markers=self.markers, knowledge="true"),
             graph,
             self.tokenizer,
             builder=self.builder,

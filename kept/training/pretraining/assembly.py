@@ -15,7 +15,7 @@ from kept.inputs.flat_texts import read_texts
 from kept.inputs.views import builder_for, view_for
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining, objective_kind
-from kept.objectives.words.heads import hand_over_words
+from kept.objectives.words.heads import copy_mlm_head
 from kept.randomness import torch_draws
 from kept.tasks.datasets.conllu import read_conllu
 from kept.training.pretraining.config import TREES, PretrainConfig
@@ -49,7 +49,7 @@ def assemble(config: PretrainConfig) -> tuple[KnowledgeForPreTraining, Pretraini
             encoder = _encoder(config, method_spec, graph, tokenizer)
             model = KnowledgeForPreTraining.of(encoder, objectives)
         if config.start_from is not None:
-            hand_over_words(config.start_from, model)
+            copy_mlm_head(config.start_from, model)
     if config.train_only:
         encoder.train_only(config.train_only)
     if config.freeze:

@@ -168,10 +168,11 @@ def share_tables(model: nn.Module, together: Processes) -> tuple[ShardedTable, .
 def entity_tables(model: nn.Module) -> dict[str, nn.Embedding]:
     """The tables of `model` with a row for each entity, by the names of their modules.
 
-    Among them those that were made in parts.
+    Among them those that were made in parts; a bias of each entity is no table.
     """
     named = model.row_tables() if isinstance(model, KnowledgeModel) else ()
-    names = [table.name.removesuffix(".weight") for table in named if table.of == "entity"]
+    of_entities = [table.name for table in named if table.of == "entity"]
+    names = [name.removesuffix(".weight") for name in of_entities if name.endswith(".weight")]
     modules = {name: model.get_submodule(name) for name in names}
     modules |= {name: part for name, part in model.named_modules() if isinstance(part, PartTable)}
     return {name: table for name, table in modules.items() if isinstance(table, nn.Embedding)}

@@ -235,8 +235,8 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     (2, 3, 1)
     """
     places: dict[str, int] = {}
-    for place, name in enumerate(header):
-        places.setdefault(plain_name(name), place)
+    for index, name in enumerate(header):
+        places.setdefault(plain_name(name), index)
     if _is_neo4j(places) or _is_neptune(header):
         return Neo4jLayout()
     ends = ends_of(places)
@@ -258,18 +258,18 @@ def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLay
     if len({*names}) < len(names) or not all(names):
         raise SourceError(f"{file}: {row_text(header)} has a name twice, or a column without one")
     places: dict[str, int] = {}
-    for place, name in enumerate(header):
-        places.setdefault(plain_name(name), place)
+    for index, name in enumerate(header):
+        places.setdefault(plain_name(name), index)
     _, node = first_of([*SURE_IDS_IN_ORDER, *LABELS], places) or ("", 0)
     texts = []
     for kind in (TextKind.LABEL, TextKind.ALIAS, TextKind.DESCRIPTION):
         column = first_of(TEXTS[kind], places)
         if column is not None and column[1] != node:
             texts.append((kind, column[1]))
-    used = {node, *(place for _, place in texts)}
-    relations = tuple((name, place) for place, name in enumerate(names) if place not in used)
+    used = {node, *(index for _, index in texts)}
+    relations = tuple((name, index) for index, name in enumerate(names) if index not in used)
     if not relations:
-        raise SourceError(f"{file}: {row_text(header)} names no relation beside the entity")
+        raise SourceError(f"{file}: {row_text(header)} names an entity but no relation")
     return WideLayout(node, tuple(texts), relations, len(header))
 
 
@@ -540,8 +540,8 @@ def looks_like_header(rows: Sequence[Sequence[str]]) -> bool:
     if values.intersection(first) or len({*first}) < len(first):
         return False
     words = [
-        _words(cell).difference(*(_words(row[place]) for row in others))
-        for place, cell in enumerate(first)
+        _words(cell).difference(*(_words(row[index]) for row in others))
+        for index, cell in enumerate(first)
     ]
     if sum(map(bool, words)) >= 2:
         return True
@@ -559,7 +559,7 @@ def _words(cell: str) -> frozenset[str]:
 
 def _are_numbers(row: Sequence[str]) -> bool:
     """Whether a row is 0, 1, 2, ...: the names that pandas gives to columns without one."""
-    return len(row) >= 2 and [*row] == [str(place) for place in range(len(row))]
+    return len(row) >= 2 and [*row] == [str(index) for index in range(len(row))]
 
 
 def _is_number(cell: str) -> bool:

@@ -73,7 +73,7 @@ class HeaderRow:
         if line_no == self.number:
             report.n_comment += 1
             return True
-        is_same = tuple(fields[1:]) == self.fields[1:] and _bare(fields) == _bare(self.fields)
+        is_same = tuple(fields[1:]) == self.fields[1:] and _plain(fields) == _plain(self.fields)
         if is_same:
             report.skip(REPEATED)
         return is_same
@@ -91,7 +91,7 @@ class HeaderRow:
 NO_HEADER = HeaderRow()
 
 
-def _bare(fields: Sequence[str]) -> str:
+def _plain(fields: Sequence[str]) -> str:
     return fields[0].removeprefix("\ufeff") if fields else ""
 
 
@@ -199,17 +199,17 @@ def _without_comments(
 
     Such a line starts with "#", and has not as many fields as the first that does not.
     """
-    place = next(
-        (place for place, (_, line) in enumerate(lines) if line.strip() and line[0] != "#"), None
+    index = next(
+        (index for index, (_, line) in enumerate(lines) if line.strip() and line[0] != "#"), None
     )
-    if not place:
+    if not index:
         return lines, 0
-    delimiter = delimiter or _delimiter(lines[place:])
-    n_fields = _n_fields(lines[place][1], delimiter)
-    if _n_fields(lines[place - 1][1], delimiter) == n_fields:
-        place -= 1  # a header that starts with "#"
-    last = next((number for number, line in reversed(lines[:place]) if line.strip()), 0)
-    return lines[place:], last
+    delimiter = delimiter or _delimiter(lines[index:])
+    n_fields = _n_fields(lines[index][1], delimiter)
+    if _n_fields(lines[index - 1][1], delimiter) == n_fields:
+        index -= 1  # a header that starts with "#"
+    last = next((number for number, line in reversed(lines[:index]) if line.strip()), 0)
+    return lines[index:], last
 
 
 def _has_blanks(lines: Sequence[tuple[int, str]], delimiter: str) -> bool:

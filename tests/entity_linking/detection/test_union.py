@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from entity_linking.detection.found import Found, Span
+from entity_linking.detection.found import DetectedText, Span
 from entity_linking.detection.union import NamesAndTagger
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -66,7 +66,7 @@ def test_least_is_a_probability(least: float) -> None:
 
 def test_scores_and_kinds_are_of_the_links() -> None:
     text = LinkedText("ab", (Link(Mention(0, 1), (), None, 1.0),))
-    assert Found(text, (0.5,), ("LOC",)).kinds == ("LOC",)
+    assert DetectedText(text, (0.5,), ("LOC",)).kinds == ("LOC",)
     for scores, kinds in (((), ("",)), ((0.5,), ()), ((0.5, 0.5), ("",))):
         with pytest.raises(LinkingError, match="1 mentions have"):
-            Found(text, scores, kinds)
+            DetectedText(text, scores, kinds)

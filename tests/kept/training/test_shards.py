@@ -36,6 +36,8 @@ SCRIPT = Path(__file__).with_name("train_processes.py")
 NORMALISED = ("qagnn", "greaselm")
 """Their batch normalisation takes the texts of one process, so that two train something else."""
 WITH_TABLES = ("ernie", "knowbert", "colake", "ebert", "ktnet")
+DENSE = ("luke",)
+"""Their tables are trained with dense gradients, unless their options say otherwise."""
 BOTH = ("tables", "layers")
 TASK = "classification"
 SHARDED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -237,7 +239,7 @@ def test_every_method_with_a_row_for_each_entity_can_share_them(
         for name in METHODS
         if entity_tables(assemble(PretrainConfig.read(None, given | {"method": name}))[0])
     ]
-    assert sorted(found) == sorted([*WITH_TABLES, *NORMALISED])
+    assert sorted(found) == sorted([*WITH_TABLES, *NORMALISED, *DENSE])
 
 
 def test_what_is_shared_out_is_of_the_command_not_of_the_run() -> None:

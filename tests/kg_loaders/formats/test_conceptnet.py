@@ -65,7 +65,7 @@ def test_what_is_left_out_is_counted_by_its_reason(tmp_path: Path) -> None:
         (line("IsA", "/c/en/a", "/c/en/b"), "no relation, or no node before it"),
         (line("/r/IsA", "/c/en", "/c/en/b"), "no relation, or no node before it"),
         (line("/r/IsA", "http://x.org/a", "/c/en/b"), "no relation, or no node before it"),
-        (line("/r/IsA", "/c/en/a", "/c/en/b", "nothing"), "the last field is no JSON object"),
+        (line("/r/IsA", "/c/en/a", "/c/en/b", "nothing"), "the last field is not a JSON object"),
         ("/a/x\t/r/IsA\t/c/en/a\n", "3 fields instead of 5"),
         ("\t\n", "2 fields instead of 5"),
     ],

@@ -187,7 +187,7 @@ def test_a_document_that_is_cut_in_another_encoding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"head": "a", "head": "z", "relation": "r", "tail": "b"}', "'head' stands twice"),
+        ('{"head": "a", "head": "z", "relation": "r", "tail": "b"}', "'head' occurs twice"),
         ('{"head": "\\ud800", "relation": "r", "tail": "b"}', "half of a character"),
         ('{"id": "a", "label": "\\udc00"}', "not JSON|half of a character"),
         (f'{{"head": {"9" * 5000}, "relation": "r", "tail": "b"}}', "more than 4300 digits"),

@@ -99,5 +99,5 @@ def test_every_namespace_of_graphml(space: str, tmp_path: Path) -> None:
     graph, _ = load([path])
     assert graph.facts("n1") == [("Mira", "knows", "n2")]
     path.write_text(text.replace("http://graphml.graphdrawing.org/xmlns", "http://a/b"))
-    with pytest.raises(SourceError, match="is no GraphML"):
+    with pytest.raises(SourceError, match="is not GraphML"):
         load([Source(path, "graphml")])

@@ -41,9 +41,9 @@ def test_files_of_addresses(tmp_path: Path) -> None:
     assert contexts_of([str(file)]) == {ALL_OTHERS: file}
     equals = written(tmp_path, "a=b.jsonld", NAMES)
     assert contexts_of([str(equals)]) == {ALL_OTHERS: equals}
-    with pytest.raises(SourceError, match=r"the context //schema\.org: .* is no file"):
+    with pytest.raises(SourceError, match=r"the context //schema\.org: .* is not a file"):
         contexts_of([f"{SCHEMA}={tmp_path / 'none'}"])
-    with pytest.raises(SourceError, match=r"the context for all addresses: .* is no file"):
+    with pytest.raises(SourceError, match=r"the context for all addresses: .* is not a file"):
         contexts_of([str(tmp_path / "none")])
 
 
@@ -109,8 +109,8 @@ def test_they_unfold_within_a_budget(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("nothing", "cannot be read"),
-        ("[1]", 'is no object with "@context"'),
-        ("{}", "is no object"),
+        ("[1]", 'is not an object with "@context"'),
+        ("{}", "is not an object"),
     ],
 )
 def test_a_file_that_is_no_context(tmp_path: Path, content: str, says: str) -> None:

@@ -112,7 +112,7 @@ def reading(
     from kept.lab.reading.arms import arms_of, recipe_arms
     from kept.lab.reading.cell import Budget
     from kept.lab.reading.conditions import CONDITIONS, TRUE, require_condition
-    from kept.lab.reading.study import Study, read_outcomes, run_study
+    from kept.lab.reading.study import ReadingDesign, read_outcomes, run_study
     from kept.lab.reading.tables import draw_curves, to_markdown, to_values, verdict_values
     from kept.lab.reading.worlds import Size
     from kept.plotting import require_plotting
@@ -129,7 +129,7 @@ def reading(
         size = replace(size, n_train=RECIPE_HEADS)
         budget = replace(budget, steps=min(steps, RECIPE_STEPS), n_layers=None, train_words=True,
                          measures=False)  # fmt: skip
-    study = Study(
+    study = ReadingDesign(
         arms=chosen_arms,
         tasks=() if tasks == "own" else _tasks(tasks),
         conditions=(TRUE, *map(require_condition, chosen_conditions)),

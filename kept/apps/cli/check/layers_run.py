@@ -13,7 +13,7 @@ from kept.apps.cli.terminal import echo
 from kept.auto import AutoEncoder
 from kept.errors import ConfigError
 from kept.lab.probing.layers.edges import require_task
-from kept.lab.probing.layers.study import Reader, Size, measure
+from kept.lab.probing.layers.study import ProbedEncoder, Size, measure
 from kept.lab.probing.layers.tables import draw_layers, shortfalls, to_markdown, to_values
 from kept.lab.probing.models.opening import is_ours
 from kept.methods import BASELINE
@@ -77,7 +77,7 @@ def run(
         echo(f"warning: {line}")
 
 
-def _readers(models: Sequence[str], kg: Path | None) -> dict[str, Reader]:
+def _readers(models: Sequence[str], kg: Path | None) -> dict[str, ProbedEncoder]:
     """Each encoder with the graph that it reads, if it reads one; it links as in its training."""
     graph = None if kg is None else KnowledgeGraph.open(kg)
     readers = {}
@@ -91,7 +91,7 @@ def _readers(models: Sequence[str], kg: Path | None) -> dict[str, Reader]:
             raise ConfigError(
                 f"{name} ({type(encoder.encoder).__name__}) reads a graph: give --kg, its graph"
             )
-        readers[name] = Reader(encoder, graph) if reads else Reader(encoder)
+        readers[name] = ProbedEncoder(encoder, graph) if reads else ProbedEncoder(encoder)
     if kg is not None and not any(reader.graph for reader in readers.values()):
         raise ConfigError(f"none of {', '.join(models)} reads a graph; leave --kg out")
     return readers

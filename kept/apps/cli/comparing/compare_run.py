@@ -15,7 +15,7 @@ from kept.apps.cli.comparing.control_names import control_names
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import command_line, echo
-from kept.apps.cli.training.run import asked_to_stop, refuse_foreign
+from kept.apps.cli.training.run import catch_interrupt, require_run_folder
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import data_root, method_names, stopping
@@ -88,7 +88,7 @@ def running(
     """
 
     def prepare() -> None:
-        refuse_foreign(output, REQUESTED, RECORDS)
+        require_run_folder(output, REQUESTED, RECORDS)
         output.mkdir(parents=True, exist_ok=True)
         remember()
 
@@ -98,7 +98,7 @@ def running(
             disable_progress_bar()
             if threads is not None:
                 torch.set_num_threads(threads)
-            with asked_to_stop() as stop, TrainingProgress(TerminalConsole()) as bar:
+            with catch_interrupt() as stop, TrainingProgress(TerminalConsole()) as bar:
                 yield bar, stopping(stop, budget)
     finally:
         leave_processes()

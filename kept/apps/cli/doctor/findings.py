@@ -164,7 +164,7 @@ def _weights() -> Iterator[Finding]:
     models = sorted(path.name[8:].replace("--", "/") for path in cache.glob("models--*"))
     held = f"holds {', '.join(models[:8])}" if models else "holds no model"
     more = f" and {len(models) - 8} more" if len(models) > 8 else ""
-    network = "no network is asked" if is_offline() else "others are downloaded from the hub"
+    network = "the network is not used" if is_offline() else "others are downloaded from the hub"
     yield Finding("weights", "models of a hub", "ok", f"{cache} {held}{more}; {network}")
 
 

@@ -28,8 +28,9 @@ Order = Annotated[
 Header = Annotated[
     Literal["auto", "yes", "no", "wide"],
     typer.Option(
-        help="Whether the first row of a table names its columns; wide: it does, each row is an "
-        "entity and each further column a relation."
+        help="Whether the first row of a table names its columns. wide: it does, and each "
+        "row is an "
+        "entity, each further column a relation."
     ),
 ]
 Encoding = Annotated[

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.apps.cli.kgc.shared_parts import calibrated, record_of, tell
+from kept.apps.cli.kgc.shared_parts import calibrated, print_result, record_of
 from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.apps.cli.terminal import echo
 from kept.kgc.completers.folders import save_completer
@@ -44,7 +44,7 @@ def save_trained_completer(
         echo(f"{output}: {options.name} with the weights of {options.weights}, not trained")
         echo(str(Calibration.from_json(training["calibration"])))
     else:
-        tell(output, options.name, history, training)
+        print_result(output, options.name, history, training)
         of = f" of {len(splits.valid)}" if len(triples) < len(splits.valid) else ""
         echo(f"the weights of epoch {history.best_epoch} were kept, by {len(triples)}{of} "
              "validation triples")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`kept kgc eval`: filtered ranks beside baselines, among all entities and among sampled ones."""
+"""`kept kgc eval`: filtered ranks and those of baselines, among all entities and sampled ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kept.apps.cli.kgc.opening import (
     directions_of,
     filter_of,
     open_over,
-    tell_shared,
     ties_of,
+    warn_about_leaks,
 )
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError, EvaluationError
@@ -96,21 +96,23 @@ def _evaluate(source: Path, model: Path, options: EvalOptions, together: Process
             f"none of the {len(rows)} triples of {options.split} has only entities and "
             f"relations that were in training; --pooled scores all triples together"
         )
-    beside = {}
+    baselines = {}
     if options.baselines:
-        beside = _beside(scorer, opened.splits, headline, known=known, ties=ties, together=together)
+        baselines = _baselines(
+            scorer, opened.splits, headline, known=known, ties=ties, together=together
+        )
     classification = _classification(opened, scorer, source if options.classify else
                                      options.negatives, together)  # fmt: skip
     if options.as_json:
-        weak = shortfalls(beside, classification, opened, source)
-        _print_json(opened, headline, strata, beside, classification, options, rows, weak)
+        weak = shortfalls(baselines, classification, opened, source)
+        _print_json(opened, headline, strata, baselines, classification, options, rows, weak)
         return
     _show(headline, f"{model.name} on {source.name}, {options.split}")
-    _show_beside(beside, headline, model.name)
-    for line in shortfalls(beside, classification, opened, source):
+    _show_baselines(baselines, headline, model.name)
+    for line in shortfalls(baselines, classification, opened, source):
         echo(f"warning: {line}")
     _show_strata(strata, len(rows), opened, pooled=options.pooled)
-    tell_shared(opened.splits)
+    warn_about_leaks(opened.splits)
     if opened.completer is not None:
         _tell_trained_on(opened, rows, options.split)
     if classification is not None:
@@ -144,7 +146,7 @@ def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class EntityRanks:
     """Ranks of the same questions among all entities, and among a few."""
 
     all: RankingResult
@@ -157,7 +159,7 @@ class Beside:
         }
 
 
-def _beside(
+def _baselines(
     scorer: HasScores,
     splits: Splits,
     headline: RankingResult,
@@ -165,7 +167,7 @@ def _beside(
     known: Filter,
     ties: Ties,
     together: Processes,
-) -> dict[str, Beside]:
+) -> dict[str, EntityRanks]:
     """The scorer ("model") and both baselines, on the headline's questions for entities."""
     graph = splits.graph
     directions = tuple(name for name in headline.directions if name != "relation")
@@ -180,7 +182,7 @@ def _beside(
         "PageRank": PageRankScorer(context, n_entities=graph.n_entities),
     }  # fmt: skip
     rows = headline.of(directions[0]).triples
-    found = {}
+    ranks = {}
     for name, one in scorers.items():
         if name != "model":
             one = RememberedBlocks(one, rows, filter=known, directions=directions)
@@ -192,21 +194,23 @@ def _beside(
             n_candidates=min(N_CANDIDATES, graph.n_entities), n_draws=N_DRAWS, seed=0,
             together=together,
         )  # fmt: skip
-        found[name] = Beside(whole, few)
-    return found
+        ranks[name] = EntityRanks(whole, few)
+    return ranks
 
 
-def _show_beside(beside: Mapping[str, Beside], headline: RankingResult, model: str) -> None:
-    if not beside:
+def _show_baselines(
+    baselines: Mapping[str, EntityRanks], headline: RankingResult, model: str
+) -> None:
+    if not baselines:
         return
     table = Table("compared with baselines", "MRR", "Hits@10", "MRR of 50", "Hits@1 of 50",
                   "Hits@10 of 50")  # fmt: skip
-    for name, one in beside.items():
+    for name, one in baselines.items():
         few = one.sampled.metrics()
         numbers = (one.all.mrr, one.all.hits(10), few["mrr"], few["hits@1"], few["hits@10"])
         table.add_row(model if name == "model" else name, *(f"{value:.4f}" for value in numbers))
     TerminalConsole().print(table)
-    conditions = beside["model"].sampled
+    conditions = baselines["model"].sampled
     echo(
         f"of {conditions.n_candidates}: the answer among itself and sampled entities that are no "
         f"answer, {N_DRAWS} draws (GraIL's protocol, lenient); degree: how often an entity fills "
@@ -223,15 +227,15 @@ BASELINES = {
 
 
 def shortfalls(
-    beside: Mapping[str, Beside],
+    baselines: Mapping[str, EntityRanks],
     classification: TripleClassification | None,
     opened: Opened,
     source: Path,
 ) -> list[str]:
     """Return a warning for each score that is no better than its baseline's, with what to do."""
     lines = []
-    ours = beside["model"].all.mrr if beside else 0.0
-    better = {name: beside[name].all.mrr for name in BASELINES if name in beside}
+    ours = baselines["model"].all.mrr if baselines else 0.0
+    better = {name: baselines[name].all.mrr for name in BASELINES if name in baselines}
     better = {name: mrr for name, mrr in better.items() if mrr >= ours}
     if better:
         name = max(better, key=better.__getitem__)
@@ -336,7 +340,7 @@ def _print_json(
     opened: Opened,
     headline: RankingResult,
     strata: Mapping[str, Any],
-    beside: Mapping[str, Beside],
+    baselines: Mapping[str, EntityRanks],
     classification: TripleClassification | None,
     options: EvalOptions,
     rows: NDArray[np.int32],
@@ -351,7 +355,7 @@ def _print_json(
         "reversed_in_train": opened.splits.reversed_in_train(),
         "n_repeats": opened.splits.repeats(),
         "repeats_ranked": options.repeats,
-        "beside": {name: one.as_json() for name, one in beside.items()},
+        "beside": {name: one.as_json() for name, one in baselines.items()},
         "warnings": warnings,
     }  # fmt: skip
     if opened.completer is not None:

@@ -88,7 +88,7 @@ def open_over(source: Path, model: Path) -> Opened:
     return Opened(splits, scorer, described, found.completer, found.trained_on)
 
 
-def tell_shared(splits: Splits) -> None:
+def warn_about_leaks(splits: Splits) -> None:
     """What a reader should know; a tested triple that was trained on is not a question."""
     for note in splits.notes:
         echo(note)

@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.kgc.opening import filter_of
-from kept.apps.cli.kgc.train_options import TrainOptions, what_decides
+from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.terminal import echo
 from kept.evaluation.ranking import HasScores, rank
 from kept.kgc.kge.calibration import Calibration, fit_calibration, questions_of
@@ -32,7 +32,7 @@ def record_of(splits: Splits, options: TrainOptions) -> dict[str, Any]:
     return {
         "seed": options.seed, "holdout": options.holdout, "splits_hash": splits.splits_hash,
         "graph": splits.graph.id_space_hash, "literals": options.literals,
-        "about": what_decides(options, splits),
+        "about": training_fingerprint(options, splits),
     }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def calibrated(
     return {"calibration": fit_calibration(questions).as_json()}
 
 
-def tell(output: Path, kind: str, history: Any, training: dict[str, Any]) -> None:
+def print_result(output: Path, kind: str, history: Any, training: dict[str, Any]) -> None:
     echo(f"{output}: {kind}, {len(history.losses)} epochs in {history.seconds:.0f} s")
     for epoch, value in history.validations:
         echo(f"  epoch {epoch}: validation MRR {value:.4f}")

@@ -82,7 +82,7 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def what_decides(options: TrainOptions, splits: Splits) -> dict[str, Any]:
+def training_fingerprint(options: TrainOptions, splits: Splits) -> dict[str, Any]:
     """All that a training's outcome depends on, by name, as JSON values."""
     about = {"scorer": options.name, "seed": options.seed, "holdout": options.holdout}
     about |= _RECORDED | options.scorer.model_dump() | {"literals": options.literals}

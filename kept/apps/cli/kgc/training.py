@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.apps.cli.kgc.completer_training import save_trained_completer
-from kept.apps.cli.kgc.opening import tell_shared
+from kept.apps.cli.kgc.opening import warn_about_leaks
 from kept.apps.cli.kgc.shared_parts import (
     calibrated,
     mrr_over,
+    print_result,
     progress_bar,
     record_of,
     sampled,
-    tell,
 )
-from kept.apps.cli.kgc.train_options import TrainOptions, what_decides
+from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.kgc.completers.texts.literals import with_literals
@@ -53,10 +53,10 @@ def train_scorer(
     options = replace(options, literals=options.literals or _parts_read_literals(options))
     if options.literals:
         splits = with_literals(splits, source)
-    tell_shared(splits)
+    warn_about_leaks(splits)
     output.parent.mkdir(parents=True, exist_ok=True)
     with claim(half_done):
-        about = what_decides(options, splits)
+        about = training_fingerprint(options, splits)
         snapshots = Snapshots(half_done, about, every_seconds=every_seconds)
         if force and snapshots.is_of_another:
             remove_unfinished(half_done)
@@ -131,7 +131,7 @@ def _save_table(
     save_scorer(output, trained.scorer, splits.graph, training, force=force)
     has_inverses = isinstance(trained.scorer, Reciprocal)
     kind = f"{options.name} with inverse relations" if has_inverses else options.name
-    tell(output, kind, history, training)
+    print_result(output, kind, history, training)
     if history.validations:
         n_asked, n_valid = len(chosen_by), len(splits.valid)
         if n_asked < n_valid:

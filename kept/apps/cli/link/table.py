@@ -71,7 +71,7 @@ def ambiguity(texts: Sequence[LinkedText], graph: KnowledgeGraph) -> str | None:
     other = first.equals[0]
     return (
         f"{len(links)} ambiguous: two entities are equally likely, for instance for "
-        f"{text.text[first.start : first.end]!r} {other} ({_label(graph, other)}) beside "
+        f"{text.text[first.start : first.end]!r} {other} ({_label(graph, other)}) and "
         f"{first.entity}; to decide by context, use --method mix or a re-ranker of `kept "
         f"link train`"
     )

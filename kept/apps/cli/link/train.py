@@ -114,7 +114,7 @@ def train(
     from entity_linking.scorers.rerank_parts import RerankSettings
     from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
     from kept.linking.bare import drawn_entities
-    from kept.linking.linkers import DEAR, LinkerSettings, open_for_training, open_graph
+    from kept.linking.linkers import EXPENSIVE, LinkerSettings, open_for_training, open_graph
     from kg_loaders.disk.writing import refuse_file, refuse_folder
 
     if absent not in ("nil", "skip"):
@@ -147,7 +147,7 @@ def train(
     stop = [text for kind in kinds.values() for text in kind.held_out]
     began = time.perf_counter()
     name = ", ".join(kinds)
-    expensive = [] if everywhere else [each for each in scorers if each in DEAR]
+    expensive = [] if everywhere else [each for each in scorers if each in EXPENSIVE]
     model = Reranker.fit(
         scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
         expensive=expensive,

@@ -16,11 +16,11 @@ from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import echo
 from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.apps.cli.training.run import (
-    asked_to_stop,
+    catch_interrupt,
+    print_result,
     read_run,
     require_opens,
     run_folder,
-    tell,
     tell_longer,
     tell_memory,
     tracking,
@@ -63,7 +63,7 @@ def run(
     """Train, score the model of the last step on dev and test, return and print the outcome."""
     has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
     if not has_file and _is_dev_wanted(flags, settings):
-        dev_file = dev_beside(flags["train"])
+        dev_file = dev_file_of(flags["train"])
         if dev_file is not None:
             echo(
                 f"dev: {dev_file}, found in the folder of the training file (choose another "
@@ -116,14 +116,14 @@ def run(
                 leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
-    tell(result, output)
+    print_result(result, output)
     metrics = output / METRICS_FILE
     has_scores = result.stopped == "finished" and metrics.is_file()
     values = json.loads(metrics.read_text(encoding="utf-8")) if has_scores else {}
     return Result(values=values | {"stopped": result.stopped}, folder=output)
 
 
-def dev_beside(train: Path) -> Path | None:
+def dev_file_of(train: Path) -> Path | None:
     """The development file that lies beside a training file, named as it is but for `train`."""
     for word in ("dev", "valid", "validation"):
         candidate = train.with_name(train.name.replace("train", word))
@@ -148,7 +148,7 @@ def _train(
     settings = assembled.config.model_dump(mode="json")
     evaluate = partial(assembled.evaluate, together=processes())
     with (
-        asked_to_stop() as stop,
+        catch_interrupt() as stop,
         TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, settings) as reporter,
     ):

@@ -13,11 +13,11 @@ from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.apps.cli.training.run import (
-    asked_to_stop,
+    catch_interrupt,
+    print_result,
     read_run,
     require_opens,
     run_folder,
-    tell,
     tell_longer,
     tell_memory,
     tracking,
@@ -79,7 +79,7 @@ def run(
                 leave_finished(output, resumable=config.training.schedule == "constant")
             write_environment(output, config, precision=result.precision)
             write_guide(output, config.kg, GOES_ON)
-    tell(result, output)
+    print_result(result, output)
     losses = result.last.losses if result.last is not None else {}
     values = {"stopped": result.stopped, "step": result.step, "losses": losses}
     return Result(values=values, folder=output)
@@ -102,7 +102,7 @@ def _train(
         tell_longer([data.cut], data.builder, longest, console)
     tell_memory(model, config.training, console)
     with (
-        asked_to_stop() as stop,
+        catch_interrupt() as stop,
         TrainingProgress(console, foretells=True) as bar,
         tracking(bar, track, output, config.model_dump(mode="json")) as reporter,
     ):

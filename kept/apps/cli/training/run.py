@@ -79,10 +79,10 @@ def run_folder(output: Path, *marks: str) -> Iterator[None]:
 
 @contextmanager
 def _held(output: Path, marks: tuple[str, ...]) -> Iterator[None]:
-    refuse_foreign(output, *marks)  # before folders above it are made
+    require_run_folder(output, *marks)  # before folders above it are made
     Path(os.path.realpath(output)).parent.mkdir(parents=True, exist_ok=True)
     with claim(output):  # before the folder is made, or taken away: another run may be filling it
-        refuse_foreign(output, *marks)
+        require_run_folder(output, *marks)
         output.mkdir(exist_ok=True)
         try:
             yield
@@ -91,7 +91,7 @@ def _held(output: Path, marks: tuple[str, ...]) -> Iterator[None]:
                 output.rmdir()
 
 
-def refuse_foreign(output: Path, *marks: str) -> None:
+def require_run_folder(output: Path, *marks: str) -> None:
     """Raise `ExistsError` for a folder that is not empty and holds none of the `marks` of a run."""
     if not output.exists():
         return
@@ -111,7 +111,7 @@ def refuse_foreign(output: Path, *marks: str) -> None:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[list[int]]:
+def catch_interrupt() -> Iterator[list[int]]:
     """Collects the first Ctrl-C or SIGTERM; a second one ends the process as usual."""
     received: list[int] = []
     before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
@@ -179,7 +179,7 @@ def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole)
         require_memory(forecast, free_memory())
 
 
-def tell(result: TrainResult, output: Path) -> None:
+def print_result(result: TrainResult, output: Path) -> None:
     """Print how the run ended, and its files."""
     endings = {
         "finished": "finished",

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.terminal import echo
-from kept.apps.cli.training.run import asked_to_stop, read_run, run_folder
+from kept.apps.cli.training.run import catch_interrupt, read_run, run_folder
 from kept.errors import ConfigError
 from kept.joint.assembly import Assembled, JointConfig
 from kept.joint.training import CHECKPOINT, CHECKPOINTS, train
@@ -50,7 +50,7 @@ def _train(config: JointConfig, output: Path, resume: bool) -> None:
     if not is_of(output / CHECKPOINTS, CHECKPOINT):
         write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
     n_steps = assembled.settings.epochs * assembled.space.n_steps
-    with asked_to_stop() as stop, Progress(console=console) as bar:
+    with catch_interrupt() as stop, Progress(console=console) as bar:
         task = bar.add_task("training", total=n_steps)
         done = train(
             assembled.space, output, epochs=assembled.settings.epochs,

@@ -22,7 +22,8 @@ def require_texts(graph: KnowledgeGraph, scorer: str) -> None:
     if not any(graph.label(i) != graph.entities.name(i) or graph.description(i) for i in ids):
         raise ConfigError(
             f"{scorer} reads names and descriptions, but no entity has any: build the graph with "
-            "`kept kg build --labels`, or lay entity2text.txt beside train, valid and test"
+            "`kept kg build --labels`, or put entity2text.txt into the folder of train, "
+            "valid and test"
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from entity_linking import DictionaryLinker
 from kept.lab.demo.private.world import Company
-from kept.lab.reading.bench import with_facts
+from kept.lab.reading.trial import with_facts
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
 from kept.training.finetuning.predictor import Explanation, Influence, Predictor

@@ -24,8 +24,8 @@ from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.graphs.builder import BuilderConfig
 from kept.lab.demo.private.changes import Changes, after_changes
 from kept.lab.demo.private.world import Company, company
-from kept.lab.reading.bench import Bench, Opened, training_of
 from kept.lab.reading.cell import Budget, Cell, open_host
+from kept.lab.reading.trial import Opened, ReadingTrial, training_of
 from kept.lab.study.addresses import fingerprint
 from kept.lab.study.store import stored_once
 from kept.tasks.datasets.example import TaskExample
@@ -234,7 +234,7 @@ def _trained(
     reporter: Reporter | None,
 ) -> Trained:
     """A new model, trained and evaluated; the first one also on changes of its graph."""
-    bench = Bench.of(cell, host, firm.world)
+    bench = ReadingTrial.of(cell, host, firm.world)
     bench = dataclasses.replace(bench, arm=dataclasses.replace(bench.arm, graph=SHOWN))
     training = training_of(cell, config.steps, evaluate_every=None, threads=config.threads)
     with tempfile.TemporaryDirectory(prefix="kept-demo-") as place:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
-from kept.lab.reading.worlds import OCCUPATIONS, World, named
+from kept.lab.reading.worlds import OCCUPATIONS, PrivateWorld, named
 from kept.objectives.mentions.made_up import made_up_names
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
@@ -37,7 +37,7 @@ class Company:
     are in `later` alone.
     """
 
-    world: World
+    world: PrivateWorld
     later: KnowledgeGraph
     new: list[TaskExample]
 
@@ -74,7 +74,7 @@ def company(seed: int, *, n_train: int, n_test: int, n_new: int) -> Company:
     labels = {**people, **towns, **devices}
     examples = [_example(i, labels, OCCUPATIONS[roles[i]], n_old, draws) for i in range(n)]
     return Company(
-        world=World(
+        world=PrivateWorld(
             graph_from_records(old),
             examples[:n_train],
             examples[n_train:n_old],

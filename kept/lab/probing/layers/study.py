@@ -32,7 +32,7 @@ Answers = Sequence[bool]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProbeAnswers:
     """The answers of one probe to the test questions, and its penalty."""
 
     right: tuple[bool, ...]
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Reader:
+class ProbedEncoder:
     """An encoder with the graph that it reads and the linker of its texts, if it reads one."""
 
     encoder: AutoEncoder
@@ -70,7 +70,7 @@ class LayerRow:
 
 
 def measure(
-    encoders: Mapping[str, Reader],
+    encoders: Mapping[str, ProbedEncoder],
     sentences: tuple[Sequence[Sentence], Sequence[Sentence]],
     task: str,
     size: Size,
@@ -110,7 +110,7 @@ def _only(
 
 def ask_layers(
     train: tuple[Tensor, Sequence[Edge]], test: tuple[Tensor, Sequence[Edge]], *, seed: int
-) -> list[Asked]:
+) -> list[ProbeAnswers]:
     """Fit a probe on every layer of `train`'s states, ask it `test`'s questions.
 
     States are `[layer edge width]`. A test label that training does not have counts as wrong.
@@ -131,7 +131,7 @@ def ask_layers(
     for layer, test_layer in zip(states, test_states, strict=True):
         probe, penalty = fit_on_heldout(layer[rest], classes[rest], (layer[held], classes[held]))
         right = (probe.classes(test_layer) == gold).tolist()
-        results.append(Asked(tuple(right), penalty))
+        results.append(ProbeAnswers(tuple(right), penalty))
     return results
 
 
@@ -157,7 +157,7 @@ def _most(labels: Iterable[str]) -> str:
 def rows_of(
     task: str,
     test: Sequence[Edge],
-    results: Mapping[str, Sequence[Asked]],
+    results: Mapping[str, Sequence[ProbeAnswers]],
     simple: Mapping[str, Answers],
     *,
     seed: int,

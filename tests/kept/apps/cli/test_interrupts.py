@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kept.apps.cli.errors import TellsErrors, mark_interrupted
-from kept.apps.cli.training.run import asked_to_stop
+from kept.apps.cli.errors import ErrorReportingGroup, mark_interrupted
+from kept.apps.cli.training.run import catch_interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def heeds_interrupts() -> Iterator[None]:
 
 
 def app_of(command: object) -> typer.Typer:
-    app = typer.Typer(cls=TellsErrors)
+    app = typer.Typer(cls=ErrorReportingGroup)
     app.callback()(lambda: None)
     app.command("work")(command)  # type: ignore[type-var]
     return app
@@ -34,14 +34,14 @@ def work_until_interrupted() -> None:
 
 
 def train_until_interrupted() -> None:
-    with asked_to_stop() as stop:
+    with catch_interrupt() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop == [signal.SIGINT]
     typer.echo("checkpoint written")
 
 
 def train_until_terminated() -> None:
-    with asked_to_stop() as stop:
+    with catch_interrupt() as stop:
         signal.raise_signal(signal.SIGTERM)
         assert stop == [signal.SIGTERM]
 

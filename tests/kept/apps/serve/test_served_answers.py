@@ -23,4 +23,4 @@ def test_half_of_a_pair_is_replaced() -> None:
 
 
 def test_the_text_of_an_error_stays_inside() -> None:
-    assert unforeseen(ValueError("/home/secret")) == "ValueError: kept did not foresee this"
+    assert unforeseen(ValueError("/home/secret")) == "ValueError: this error was not expected"

@@ -190,7 +190,7 @@ def test_what_is_refused() -> None:
         importance_perplexity([], [], 1)
     with pytest.raises(ConfigError, match="cutoff of 0"):
         RecentEntities(0)
-    with pytest.raises(BatchError, match="0 were begun"):
+    with pytest.raises(BatchError, match="0 were started"):
         tiny()(replace(chunk(), reset=torch.tensor([False])))
     with pytest.raises(BatchError, match="words need target"):
         tiny()(replace(chunk(), target=None))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kept.apps.cli.kgc.train_options import TrainOptions, what_decides
+from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.errors import ConfigError
 from kept.kgc.kge.kinds import FORMULAS, NETWORK_RECIPES, RECIPES, SCORERS, load
 from kept.kgc.kge.scorer import Scorer
@@ -63,7 +63,7 @@ def test_a_record_has_all_options_of_the_last_version(
     small_graph.save(tmp_path / "kg")
     splits = read_splits(tmp_path / "kg", holdout=0.05, seed=0)
     given = {} if name == "mix" else {"epochs": 2}
-    about = what_decides(TrainOptions.of(name, seed=1, holdout=0.05, **given), splits)
+    about = training_fingerprint(TrainOptions.of(name, seed=1, holdout=0.05, **given), splits)
     assert about == {
         "scorer": name, "seed": 1, "holdout": 0.05, "reciprocal": False,
         "epochs": given.get("epochs"), "width": None, "norm": None, "host": None,

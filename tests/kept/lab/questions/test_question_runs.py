@@ -25,8 +25,8 @@ from kept.lab.questions.readers import Reader, TreeReader
 from kept.lab.questions.rows import ROWS, Row
 from kept.lab.questions.showing import CONDITIONS, Shown, ShownItem
 from kept.lab.questions.training import NoTraining
+from kept.lab.questions.training_context import TrainingContext
 from kept.lab.questions.trial import QuestionTrial
-from kept.lab.questions.workshop import Workshop
 from kept.lab.study import run as engine
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import RunOutcome, Study, run_missing, stored_outcome
@@ -211,7 +211,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
     assert answers(rest, key) == answers(whole, key)
 
 
-def copier(shop: Workshop, options: NoTraining) -> Reader:
+def copier(shop: TrainingContext, options: NoTraining) -> Reader:
     """What copies the asked fact's value from words in view, and nothing where there is none."""
 
     def read(shown: Shown, items: Sequence[ShownItem], n_new: int) -> tuple[Continuation, int]:

@@ -23,7 +23,7 @@ from kept.lab.reading.measures import (
     share_moved,
     steps_until,
 )
-from kept.lab.reading.worlds import TASKS, Size, World
+from kept.lab.reading.worlds import TASKS, PrivateWorld, Size
 from kept.layers.spans import target_means
 
 
@@ -73,7 +73,7 @@ def test_chance_is_a_binomial_share() -> None:
     assert not at_chance(edge + 0.001, n, chance)
 
 
-def accuracy_of(answer: Any, world: World, condition: str, seed: int = 0) -> float:
+def accuracy_of(answer: Any, world: PrivateWorld, condition: str, seed: int = 0) -> float:
     """The accuracy on the test set of who answers from a graph and the training set."""
     graph = graph_under(world.graph, condition, seed)
     moved = AnotherEntity.of(world.graph, world.head_type) if condition == REDRAWN else None
@@ -85,7 +85,7 @@ def accuracy_of(answer: Any, world: World, condition: str, seed: int = 0) -> flo
     return float(np.mean(right))
 
 
-def reader(graph: Any, linked: Any, world: World) -> str:
+def reader(graph: Any, linked: Any, world: PrivateWorld) -> str:
     """Answers what the facts of the linked entity say."""
     head = graph.entities.find(linked.links[0].entity)
     return next(
@@ -93,13 +93,13 @@ def reader(graph: Any, linked: Any, world: World) -> str:
     )
 
 
-def memoriser(graph: Any, linked: Any, world: World) -> str:
+def memoriser(graph: Any, linked: Any, world: PrivateWorld) -> str:
     """Answers what was right for this entity in training; of an unknown one, the first class."""
     known = {e.linked.links[0].entity: e.labels[0] for e in world.train}
     return known.get(linked.links[0].entity, world.classes[0])
 
 
-def cheat(graph: Any, linked: Any, world: World) -> str:
+def cheat(graph: Any, linked: Any, world: PrivateWorld) -> str:
     """Knows the answer without the graph."""
     return next(e.labels[0] for e in world.test if e.linked.text == linked.text)
 

@@ -16,7 +16,7 @@ from kept.errors import CheckpointError
 from kept.lab.reading import study as module
 from kept.lab.reading.cell import Budget, Cell, Outcome
 from kept.lab.reading.measures import DOES_NOT_READ, READS
-from kept.lab.reading.study import Study, read_outcomes, run_study, verdict
+from kept.lab.reading.study import ReadingDesign, read_outcomes, run_study, verdict
 from kept.lab.reading.tables import (
     conditions_line,
     path_cells,
@@ -44,7 +44,7 @@ def simulated(cell: Cell, opened: Any = None) -> Outcome:
     )  # fmt: skip
 
 
-STUDY = Study(
+STUDY = ReadingDesign(
     arms=("kbert-published", "kbert-mention"), tasks=(), seeds=2, budget=Budget(steps=100)
 )
 

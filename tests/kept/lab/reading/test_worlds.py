@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kept.errors import ConfigError
-from kept.lab.reading.worlds import OCCUPATIONS, TASKS, TIES, WORKS, Size, World
+from kept.lab.reading.worlds import OCCUPATIONS, TASKS, TIES, WORKS, PrivateWorld, Size
 from kept.objectives.mentions.made_up import made_up_names
 
 SMALL = Size(n_train=64, n_test=32, n_returning=16, n_distractors=2)
 
 
-def heads(world: World, name: str) -> list[str]:
+def heads(world: PrivateWorld, name: str) -> list[str]:
     """The first linked entity of every text of a set."""
     return [example.linked.links[0].entity or "" for example in getattr(world, name)]
 

@@ -10,7 +10,7 @@ import torch
 
 from kept.errors import CheckpointError
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.heads import hand_over_words, head_over_words
+from kept.objectives.words.heads import copy_mlm_head, head_over_words
 from kept.training.pretraining.assembly import assemble
 from kept.training.pretraining.config import PretrainConfig
 from kg_loaders import KnowledgeGraph
@@ -37,7 +37,7 @@ def test_every_objective_with_a_head_over_words_hands_it_on(
     first = new_model(trained, small_graph, tokenizer)
     first.save_pretrained(tmp_path)
     model = new_model(begun, small_graph, tokenizer)
-    assert hand_over_words(tmp_path, model)
+    assert copy_mlm_head(tmp_path, model)
     old, new = head_over_words(first), head_over_words(model)
     assert old is not None
     assert new is not None
@@ -53,7 +53,7 @@ def test_without_a_head_over_words_nothing_is_handed_on(
     new_model(trained, small_graph, tokenizer).save_pretrained(tmp_path)
     model = new_model(begun, small_graph, tokenizer)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    assert not hand_over_words(tmp_path, model)
+    assert not copy_mlm_head(tmp_path, model)
     assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
 
 
@@ -69,7 +69,7 @@ def test_a_head_of_another_size_is_refused(
     with pytest.raises(
         CheckpointError, match=r"head over words in .* the host that it was trained"
     ):
-        hand_over_words(tmp_path, model)
+        copy_mlm_head(tmp_path, model)
 
 
 def test_start_from_brings_the_head(small_graph: KnowledgeGraph, tmp_path: Path) -> None:

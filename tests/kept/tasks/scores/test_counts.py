@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kept.heads.model import MULTI, REGRESSION, SINGLE, SPAN, TAGGING
+from kept.tasks.kinds import MULTI, REGRESSION, SINGLE, SPAN, TAGGING
 from kept.tasks.scores.counts import item_counts
 
 

@@ -20,8 +20,8 @@ GRAPH = _graph()
 def _batch(name: str, host: Path, graph: KnowledgeGraph = GRAPH) -> tuple[Any, Any, Any, Any]:
     predictor = _predictor(name, graph, host)
     data = predictor._data([_asked()], graph)
-    drawn = data.drawn(0, epoch=0, seed=0)
-    return predictor.model, data, drawn, data.shown(0, drawn)
+    drawn = data.sample_graph(0, epoch=0, seed=0)
+    return predictor.model, data, drawn, data.encode_graph(0, drawn)
 
 
 def test_of_words_alone_it_is_what_transformers_gives(host: Path) -> None:

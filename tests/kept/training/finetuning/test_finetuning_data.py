@@ -28,7 +28,7 @@ from kept.methods import METHODS
 from kept.tasks.datasets.example import clusters
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import MULTI, SINGLE, TAGGING
-from kept.training.finetuning.data import CUT, TaskData, pair_ids, prepared
+from kept.training.finetuning.data import CUT, TaskData, apply_condition, pair_ids
 from kept.training.stream import BatchStream
 from kg_loaders import KnowledgeGraph
 
@@ -69,10 +69,10 @@ def test_one_sentence_asked_twice_is_one_group(markers: str) -> None:
     one = dataclasses.replace(sentence("Q90", "Q64"), pair=None)
     other = dataclasses.replace(one, targets=one.targets[::-1])
     third = dataclasses.replace(sentence("Q90", "Q64", n_words=1), pair=None)
-    examples = prepared([one, other, third], markers=markers, knowledge="true")
+    examples = apply_condition([one, other, third], markers=markers, knowledge="true")
     assert (examples[0].linked.text == examples[1].linked.text) == (markers == "none")
     assert clusters(examples) == [one.linked.text, one.linked.text, third.linked.text]
-    again = prepared(examples, markers=markers, knowledge="true")
+    again = apply_condition(examples, markers=markers, knowledge="true")
     assert [example.group for example in again] == clusters(examples)
 
 
@@ -147,17 +147,17 @@ def test_controls(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     counts = [np.bincount(graphs[n].triples[:, 1]) for n in ("true", "shuffled")]
     assert (counts[1] <= counts[0]).all()
     assert graphs["shuffled"].content_hash != small_graph.content_hash
-    (bare,) = prepared([sentence("Q90", "Q142")], markers="none", knowledge="off")
+    (bare,) = apply_condition([sentence("Q90", "Q142")], markers="none", knowledge="off")
     data = made([bare], graphs["off"], tokenizer)
     batch = data.sample(0, epoch=0, seed=0)
     assert not batch.node_kinds.any()
-    (linked,) = prepared([sentence("Q90", "Q142")], markers="none", knowledge="shuffled")
+    (linked,) = apply_condition([sentence("Q90", "Q142")], markers="none", knowledge="shuffled")
     assert len(linked.linked.links) == 2
 
 
 @pytest.mark.parametrize("markers", ["none", "ernie", "kadapter"])
 def test_targets_are_nodes(markers: str, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    examples = prepared([sentence("Q90", "Q-nil")], markers=markers, knowledge="true")
+    examples = apply_condition([sentence("Q90", "Q-nil")], markers=markers, knowledge="true")
     data = made(examples, small_graph, tokenizer)
     batch = data.sample(0, epoch=0, seed=0)
     (graph,) = data.view.graphs
@@ -267,7 +267,7 @@ def test_the_fingerprint_follows_every_choice(small_graph: KnowledgeGraph, token
         of(builder=other),
         of(labels={"P17": 1, "P1": 0}),
         of(view=Watched()),
-        of(prepared(examples, markers="ernie", knowledge="true")),
+        of(apply_condition(examples, markers="ernie", knowledge="true")),
     ]
     assert len(set(several)) == len(several)
     assert of() == several[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kept.apps.cli.training.finetune_run import dev_beside
+from kept.apps.cli.training.finetune_run import dev_file_of
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from kept.apps.cli.training.finetune_run import dev_beside
 def test_dev_beside_train(tmp_path: Path, train: str, there: str, found: str | None) -> None:
     for name in (train, there):
         (tmp_path / name).touch()
-    assert dev_beside(tmp_path / train) == (None if found is None else tmp_path / found)
+    assert dev_file_of(tmp_path / train) == (None if found is None else tmp_path / found)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
 from kept.apps.cli import app
-from kept.apps.cli.training.run import asked_to_stop
+from kept.apps.cli.training.run import catch_interrupt
 from kept.auto import AutoEncoder
 from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining
@@ -177,7 +177,7 @@ def test_the_first_signal_asks_to_stop_and_the_second_is_as_before() -> None:
     received: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: received.append(number))
     try:
-        with asked_to_stop() as stop:
+        with catch_interrupt() as stop:
             os.kill(os.getpid(), signal.SIGTERM)
             assert stop == [signal.SIGTERM]
             assert received == []

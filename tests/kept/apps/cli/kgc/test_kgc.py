@@ -430,3 +430,16 @@ def test_a_graph_network_trains_as_long_as_it_is_given(
     assert trained.exit_code == 0, trained.output
     assert len(read_description(tmp_path / "m")["training"]["losses"]) == 2
     assert "training stopped early" not in trained.output, "all epochs were run"
+
+
+def test_it_says_that_a_training_stopped_early_where_it_did(
+    benchmark_folder: Path, tmp_path: Path
+) -> None:
+    flags = ("--scorer", "complex", "--width", 4, "--epochs", 200)
+    trained = kept("train", benchmark_folder, *flags, "-o", tmp_path / "m")
+    assert trained.exit_code == 0, trained.output
+    told = read_description(tmp_path / "m")["training"]
+    assert told["validations"]
+    is_early = len(told["losses"]) < 200
+    assert ("training stopped early" in trained.output) is is_early
+    assert f"the weights of epoch {told['best_epoch']} were kept" in trained.output

@@ -22,7 +22,14 @@ from kept.lab.probing.layers import study
 from kept.lab.probing.layers.edges import FARTHEST, TASKS, Edge, edges_of
 from kept.lab.probing.layers.linear import PENALTIES, fit, fit_on_heldout
 from kept.lab.probing.layers.states import edge_states
-from kept.lab.probing.layers.study import MAJORITY, OF_FORM, Reader, Size, ask_layers, measure
+from kept.lab.probing.layers.study import (
+    MAJORITY,
+    OF_FORM,
+    ProbedEncoder,
+    Size,
+    ask_layers,
+    measure,
+)
 from kept.tasks.datasets.conllu import Sentence, Word
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder, tiny_host
@@ -179,8 +186,8 @@ def test_a_study_of_two_encoders(
 ) -> None:
     other = AutoEncoder(method_encoder("colake", small_graph, tokenizer), tokenizer)
     readers = {
-        "host": Reader(encoder),
-        "colake": Reader(other, small_graph, DictionaryLinker(small_graph)),
+        "host": ProbedEncoder(encoder),
+        "colake": ProbedEncoder(other, small_graph, DictionaryLinker(small_graph)),
     }
     banks = treebank(60, 4), treebank(30, 5)
     rows, n_left = measure(readers, banks, "pos", Size(train=200, test=80, seed=0))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kg_loaders.errors import SourceError
-from kg_loaders.formats.benchmarks.texts import texts_beside
+from kg_loaders.formats.benchmarks.texts import texts_of_folder
 from kg_loaders.records import Text, TextKind
 
 LABEL, ALIAS, TYPE = TextKind.LABEL, TextKind.ALIAS, TextKind.TYPE
@@ -21,7 +21,7 @@ def read(folder: Path, name: str, content: str, *, packed: bool = False) -> list
     data = content.encode()
     path = folder / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(data) if packed else data)
-    return list(texts_beside(folder, entities=["a", "b", "00001740"], relations=["r", "a"]))
+    return list(texts_of_folder(folder, entities=["a", "b", "00001740"], relations=["r", "a"]))
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -106,12 +106,12 @@ def test_relations_of_codex(tmp_path: Path) -> None:
 
 def test_identifiers_of_nell_are_read_where_there_is_no_text(tmp_path: Path) -> None:
     names = ["concept:city:new_york", "concept_river_nile", "plain"]
-    found = list(texts_beside(tmp_path, entities=names, relations=["concept:lives"]))
+    found = list(texts_of_folder(tmp_path, entities=names, relations=["concept:lives"]))
     assert [(text.node, text.kind) for text in found] == [
         (names[0], LABEL), (names[0], TYPE), (names[1], LABEL), (names[1], TYPE),
     ]  # fmt: skip
     assert found[0].value == "new york"
     assert found[1].value == "city"
     (tmp_path / "entity2text.txt").write_text("plain\tA plain name\n", encoding="utf-8")
-    (one,) = texts_beside(tmp_path, entities=names, relations=[])
+    (one,) = texts_of_folder(tmp_path, entities=names, relations=[])
     assert one.value == "A plain name"

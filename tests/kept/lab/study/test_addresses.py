@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kept.lab.comparison.experiment import run_hash
+from kept.lab.study.addresses import run_hash
 
 
 def test_equal_settings_have_one_hash() -> None:

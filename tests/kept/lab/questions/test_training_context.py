@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import torch
 
-from kept.lab.questions.workshop import WEIGHTS, Workshop
+from kept.lab.questions.training_context import WEIGHTS, TrainingContext
 
 
-def workshop(place: Path, **fields: Any) -> Workshop:
+def workshop(place: Path, **fields: Any) -> TrainingContext:
     nothing = cast(Any, None)
     given = {"host": nothing, "prompting": nothing, "given": nothing, "asked": nothing, "seed": 0}
-    return Workshop(**{**given, "place": place, "new_encoder": lambda: nothing, **fields})
+    return TrainingContext(**{**given, "place": place, "new_encoder": lambda: nothing, **fields})
 
 
 def test_weights_are_there_once_they_are_stored(tmp_path: Path) -> None:

@@ -39,13 +39,13 @@ from kept.lab.reading.measures import (
     share_moved,
     steps_until,
 )
-from kept.lab.reading.worlds import TASKS, World
+from kept.lab.reading.worlds import TASKS, PrivateWorld
 from kept.methods import method
 from kept.randomness import generator, torch_seed
 from kept.tasks.datasets.example import TaskExample
 from kept.tasks.kinds import SINGLE
 from kept.training.config import TrainConfig
-from kept.training.finetuning.data import TaskData, prepared
+from kept.training.finetuning.data import TaskData, apply_condition
 from kept.training.finetuning.run import predict
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph
@@ -56,18 +56,18 @@ N_GRADIENT = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class ReadingTrial:
     """A cell's world, model and data, ready to be trained."""
 
     cell: Cell
     arm: Arm
-    world: World
+    world: PrivateWorld
     graph: KnowledgeGraph
     tokenizer: PreTrainedTokenizerBase
     model: KnowledgeForTask
 
     @classmethod
-    def of(cls, cell: Cell, opened: Opened, world: World | None = None) -> Bench:
+    def of(cls, cell: Cell, opened: Opened, world: PrivateWorld | None = None) -> ReadingTrial:
         """The task's own world or another, and a new encoder on the host that was `opened`."""
         chosen, world = arm(cell.arm), world or TASKS[cell.task](cell.size, cell.seed)
         graph, (host, tokenizer) = graph_under(world.graph, cell.condition, cell.seed), opened
@@ -83,10 +83,10 @@ class Bench:
         cls,
         encoder: KnowledgeEncoder,
         cell: Cell,
-        world: World,
+        world: PrivateWorld,
         graph: KnowledgeGraph,
         tokenizer: PreTrainedTokenizerBase,
-    ) -> Bench:
+    ) -> ReadingTrial:
         """A new head on an encoder, for the classes of `world`."""
         chosen = arm(cell.arm)
         with torch.random.fork_rng():
@@ -121,7 +121,7 @@ class Bench:
         if condition == REDRAWN:
             relink = AnotherEntity.of(self.world.graph, self.world.head_type)
         return TaskData(
-            prepared(
+            apply_condition(
                 examples_under(examples, condition), markers=self.arm.markers, knowledge="true"
             ),
             graph,
@@ -178,11 +178,11 @@ def run_beside_text(cell: Cell, opened: Opened | None = None) -> Outcome:
     `opened`: a host and its tokenizer instead of the budget's.
     """
     began = time.monotonic()
-    bench = Bench.of(cell, opened or open_host(cell.budget))
+    bench = ReadingTrial.of(cell, opened or open_host(cell.budget))
     return train_bench(bench, began)
 
 
-def train_bench(bench: Bench, began: float, *, steps: int | None = None) -> Outcome:
+def train_bench(bench: ReadingTrial, began: float, *, steps: int | None = None) -> Outcome:
     """Train a bench for `steps` (the budget's), and measure it before and after.
 
     `began` is the start of its cell, of `time.monotonic`.
@@ -274,7 +274,7 @@ class _Measures(NamedTuple):
     gradients: dict[str, float]
 
 
-def _measured(bench: Bench, training: TaskData, test: TaskData) -> _Measures:
+def _measured(bench: ReadingTrial, training: TaskData, test: TaskData) -> _Measures:
     states = read_states(bench.model, test, len(test))
     probe = probe_accuracy(read_states(bench.model, training, N_PROBE), states)
     hidden, moved = bench.hidden(), None
@@ -288,7 +288,7 @@ def _both(before: _Measures | None, after: _Measures | None) -> tuple[float, flo
     return (norms[0], norms[1]) if len(norms) == 2 else None
 
 
-def edited(bench: Bench) -> dict[str, float]:
+def edited(bench: ReadingTrial) -> dict[str, float]:
     """Change the class fact of training heads, and predict again without training.
 
     Views read the new graph; frozen tables that were computed from the graph (vectors of entities)
@@ -330,7 +330,7 @@ def with_facts(graph: KnowledgeGraph, relation: str, tails: Mapping[str, int]) -
 
 
 @torch.no_grad()
-def _take_tables(bench: Bench, graph: KnowledgeGraph) -> None:
+def _take_tables(bench: ReadingTrial, graph: KnowledgeGraph) -> None:
     """Set the encoder's frozen tables, if it has any, to those of `graph`."""
     own = dict(bench.model.encoder.named_parameters())
     names = [n for n, p in own.items() if not n.startswith("host.") and not p.requires_grad]

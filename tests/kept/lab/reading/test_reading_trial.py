@@ -12,12 +12,12 @@ import torch
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
 from kept.lab.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of, recipe_arms
-from kept.lab.reading.bench import Bench, with_facts
 from kept.lab.reading.cell import Budget, Cell
 from kept.lab.reading.conditions import CONDITIONS
 from kept.lab.reading.measures import gradient_norms, read_states
 from kept.lab.reading.runs import run_cell
 from kept.lab.reading.tables import to_markdown
+from kept.lab.reading.trial import ReadingTrial, with_facts
 from kept.lab.reading.worlds import TASKS, Size
 from kept.methods import METHODS
 from kept.training.finetuning.recipes import with_recipe
@@ -131,7 +131,7 @@ def test_what_cannot_be_run_is_refused() -> None:
         ({"task": "occupations"}, "occupation"),
         ({"condition": "shufled"}, "shuffled"),
         ({"arm": "kbert-mentoin"}, "kbert-mention"),
-        ({"task": "description"}, "cannot be put to description"),
+        ({"task": "description"}, "does not take the task description"),
     ):
         with pytest.raises(ConfigError, match=message):
             Cell(**{"task": "occupation", "arm": "words", "condition": "true", "seed": 0, **given})
@@ -177,7 +177,7 @@ def test_arms_by_name_and_by_method() -> None:
 
 def test_gradients_of_branches_are_those_of_a_backward_pass(opened: Any) -> None:
     """The norm at injected pieces, against a gradient taken from the table's own output."""
-    bench = Bench.of(cell("words"), opened)
+    bench = ReadingTrial.of(cell("words"), opened)
     data = bench.data(bench.world.train)
     found = gradient_norms(bench.model, data, 4)
     samples = [data.sample(i, epoch=0, seed=0) for i in range(4)]
@@ -196,7 +196,7 @@ def test_gradients_of_branches_are_those_of_a_backward_pass(opened: Any) -> None
 
 
 def test_the_read_state_is_that_of_the_target(opened: Any) -> None:
-    bench = Bench.of(cell("kbert-mention"), opened)
+    bench = ReadingTrial.of(cell("kbert-mention"), opened)
     data = bench.data(bench.world.test)
     states, classes = read_states(bench.model, data, 3)
     sample = data.sample(2, epoch=0, seed=0)
@@ -209,7 +209,7 @@ def test_the_read_state_is_that_of_the_target(opened: Any) -> None:
 
 def test_hiding_facts_leaves_links_where_facts_stand_beside_them(opened: Any) -> None:
     for name, n_links in (("kbert", 1), ("colake", 1), ("ernie", 0), ("knowbert", 0)):
-        hidden = Bench.of(cell(f"{name}-published"), opened).hidden()
+        hidden = ReadingTrial.of(cell(f"{name}-published"), opened).hidden()
         assert hidden is not None
         assert {len(e.linked.links) for e in hidden.examples} == {n_links}
 
@@ -237,8 +237,8 @@ def test_a_host_is_cut_to_its_first_layers(monkeypatch: pytest.MonkeyPatch, open
 
 def test_the_word_table_stands_still_unless_it_is_asked_for(opened: Any) -> None:
     for train_words in (False, True):
-        bench = Bench.of(cell("kbert-published", train_words=train_words), opened)
+        bench = ReadingTrial.of(cell("kbert-published", train_words=train_words), opened)
         opened[0].requires_grad_(True)
-        bench = Bench.of(cell("kbert-published", train_words=train_words), opened)
+        bench = ReadingTrial.of(cell("kbert-published", train_words=train_words), opened)
         table = bench.model.encoder.host.get_input_embeddings()
         assert table.weight.requires_grad == train_words

@@ -26,7 +26,7 @@ WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
-class Workshop:
+class TrainingContext:
     """`given`: what a row that trains on questions, or on facts, is trained on; `asked`: what it
     will be asked, as the true graph has it.
 

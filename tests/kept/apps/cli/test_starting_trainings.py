@@ -1,0 +1,89 @@
+"""What `kept pretrain` and `kept finetune` hand on, and refuse before anything is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from kept.apps.cli import app
+from kept.apps.cli.training import finetune_run, pretrain_run
+
+RUNS: dict[str, Any] = {"pretrain": pretrain_run, "finetune": finetune_run}
+FINETUNE = [
+    "finetune", "--task", "classification", "--format", "tsv", "--train", "t", "--kg", "kg",
+    "--method", "kbert", "--steps", "3", "--batch-size", "2",
+]  # fmt: skip
+PRETRAIN = [
+    "pretrain", "--method", "ernie", "--kg", "kg", "--text", "t.jsonl", "--steps", "3",
+    "--batch-size", "2",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What options name is there."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("t", "t.jsonl"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "kg").mkdir()
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the runs are started with; none is made."""
+    calls: list[dict[str, Any]] = []
+    for module in RUNS.values():
+
+        def run(fields: Any, settings: Any, **options: Any) -> None:
+            calls.append({"fields": fields, "settings": settings, **options})
+
+        monkeypatch.setattr(module, "run", run)
+    return calls
+
+
+def start(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.mark.parametrize("command", [PRETRAIN, FINETUNE])
+def test_trackers_and_the_rest_are_handed_on(
+    command: list[str], handed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    flags = ("--track", "tensorboard", "--skip-damaged", "-o", tmp_path / "run")
+    result = start(*command, *flags)
+    assert result.exit_code == 0, result.output
+    plain = start(*command, "-o", tmp_path / "run")
+    assert plain.exit_code == 0, plain.output
+    first, second = handed
+    assert list(first["track"]) == ["tensorboard"]
+    assert list(second["track"]) == []
+    assert (first["skip_damaged"], second["skip_damaged"]) == (True, False)
+    assert first["output"] == tmp_path / "run"
+    assert first["fields"]["training.steps"] == 3
+    assert first["fields"]["kg"] == second["fields"]["kg"]
+
+
+@pytest.mark.parametrize(
+    ("without", "named"),
+    [
+        ("--task", "--task"), ("--train", "--train"), ("--method", "--method or --model"),
+        ("--steps", "--steps or --epochs"), ("--batch-size", "--batch-size or --set"),
+    ],
+)  # fmt: skip
+def test_what_a_new_finetuning_needs_is_named(
+    without: str, named: str, handed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    place = FINETUNE.index(without)
+    left = [*FINETUNE[:place], *FINETUNE[place + 2 :], "-o", tmp_path / "run"]
+    refused = start(*left)
+    assert refused.exit_code != 0
+    assert f"missing: {named}" in refused.stderr
+    assert handed == []
+    for begun in ("--resume", "--config"):
+        flags = [begun] if begun == "--resume" else [begun, tmp_path / "f.yaml"]
+        (tmp_path / "f.yaml").write_text("task: classification\n", encoding="utf-8")
+        again = start(*left, *flags)
+        assert "missing: " not in again.stderr, again.stderr
