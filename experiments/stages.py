@@ -9,7 +9,6 @@ Axis legend: seed, group (items that are not independent), count.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root
 from kept import hosts
 from kept.evaluation.crossed import difference, effect
 from kept.evaluation.paired import Counts, accuracy_counts, f1_value
@@ -254,7 +254,7 @@ def main(module: str, prepare: Prepare) -> None:
     given = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = StagedStudy.read(given.config), data_root()
     (given.out / "made").mkdir(parents=True, exist_ok=True)
     write_host(study.host, study.n_layers, given.out / "made" / "host")
     prepare(study, root, given.out / "made")

@@ -113,7 +113,7 @@ class Shards:
                 )
             return
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise LinkIndexError(f"{folder} has other files; give an empty folder")
+            raise LinkIndexError(f"{folder} is not an empty folder; give one")
         folder.mkdir(parents=True, exist_ok=True)
         write_text(path, text, wait=SECONDS_FOR_ANOTHER, force=True)
 

@@ -82,8 +82,8 @@ def nameless_note(graph: KnowledgeGraph) -> str:
     names = nameless(graph)
     if not names:
         return ""
-    listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    examples = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return (
         f"{len(names)} entities have no label or alias, and are not linked by their identifiers: "
-        f"{listed}; `kept kg build --labels` names them"
+        f"{examples}; `kept kg build --labels` names them"
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 import yaml
 
+from experiments.command import data_root
 from experiments.completion_table.cells import CELL, Plan, is_done, place_of, run_cell, settings_of
 from experiments.completion_table.graphs import TableGraph, prepare
 from experiments.completion_table.record import Record, judge
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     told = parser.parse_args(arguments)
     torch.set_num_threads(1)
     config = yaml.safe_load(told.config.read_text(encoding="utf-8"))
-    plans, data = read_plans(config), Path(os.environ["KEPT_DATA"])
+    plans, data = read_plans(config), data_root()
     graphs = told.graphs.split(",") if told.graphs else config["graphs"]
     names = told.scorers.split(",") if told.scorers else [plan.name for plan in plans]
     if odd := ({*graphs} - {*config["graphs"]}) | ({*names} - {plan.name for plan in plans}):

@@ -5,22 +5,17 @@ A seed that is stored in RUN is not run again.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import study_parser, write_results
 from experiments.distillation.study import ROWS, DistillationStudy, milliseconds, run_seed
 from experiments.distillation.tables import page
 from kept.lab.reading.cell import open_host
-from kg_loaders.disk.writing import write_json, write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
     disable_progress_bar()
     study = DistillationStudy.model_validate(
@@ -36,9 +31,9 @@ def main() -> None:
             print(f"seed {seed}, {row}: {shares}", flush=True)
     spent = milliseconds(study, lambda: open_host(budget))
     command = f"python -m experiments.distillation {given.config} -o {given.out}"
-    write_json(given.out / "results.json", {"right": told, "milliseconds": spent}, force=True)
-    write_text(given.out / "results.md", page(study, told, spent, command), force=True)
-    print((given.out / "results.md").read_text("utf-8"))
+    write_results(
+        given.out, page(study, told, spent, command), {"right": told, "milliseconds": spent}
+    )
 
 
 if __name__ == "__main__":

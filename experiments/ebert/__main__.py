@@ -7,8 +7,6 @@ Axis legend: seed, text, count.
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +21,7 @@ from entity_linking.annotations import write_jsonl
 from entity_linking.annotations.aida import Span
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
+from experiments.command import data_root, study_parser
 from experiments.joint_spaces.reading import shuffle_vectors
 from experiments.joint_spaces.study import trained
 from experiments.wk_completion.data import World, read_world
@@ -277,15 +276,13 @@ def read_aliases(root: Path) -> list[Text]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--row")
     parser.add_argument("--seed", type=int)
     given = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(1)
-    study, root = LinkingStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = LinkingStudy.read(given.config), data_root()
     given.out.mkdir(parents=True, exist_ok=True)
     data = Data(study, read_world(root, ("s",)), read_aliases(root))
     cells: dict[str, list[SpanCounts]] = {}

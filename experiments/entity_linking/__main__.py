@@ -6,16 +6,14 @@ where it stopped when the command is given again.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import time
-from pathlib import Path
 
 import torch
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.results import score_all
 from experiments.entity_linking.study import Laboratory
@@ -24,9 +22,7 @@ from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
@@ -36,7 +32,7 @@ def main() -> None:
     def announce(text: str) -> None:
         print(f"{time.process_time():7.0f} s  {text}", flush=True)
 
-    laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, announce)
+    laboratory = Laboratory(data_root(), study, arguments.out, announce)
     results = score_all(laboratory, arguments.out)
     text = json.dumps(results, indent=1, ensure_ascii=False)
     write_text(arguments.out / "results.json", text + "\n", force=True)

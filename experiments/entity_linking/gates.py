@@ -6,24 +6,19 @@ the study's gates (`spans.py`).
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
-
 import yaml
 
+from experiments.command import data_root, study_parser
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.spans import table
 from experiments.entity_linking.study import Laboratory
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     arguments = parser.parse_args()
     study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
-    laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, print)
+    laboratory = Laboratory(data_root(), study, arguments.out, print)
     print(table(laboratory.gate_scores()))
 
 

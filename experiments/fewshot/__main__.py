@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from experiments.command import data_root
 from kept.graphs.coverage import summary
 from kept.training.finetuning.fewshot import FewshotConfig, run_fewshot
 from kg_loaders.disk.writing import write_text
@@ -65,7 +66,7 @@ def main(arguments: list[str]) -> int:
         settings["task.method"] = options.method
     if options.episodes:
         settings["n_episodes"] = options.episodes
-    config = read(options.config, Path(os.environ["KEPT_DATA"]), options.kg, settings)
+    config = read(options.config, data_root(), options.kg, settings)
     result = run_fewshot(config, options.output)
     written = json.dumps(result, indent=2, ensure_ascii=False) + "\n"
     write_text(options.output / "fewshot.json", written, force=True)

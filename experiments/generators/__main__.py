@@ -5,34 +5,23 @@ The same command goes on where it was stopped. The data lie where `KEPT_DATA` sa
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
-
 import torch
 
+from experiments.command import data_root, study_parser, write_results
 from experiments.generators.study import Bench, GeneratorStudy, run, to_markdown
-from kept.errors import ConfigError
-from kg_loaders.disk.writing import write_json, write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
-    if "KEPT_DATA" not in os.environ:
-        raise ConfigError("KEPT_DATA is not set; say in which folder the data lie")
     torch.set_num_threads(1)
     bench = Bench(
-        GeneratorStudy.read(given.config), Path(os.environ["KEPT_DATA"]), given.out,
+        GeneratorStudy.read(given.config), data_root(), given.out,
         lambda text: print(text, flush=True),
     )  # fmt: skip
     cells = run(bench)
     command = f"python -m experiments.generators {given.config} -o {given.out}"
-    write_text(given.out / "results.md", to_markdown(cells, bench, command), force=True)
-    write_json(given.out / "results.json", cells, force=True)
-    print((given.out / "results.md").read_text("utf-8"))
+    write_results(given.out, to_markdown(cells, bench, command), cells)
 
 
 if __name__ == "__main__":

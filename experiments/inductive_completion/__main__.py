@@ -7,11 +7,9 @@ trains the configuration's KEPLER run on each split.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from experiments.command import data_root, study_parser
 from experiments.inductive_completion.tables import to_markdown
 from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
 from kept.kgc.kge.inductive import InductiveSplit
@@ -39,9 +38,7 @@ HOST, N_PIECES = "minilm", 64
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--splits", help="some of the configuration's, by comma")
     parser.add_argument("--methods", help="some of the configuration's, by comma")
     parser.add_argument("--seeds", type=int, help="the first so many seeds")
@@ -49,7 +46,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config = InductiveConfig.read(arguments.config)
-    root = Path(os.environ["KEPT_DATA"])
+    root = data_root()
     splits = arguments.splits.split(",") if arguments.splits else list(config.splits)
     methods = arguments.methods.split(",") if arguments.methods else list(config.methods)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -117,7 +114,7 @@ def placed(method: Any, folder: Path) -> Any:
     fields = [field for field in ("folder", "text_from") if getattr(method, field, None)]
     update = {field: folder / getattr(method, field) for field in fields}
     if getattr(method, "weights", None):
-        update["weights"] = Path(os.environ["KEPT_DATA"]) / method.weights
+        update["weights"] = data_root() / method.weights
     return method.model_copy(update=update)
 
 

@@ -5,13 +5,10 @@ Needs KEPT_DATA; the same command goes on where it was stopped.
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
-
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser
 from experiments.joint_spaces.study import VectorStudy, run
 from kept.lab.study.comparison_tables import to_markdown
 from kept.lab.study.verdicts import headline
@@ -19,14 +16,12 @@ from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
     disable_progress_bar()
-    study, root = VectorStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = VectorStudy.read(given.config), data_root()
     compared = run(
         study, root, given.out, seeds=given.seeds, announce=lambda text: print(text, flush=True)
     )

@@ -9,8 +9,6 @@ Axis legend: seed, question, group (questions about one drug), width.
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from experiments.command import data_root, study_parser
 from experiments.joint_spaces.medical import GIVEN, Question, prepare, questions
 from experiments.stages import StagedStudy
 from kept.evaluation.crossed import difference, effect
@@ -104,12 +103,10 @@ def page(found: Mapping[str, Sequence[Counts]], command: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = StagedStudy.read(given.config), data_root()
     made = given.out / "made"
     made.mkdir(parents=True, exist_ok=True)
     prepare(study, root, made)

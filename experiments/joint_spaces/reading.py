@@ -9,7 +9,6 @@ Axis legend: item (a person), entity, width.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
+from experiments.command import study_parser, write_results
 from experiments.joint_spaces.study import STRANGERS, strangers, trained
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value
@@ -50,7 +50,7 @@ from kept.training.finetuning.run import predict
 from kept.training.loop import train
 from kept.vectors import ENTITY_PREFIX, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, atlas, graph_from_records
-from kg_loaders.disk.writing import write_json, write_lines, write_text
+from kg_loaders.disk.writing import write_lines
 
 TRANSE, CHANCE = "transe", 1 / 8
 STANDARDISED = ", standardised"
@@ -302,9 +302,7 @@ def accuracy_of(told: Sequence[CellResult], row: str) -> Effect:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
@@ -325,9 +323,7 @@ def main() -> None:
     if given.seed is not None:
         return
     command = f"python -m experiments.joint_spaces.reading {given.config} -o {given.out}"
-    write_json(given.out / "reading.json", told, force=True)
-    write_text(given.out / "reading.md", page(study, told, command), force=True)
-    print((given.out / "reading.md").read_text("utf-8"))
+    write_results(given.out, page(study, told, command), told, "reading")
 
 
 if __name__ == "__main__":

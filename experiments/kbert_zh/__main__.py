@@ -5,13 +5,11 @@ Needs KEPT_DATA. A run that was cut goes on where it stopped when the command is
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-from pathlib import Path
 
 import yaml
 
+from experiments.command import data_root, study_parser
 from experiments.kbert_zh.runs import ChineseConfig, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
 from kept.training.log import StepRecord
@@ -31,12 +29,10 @@ class Printer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     arguments = parser.parse_args()
     config = ChineseConfig.model_validate(yaml.safe_load(arguments.config.read_text()))
-    world = read_world(Path(os.environ["KEPT_DATA"]) / "kbert_zh", config)
+    world = read_world(data_root() / "kbert_zh", config)
     print(json.dumps(world.counts(), ensure_ascii=False), flush=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
     results = run_all(

@@ -5,13 +5,12 @@ The same command goes on where it was stopped.
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import study_parser
 from experiments.kblam.study import LOG, Bench, Decoder, KBLaMStudy, run
 from experiments.kblam.tables import draw, to_json, to_markdown
 from kept.decoders import load_decoder
@@ -26,9 +25,7 @@ def announce(text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
     torch.set_num_threads(1)
     disable_progress_bar()

@@ -9,14 +9,13 @@ are missing.
 
 from __future__ import annotations
 
-import argparse
-import os
 from pathlib import Path
 
 import torch
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser
 from experiments.lama.data import KNOWLEDGE, read_world
 from experiments.lama.probing import probe_row, read_questions
 from experiments.lama.study import LamaStudy, Row, train_row
@@ -27,9 +26,7 @@ from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--method", help="only the rows of this method, or this row")
     parser.add_argument("--tables", action="store_true", help="run nothing, write the tables")
     arguments = parser.parse_args()
@@ -39,7 +36,7 @@ def main() -> None:
     rows = [] if arguments.tables else chosen_rows(study, arguments.method)
     arguments.out.mkdir(parents=True, exist_ok=True)
     if rows:
-        run_rows(rows, study, Path(os.environ["KEPT_DATA"]), arguments.out)
+        run_rows(rows, study, data_root(), arguments.out)
     print(write_tables(study, arguments.out))
 
 

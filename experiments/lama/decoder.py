@@ -8,10 +8,8 @@ again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +21,7 @@ import torch
 from pydantic import NonNegativeInt, PositiveInt
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser
 from kept.decoders import load_decoder
 from kept.hosts import load_tokenizer
 from kept.lab.probing.decoders import DecoderLM
@@ -201,14 +200,12 @@ def _cells(row: ProbeRow, n_shown: int) -> Sequence[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
     torch.set_num_threads(1)
     disable_progress_bar()
     study = DecoderStudy.read(given.config)
-    asked = Asked(Path(os.environ["KEPT_DATA"]) / "lama", study)
+    asked = Asked(data_root() / "lama", study)
     results = run(asked, load_decoder(study.host), load_tokenizer(study.host), given.out)
     page = to_markdown(
         asked, results, f"python -m experiments.lama.decoder {given.config} -o {given.out}"

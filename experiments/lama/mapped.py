@@ -10,8 +10,6 @@ Axis legend: seed, group (questions about one fact), count.
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import write_jsonl
+from experiments.command import data_root, study_parser
 from experiments.joint_spaces.reading import shuffle_vectors
 from experiments.joint_spaces.study import trained
 from experiments.lama.data import LamaWorld, read_world
@@ -231,13 +230,11 @@ def paired_difference(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(1)
-    study, root = MappedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = MappedStudy.read(given.config), data_root()
     told = yaml.safe_load(given.config.with_name(study.study).read_text(encoding="utf-8"))
     host = given.out / "first-layers"
     write_host(told["host"], study.n_layers, host)

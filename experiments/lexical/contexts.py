@@ -8,10 +8,7 @@ alone. CONFIG is `senses.yaml`; needs KEPT_DATA and WordNet 3.0; stages in RUN s
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from torch import Tensor
 from transformers.utils.logging import disable_progress_bar
 
 from entity_linking import LinkedText
+from experiments.command import data_root, study_parser
 from experiments.lexical.__main__ import open_host
 from experiments.lexical.files import senses
 from experiments.stages import CellResult, StagedStudy, page, pretrained, write_host
@@ -101,13 +99,11 @@ def asked(name: str, examples: Sequence[TaskExample]) -> CellResult:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     given = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = StagedStudy.read(given.config), data_root()
     made = given.out / "made"
     made.mkdir(parents=True, exist_ok=True)
     write_host(study.host, study.n_layers, made / "host")

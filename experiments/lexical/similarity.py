@@ -9,7 +9,6 @@ Axis legend: seed, pair, part (of a correlation).
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root
 from experiments.lexical.__main__ import read_scores, similarities
 from experiments.lexical.files import similarity
 from experiments.stages import StagedStudy, pretrained, write_host
@@ -90,7 +90,7 @@ def main() -> None:
     given = parser.parse_args()
     disable_progress_bar()
     torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), Path(os.environ["KEPT_DATA"])
+    study, root = StagedStudy.read(given.config), data_root()
     (given.out / "made").mkdir(parents=True, exist_ok=True)
     write_host(study.host, study.n_layers, given.out / "made" / "host")
     similarity(study, root, given.out / "made")

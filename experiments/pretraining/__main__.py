@@ -8,21 +8,18 @@ that was cut goes on where it stopped when the command is given again.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser, write_results
 from experiments.pretraining.data import read_corpus
 from experiments.pretraining.study import RESULT, PretrainingStudy, run_method, to_markdown
 from kept.training.log import StepRecord
-from kg_loaders.disk.writing import write_json, write_text
 
 GRAPH = "kg"
 
@@ -40,9 +37,7 @@ class Printer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--method", help="run this method alone, in this process, and no table")
     arguments = parser.parse_args()
     study = PretrainingStudy.model_validate(
@@ -51,7 +46,7 @@ def main() -> None:
     disable_progress_bar()
     torch.set_num_threads(study.training.threads or torch.get_num_threads())
     if arguments.method is not None:
-        corpus = read_corpus(Path(os.environ["KEPT_DATA"]))
+        corpus = read_corpus(data_root())
         print(f"{arguments.method}: {corpus}", flush=True)
         if not (arguments.out / GRAPH).exists():
             corpus.graph.save(arguments.out / GRAPH)
@@ -64,10 +59,7 @@ def main() -> None:
             command = [sys.executable, "-m", "experiments.pretraining", str(arguments.config)]
             subprocess.run([*command, "-o", str(arguments.out), "--method", name], check=True)
     results = [json.loads((arguments.out / name / RESULT).read_text()) for name in study.names]
-    write_json(arguments.out / "results.json", results, force=True)
-    text = to_markdown(results, study)
-    write_text(arguments.out / "results.md", text, force=True)
-    print(text)
+    write_results(arguments.out, to_markdown(results, study), results)
 
 
 if __name__ == "__main__":

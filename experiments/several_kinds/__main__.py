@@ -6,9 +6,7 @@ that part alone runs, and no table is written; `--tables` writes that of what is
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,12 +14,13 @@ import torch
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser, write_results
 from experiments.several_kinds.kinds import wordnet_pairs
 from experiments.several_kinds.study import PARTS, RowAnswers, Settings, read_kinds, run_part
 from experiments.several_kinds.tables import page
 from kept import hosts
 from kept.objectives.lexical.terms import Pair
-from kg_loaders.disk.writing import write_json, write_text
+from kg_loaders.disk.writing import write_json
 
 
 def stored_pairs(wordnet: Path, path: Path) -> list[Pair]:
@@ -47,9 +46,7 @@ def written(told: Sequence[RowAnswers]) -> list[dict[str, dict[str, str]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--seed", type=int)
@@ -61,7 +58,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     tokenizer = hosts.load_tokenizer(settings.host)
     pairs = stored_pairs(given.wordnet, given.out / "pairs.json")
-    kinds = read_kinds(settings, Path(os.environ["KEPT_DATA"]), pairs, tokenizer)
+    kinds = read_kinds(settings, data_root(), pairs, tokenizer)
     seeds = settings.seeds if given.seed is None else (given.seed,)
     told: list[RowAnswers] = []
     for seed in seeds:
@@ -78,10 +75,11 @@ def main() -> None:
     command = f"python -m experiments.several_kinds {given.config} -o {given.out}"
     groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
     data = [repr(kind) for kind in kinds.values()]
-    write_json(given.out / "results.json", {"right": written(told), "groups": groups}, force=True)
-    text = page(settings, told, groups, data, command)
-    write_text(given.out / "results.md", text, force=True)
-    print(text)
+    write_results(
+        given.out,
+        page(settings, told, groups, data, command),
+        {"right": written(told), "groups": groups},
+    )
 
 
 if __name__ == "__main__":

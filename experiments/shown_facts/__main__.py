@@ -6,15 +6,12 @@ RUN receives results.json and results.md from the arms that are there.
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
-
 import torch
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import whole_file
+from experiments.command import data_root, study_parser
 from experiments.pretraining.__main__ import Printer
 from experiments.shown_facts.settings import ShownFactsStudy
 from experiments.shown_facts.study import VOCABULARY, Asked, run_arm
@@ -22,9 +19,7 @@ from experiments.shown_facts.tables import write_tables
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--arms", help="only these arms, comma-separated")
     arguments = parser.parse_args()
     study = ShownFactsStudy.model_validate(
@@ -32,7 +27,7 @@ def main() -> None:
     )
     disable_progress_bar()
     torch.set_num_threads(study.reading.threads or torch.get_num_threads())
-    root = Path(os.environ["KEPT_DATA"])
+    root = data_root()
     words = whole_file(root / "lama" / VOCABULARY).decode().split("\n")
     asked = Asked.read(study, root, [word for word in words if word])
     print(asked.world, flush=True)

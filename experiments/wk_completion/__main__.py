@@ -6,10 +6,7 @@ several processes may share the folder.
 
 from __future__ import annotations
 
-import argparse
-import os
-from pathlib import Path
-
+from experiments.command import data_root, study_parser, write_results
 from experiments.wk_completion.data import read_world
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
@@ -18,16 +15,13 @@ from kept.kgc.batches import usable_examples
 from kept.lab.completion.compare import compare
 from kept.lab.completion.config import CompletionConfig
 from kept.lab.completion.tables import to_json, to_markdown
-from kg_loaders.disk.writing import write_json, write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     arguments = parser.parse_args()
     config = CompletionConfig.read(arguments.config)
-    world = read_world(Path(os.environ["KEPT_DATA"]))
+    world = read_world(data_root())
     print(world.report, world.graph, sep="\n", flush=True)
     builder, tokenizer = config.colake.builder, load_tokenizer(config.host)
     examples, n_unusable = usable_examples(world.examples, world.graph, tokenizer, builder)
@@ -36,10 +30,7 @@ def main() -> None:
     print(split, flush=True)
     with TrainingProgress(TerminalConsole()) as bar:
         completion = compare(split, config, arguments.out, reporter=bar, announce=bar.notice)
-    write_json(arguments.out / "results.json", to_json(completion), indent=1, force=True)
-    text = to_markdown(completion)
-    write_text(arguments.out / "results.md", text, force=True)
-    print(text)
+    write_results(arguments.out, to_markdown(completion), to_json(completion))
 
 
 main()

@@ -5,14 +5,12 @@ Needs KEPT_DATA and WordNet 3.0 (Debian package wordnet-base, or WNSEARCHDIR).
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-from pathlib import Path
 
 import torch
 import yaml
 
+from experiments.command import data_root, study_parser
 from experiments.word_sense.study import SenseConfig, read_world, run
 from experiments.word_sense.tables import to_markdown
 from kept.linking.sentences import HostSentenceEncoder
@@ -20,13 +18,11 @@ from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     config = SenseConfig.model_validate(yaml.safe_load(arguments.config.read_text()))
-    world = read_world(Path(os.environ["KEPT_DATA"]), config)
+    world = read_world(data_root(), config)
     print(world.graph, world.lexicon, flush=True)
     encoder = HostSentenceEncoder(**config.encoder)
     results = run(world, config, encoder, announce=lambda text: print(text, flush=True))

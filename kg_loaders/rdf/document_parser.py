@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit, uses_relative
 
 import msgspec
 import pyoxigraph as ox
@@ -172,11 +172,30 @@ def _fault_of_iris(quad: ox.Quad) -> str:
     return ""
 
 
+def _resolved(base: str, reference: str) -> str:
+    """Return a reference of N3 resolved against a base, as RFC 3986 says.
+
+    >>> _resolved("http://a/b/c", "./../g"), _resolved("ex://a/b/c", "../g")
+    ('http://a/g', 'ex://a/g')
+    >>> _resolved("urn:x", "#f"), _resolved("urn:x", "ex://a")
+    ('urn:x#f', 'ex://a')
+    """
+    scheme, _, rest = base.partition(":")
+    if scheme in uses_relative or urlsplit(reference).scheme:
+        return urljoin(base, reference)
+    if not rest.startswith("//"):  # opaque: it has no path
+        return base.partition("#")[0] + reference
+    return urljoin(f"http:{rest}", reference).replace("http", scheme, 1)
+
+
 def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]:
     """The rows of a document that rdflib reads, n3 or trix."""
     import rdflib
 
     if format == "n3":
+        from rdflib.plugins.parsers import notation3
+
+        notation3.join = _resolved  # rdflib's own leaves dots in a path, and loses a name before ?
         graph = rdflib.Graph()
     else:
         graph, data = rdflib.Dataset(default_union=True), _with_tags(data)

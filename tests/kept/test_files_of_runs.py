@@ -17,7 +17,8 @@ ROW = re.compile(r"^\| (\*?)(`.*?)\*? \|", re.MULTILINE)
 EXPERIMENT = """\
 name: tiny
 task: {{task: mention, format: table, train: data.csv, kg: kg, link: true, host: {host},
-       dev_share: 0.2, graph: {{max_words: 24, max_nodes: 48}}, training: {{steps: 1, batch_size: 4, threads: 1}}}}
+       dev_share: 0.2, graph: {{max_words: 24, max_nodes: 48}},
+       training: {{steps: 1, batch_size: 4, threads: 1}}}}
 metric: accuracy
 """
 

@@ -28,7 +28,7 @@ def test_where_a_path_ends(tmp_path: Path) -> None:
     last = tmp_path / "runs" / "zzzzzzzz"
     assert not_there(last) == f"{last} does not exist"
     inside = tmp_path / "file" / "x"
-    assert not_there(inside) == f"{inside} does not exist: {tmp_path / 'file'} is no folder"
+    assert not_there(inside) == f"{inside} does not exist: {tmp_path / 'file'} is not a folder"
 
 
 def test_paths_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

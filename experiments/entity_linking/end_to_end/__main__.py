@@ -6,16 +6,14 @@ next call. RUN may be that of `experiments.entity_linking`, whose graph and name
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import time
-from pathlib import Path
 
 import torch
 import yaml
 from transformers.utils.logging import disable_progress_bar
 
+from experiments.command import data_root, study_parser
 from experiments.entity_linking.config import Study
 from experiments.entity_linking.end_to_end.parts import Plan, world_file
 from experiments.entity_linking.end_to_end.results import score_all
@@ -26,9 +24,7 @@ from kg_loaders.disk.writing import write_text
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="parts to make; no page then")
     arguments = parser.parse_args()
     plan = Plan.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
@@ -40,7 +36,7 @@ def main() -> None:
     def announce(text: str) -> None:
         print(f"{time.process_time():7.0f} s  {text}", flush=True)
 
-    laboratory = Laboratory(Path(os.environ["KEPT_DATA"]), study, arguments.out, announce)
+    laboratory = Laboratory(data_root(), study, arguments.out, announce)
     results = score_all(Bench(laboratory, plan), arguments.only)
     if arguments.only:
         return

@@ -103,5 +103,5 @@ def run_pairs(cell: Cell, opened: Opened | None = None) -> Outcome:
         )
         with tempfile.TemporaryDirectory(prefix="kept-reading-") as folder:
             train(model, data, training_of(cell, steps, evaluate_every=None), Path(folder))
-    bench = ReadingTrial.around(model.encoder, cell, task, stage.graph, tokenizer)
-    return train_bench(bench, began, steps=min(TASK_STEPS, cell.budget.steps))
+    trial = ReadingTrial.around(model.encoder, cell, task, stage.graph, tokenizer)
+    return train_bench(trial, began, steps=min(TASK_STEPS, cell.budget.steps))

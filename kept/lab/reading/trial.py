@@ -178,20 +178,20 @@ def run_beside_text(cell: Cell, opened: Opened | None = None) -> Outcome:
     `opened`: a host and its tokenizer instead of the budget's.
     """
     began = time.monotonic()
-    bench = ReadingTrial.of(cell, opened or open_host(cell.budget))
-    return train_bench(bench, began)
+    trial = ReadingTrial.of(cell, opened or open_host(cell.budget))
+    return train_bench(trial, began)
 
 
-def train_bench(bench: ReadingTrial, began: float, *, steps: int | None = None) -> Outcome:
-    """Train a bench for `steps` (the budget's), and measure it before and after.
+def train_bench(trial: ReadingTrial, began: float, *, steps: int | None = None) -> Outcome:
+    """Train a trial for `steps` (the budget's), and measure it before and after.
 
     `began` is the start of its cell, of `time.monotonic`.
     """
-    cell, model, world = bench.cell, bench.model, bench.world
+    cell, model, world = trial.cell, trial.model, trial.world
     budget, steps = cell.budget, steps or cell.budget.steps
-    training, test = bench.data(world.train, is_training=True), bench.data(world.test)
+    training, test = trial.data(world.train, is_training=True), trial.data(world.test)
     is_measured = cell.condition == TRUE and budget.measures
-    before = _measured(bench, training, test) if is_measured else None
+    before = _measured(trial, training, test) if is_measured else None
     curve: list[tuple[int, float]] = [(0, accuracy(model, test, N_CURVE))]
     losses: list[tuple[int, float]] = []
 
@@ -209,7 +209,7 @@ def train_bench(bench: ReadingTrial, began: float, *, steps: int | None = None) 
             reporter=Losses(losses, budget.every),
             should_stop=lambda: len(curve) > 2 and min(curve[-1][1], curve[-2][1]) >= SOLVED,
         )
-    after = None if before is None else _measured(bench, training, test)
+    after = None if before is None else _measured(trial, training, test)
     return Outcome(
         task=cell.task,
         arm=cell.arm,
@@ -225,7 +225,7 @@ def train_bench(bench: ReadingTrial, began: float, *, steps: int | None = None) 
         probe=None if before is None or after is None else (before.probe, after.probe),
         moved=_both(before, after),
         gradients=None if before is None or after is None else (before.gradients, after.gradients),
-        edited=edited(bench) if is_measured and world.telling else None,
+        edited=edited(trial) if is_measured and world.telling else None,
         stopped_at=result.step,
         steps=steps,
         seconds=time.monotonic() - began,
@@ -274,13 +274,13 @@ class _Measures(NamedTuple):
     gradients: dict[str, float]
 
 
-def _measured(bench: ReadingTrial, training: TaskData, test: TaskData) -> _Measures:
-    states = read_states(bench.model, test, len(test))
-    probe = probe_accuracy(read_states(bench.model, training, N_PROBE), states)
-    hidden, moved = bench.hidden(), None
+def _measured(trial: ReadingTrial, training: TaskData, test: TaskData) -> _Measures:
+    states = read_states(trial.model, test, len(test))
+    probe = probe_accuracy(read_states(trial.model, training, N_PROBE), states)
+    hidden, moved = trial.hidden(), None
     if hidden is not None:
-        moved = share_moved(states[0], read_states(bench.model, hidden, len(hidden))[0])
-    return _Measures(probe, moved, gradient_norms(bench.model, training, N_GRADIENT))
+        moved = share_moved(states[0], read_states(trial.model, hidden, len(hidden))[0])
+    return _Measures(probe, moved, gradient_norms(trial.model, training, N_GRADIENT))
 
 
 def _both(before: _Measures | None, after: _Measures | None) -> tuple[float, float] | None:
@@ -288,17 +288,17 @@ def _both(before: _Measures | None, after: _Measures | None) -> tuple[float, flo
     return (norms[0], norms[1]) if len(norms) == 2 else None
 
 
-def edited(bench: ReadingTrial) -> dict[str, float]:
+def edited(trial: ReadingTrial) -> dict[str, float]:
     """Change the class fact of training heads, and predict again without training.
 
     Views read the new graph; frozen tables that were computed from the graph (vectors of entities)
     are computed anew from it, from the same seed. Returns the shares "new" and "old", and "n".
     """
-    world, n = bench.world, bench.cell.size.n_test
+    world, n = trial.world, trial.cell.size.n_test
     examples = list(
         {e.linked.links[0].entity: e for e in world.train[:n] if e.linked.links}.values()
     )
-    draws = generator(bench.cell.seed, "edited facts")
+    draws = generator(trial.cell.seed, "edited facts")
     numbers = {name: i for i, name in enumerate(world.classes)}
     new_class: dict[str, int] = {}
     for example in examples:
@@ -306,10 +306,10 @@ def edited(bench: ReadingTrial) -> dict[str, float]:
         entity = example.linked.links[0].entity or ""
         new_class[entity] = (numbers[example.labels[0]] + shift) % len(world.classes)
     graph = with_facts(world.graph, world.telling, new_class)
-    _take_tables(bench, graph)
-    answers = _answers(bench.model, bench.data(examples, graph=graph), None)
+    _take_tables(trial, graph)
+    answers = _answers(trial.model, trial.data(examples, graph=graph), None)
     new = [(world.classes[new_class[e.linked.links[0].entity or ""]],) for e in examples]
-    _take_tables(bench, bench.graph)
+    _take_tables(trial, trial.graph)
     return {
         "new": _share(answers, new),
         "old": _share(answers, [e.labels for e in examples]),
@@ -330,15 +330,15 @@ def with_facts(graph: KnowledgeGraph, relation: str, tails: Mapping[str, int]) -
 
 
 @torch.no_grad()
-def _take_tables(bench: ReadingTrial, graph: KnowledgeGraph) -> None:
+def _take_tables(trial: ReadingTrial, graph: KnowledgeGraph) -> None:
     """Set the encoder's frozen tables, if it has any, to those of `graph`."""
-    own = dict(bench.model.encoder.named_parameters())
+    own = dict(trial.model.encoder.named_parameters())
     names = [n for n, p in own.items() if not n.startswith("host.") and not p.requires_grad]
     if not names:
         return
-    host = bench.model.encoder.host
-    encoder = method(bench.arm.method).encoder.for_graph(
-        host, graph, bench.tokenizer, seed=bench.cell.seed, **bench.arm.options
+    host = trial.model.encoder.host
+    encoder = method(trial.arm.method).encoder.for_graph(
+        host, graph, trial.tokenizer, seed=trial.cell.seed, **trial.arm.options
     )
     for name in names:
         own[name].copy_(encoder.get_parameter(name))

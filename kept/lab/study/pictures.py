@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kept.evaluation.statistics import Interval
 from kept.lab.report.dots import Dot, dots
 from kept.lab.study.comparison_tables import is_copy
-from kept.lab.study.slices import BARE, FACT, KNOWLEDGE, NOTHING
+from kept.lab.study.slices import ENTITY_ALONE, FACT, KNOWLEDGE, NOTHING
 from kept.lab.study.verdicts import Compared, ComparedRow, Gain
 from kept.methods import BASELINE
 from kept.plotting import require_plotting
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STYLES = {"true": "-", "off": ":", "shuffled": "--"}
 KINDS = "true", "shuffled", "off"
-STRATA = FACT, BARE, NOTHING
+STRATA = FACT, ENTITY_ALONE, NOTHING
 HOW_TO_READ = (
     "A large mark is the mean over seeds, the line through it its 95 % interval, each small dot "
     "one seed; the dashed line is none."

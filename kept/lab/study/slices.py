@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
-FACT, BARE, NOTHING, NO_FACT = "a fact", "an entity without a fact", "no entity", "no fact"
+FACT, ENTITY_ALONE, NOTHING, NO_FACT = "a fact", "an entity without a fact", "no entity", "no fact"
 KNOWLEDGE = "what the graph says"
 N_THIRDS = 3
 
@@ -52,7 +52,7 @@ def slices(traits: Sequence[ItemTraits]) -> dict[str, dict[str, Mask]]:
     is_seen = np.array([t.is_seen for t in traits], np.bool_)
     words = np.array([t.n_words for t in traits])
     parts = {
-        KNOWLEDGE: {FACT: fact, BARE: has_entity & ~fact, NOTHING: ~has_entity},
+        KNOWLEDGE: {FACT: fact, ENTITY_ALONE: has_entity & ~fact, NOTHING: ~has_entity},
         "degree": _thirds([t.degree for t in traits], has_entity),
         "popularity": _thirds([t.popularity for t in traits], has_entity),
         "entities": {

@@ -107,7 +107,7 @@ def number(value: float | None, sign: str = "") -> str:
 
 
 def with_interval(
-    found: Interval | Effect | Mapping[str, float] | None, sign: str = "", *, percent: bool = False
+    score: Interval | Effect | Mapping[str, float] | None, sign: str = "", *, percent: bool = False
 ) -> str:
     """Return an estimate with its interval of 95 %, as a fraction or in per cent.
 
@@ -117,12 +117,12 @@ def with_interval(
     >>> with_interval(half), with_interval(half, "+"), with_interval(half, percent=True)
     ('0.500 [0.250, 0.750]', '+0.500 [+0.250, +0.750]', '50.0 [25.0, 75.0]')
     """
-    if found is None:
+    if score is None:
         return NOTHING
-    if isinstance(found, Mapping):
-        numbers = found["estimate"], found["low"], found["high"]
+    if isinstance(score, Mapping):
+        numbers = score["estimate"], score["low"], score["high"]
     else:
-        interval = found.interval() if isinstance(found, Effect) else found
+        interval = score.interval() if isinstance(score, Effect) else score
         numbers = interval.estimate, interval.low, interval.high
     form, factor = (f"{sign}.1f", 100) if percent else (f"{sign}.3f", 1)
     estimate, low, high = (f"{factor * value:{form}}" for value in numbers)

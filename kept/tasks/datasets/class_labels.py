@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kept.errors import ConfigError
 from kept.tasks.datasets.example import TaskExample
-from kept.tasks.kinds import REGRESSION, SPAN, task_kind
+from kept.tasks.kinds import task_kind
 from kg_loaders.reading.digits import decimal_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")

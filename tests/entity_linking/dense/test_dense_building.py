@@ -42,9 +42,9 @@ def test_the_plan_can_be_read(tmp_path: Path) -> None:
 
 def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(LinkIndexError, match="file holds other things; give an empty folder"):
+    with pytest.raises(LinkIndexError, match="file is not an empty folder; give one"):
         Shards(tmp_path / "file", PLAN)
-    with pytest.raises(LinkIndexError, match="has other files"):
+    with pytest.raises(LinkIndexError, match="is not an empty folder"):
         Shards(tmp_path, PLAN)
     (tmp_path / "empty").mkdir()
     Shards(tmp_path / "empty", PLAN)

@@ -182,7 +182,7 @@ def test_shards_of_another_build_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LinkIndexError, match=r"shard-00000.*\(3, 64\)"):
         DenseIndex.build(graph, TrigramEncoder(), checkpoint=folder)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(LinkIndexError, match="other files"):
+    with pytest.raises(LinkIndexError, match="not an empty folder"):
         DenseIndex.build(graph, TrigramEncoder(), checkpoint=tmp_path)
 
 

@@ -48,7 +48,7 @@ def test_any_batches_of_five(silent: int, tmp_path: Path, monkeypatch: pytest.Mo
     model, watcher = toy_model(), Watcher()
     silent_in(monkeypatch, model, lambda number: bool(silent >> number % 5 & 1))
     if silent == 31:
-        with pytest.raises(ConfigError, match="none of 5 batches"):
+        with pytest.raises(ConfigError, match="none of 5 batches has anything"):
             train(model, ToyData(), toy_config(steps=5), tmp_path)
         return
     ended = train(model, ToyData(), toy_config(steps=5), tmp_path, reporter=watcher)

@@ -94,8 +94,12 @@ def test_the_same_run_goes_on() -> None:
     ("made", "n_steps", "says"),
     [
         (state(fingerprint="other"), 9, "data: fingerprint other, now d"),
-        (state(10), 9, "steps: 10 are done, now 9 are asked"),
-        (state(5, published=("x",)), 9, "steps: 5, after which it was finished; now 9 are asked"),
+        (state(10), 9, "steps: 10 are done, now 9 are requested"),
+        (
+            state(5, published=("x",)),
+            9,
+            "steps: 5, after which it was finished; now 9 are requested",
+        ),
     ],
 )
 def test_another_run_is_refused(made: TrainState, n_steps: int, says: str) -> None:

@@ -23,7 +23,7 @@ def says(error: Exception, target: Path = TARGET) -> str:
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.ENOSPC, "make room, then give the same command again; what was there before is"),
+        (errno.ENOSPC, "make room, then run the same command again; earlier files are untouched"),
         (errno.EDQUOT, "make room in your quota, then"),
         (errno.EFBIG, "raise the limit on the size of files, then"),
         (errno.EACCES, "choose a folder that you may write to"),
@@ -65,8 +65,8 @@ def test_open_files_have_no_name() -> None:
 
 def test_other_libraries_put_the_number_into_the_text() -> None:
     error = RuntimeError("No space left on device (os error 28)")
-    assert says(error).endswith("make room, then give the same command again; what was there "
-                                "before is untouched")  # fmt: skip
+    assert says(error).endswith("make room, then run the same command again; earlier files are "
+                                "untouched")  # fmt: skip
     assert "choose another place" in says(RuntimeError("x (os error 5)"))
     with pytest.raises(RuntimeError, match="error 28"), write_errors(TARGET):
         raise RuntimeError("os error 28")

@@ -234,22 +234,22 @@ def _trained(
     reporter: Reporter | None,
 ) -> Trained:
     """A new model, trained and evaluated; the first one also on changes of its graph."""
-    bench = ReadingTrial.of(cell, host, firm.world)
-    bench = dataclasses.replace(bench, arm=dataclasses.replace(bench.arm, graph=SHOWN))
+    trial = ReadingTrial.of(cell, host, firm.world)
+    trial = dataclasses.replace(trial, arm=dataclasses.replace(trial.arm, graph=SHOWN))
     training = training_of(cell, config.steps, evaluate_every=None, threads=config.threads)
     with tempfile.TemporaryDirectory(prefix="kept-demo-") as place:
-        train(bench.model, bench.data(firm.world.train), training, Path(place), reporter=reporter)
-    predictions = predict(bench.model, bench.data(firm.world.test), threshold=0.0)
+        train(trial.model, trial.data(firm.world.train), training, Path(place), reporter=reporter)
+    predictions = predict(trial.model, trial.data(firm.world.test), threshold=0.0)
     answers = [labels[0] for labels in predictions]
     if not is_first:
         return Trained(answers, None)
     predictor = Predictor(
-        bench.model,
-        bench.tokenizer,
+        trial.model,
+        trial.tokenizer,
         task="roles",
-        markers=bench.arm.markers,
+        markers=trial.arm.markers,
         builder=BuilderConfig(**SHOWN),
-        view=bench.arm.view,
+        view=trial.arm.view,
     )
     changes = after_changes(predictor, firm, seed=cell.seed, n_explained=config.n_explained)
     return Trained(answers, changes)

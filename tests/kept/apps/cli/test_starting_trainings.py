@@ -70,7 +70,7 @@ def test_trackers_and_the_rest_are_handed_on(
     ("without", "named"),
     [
         ("--task", "--task"), ("--train", "--train"), ("--method", "--method or --model"),
-        ("--steps", "--steps or --epochs"), ("--batch-size", "--batch-size or --set"),
+        ("--format", "--format"), ("--kg", "--kg"),
     ],
 )  # fmt: skip
 def test_what_a_new_finetuning_needs_is_named(

@@ -7,7 +7,7 @@ import pytest
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from kept.lab.comparison.items import item_traits
-from kept.lab.study.slices import BARE, FACT, KNOWLEDGE, NOTHING, no_fact, slices
+from kept.lab.study.slices import ENTITY_ALONE, FACT, KNOWLEDGE, NOTHING, no_fact, slices
 from kept.tasks.datasets.example import TaskExample
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
@@ -45,7 +45,7 @@ def test_traits_by_hand(graph: KnowledgeGraph) -> None:
     made = slices(found)
     strata = made[KNOWLEDGE]
     assert {name: np.flatnonzero(mask).tolist() for name, mask in strata.items()} == {
-        FACT: [0, 4, 5], BARE: [1, 6], NOTHING: [2, 3],
+        FACT: [0, 4, 5], ENTITY_ALONE: [1, 6], NOTHING: [2, 3],
     }  # fmt: skip
     assert np.flatnonzero(no_fact(strata)).tolist() == [1, 2, 3, 6]
     assert {name: int(mask.sum()) for name, mask in made["degree"].items()} == {

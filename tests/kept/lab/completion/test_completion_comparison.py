@@ -38,7 +38,7 @@ from kept.lab.completion.trial import CompletionTrial
 from kept.lab.study.design import RunKey
 from kept.lab.study.effects import summarise
 from kept.lab.study.run import Study, run_all
-from kept.lab.study.slices import BARE, FACT, KNOWLEDGE
+from kept.lab.study.slices import ENTITY_ALONE, FACT, KNOWLEDGE
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.finetuning.answers import ANSWERS, read_answers, write_answers
 from kg_loaders import KnowledgeGraph
@@ -260,7 +260,7 @@ def _check(completion: Completion) -> None:
             assert row.score.estimate == pytest.approx(scores["mrr"])
             assert row.score.low <= scores["mrr"] <= row.score.high
             assert row.n == row.n_asked == scores["n_scored"]
-        assert {g.name for g in compared.gains if g.kind == KNOWLEDGE} <= {FACT, BARE}
+        assert {g.name for g in compared.gains if g.kind == KNOWLEDGE} <= {FACT, ENTITY_ALONE}
         assert compared.baseline is None  # a row of its own
     pairs = {pair.theirs: pair for pair in transductive.pairs if pair.method == COLAKE}
     assert list(pairs) == [

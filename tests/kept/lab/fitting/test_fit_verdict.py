@@ -11,7 +11,7 @@ from kept.lab.fitting.verdict import Findings, verdict
 
 FULL = Coverage("mentions", 100, 1.0, 1.0, 0.0)
 SPARSE = Coverage("mentions", 100, 0.12, 0.12, 0.0)
-BARE = Coverage("mentions", 100, 0.9, 0.1, 0.0)
+ENTITY_ALONE = Coverage("mentions", 100, 0.9, 0.1, 0.0)
 TWINS = Coverage("mentions", 100, 1.0, 1.0, 0.8)
 
 
@@ -27,7 +27,7 @@ TWINS = Coverage("mentions", 100, 1.0, 1.0, 0.8)
         ({"score": 0.15, "none": 0.1, "wrong": 0.1}, FULL, "nothing-learned", "0.20"),
         ({"score": 0.98, "none": 0.98}, FULL, "text-decides", "the text decides"),
         ({"score": 0.98, "none": 0.98}, SPARSE, "low-coverage", "covers 12% of the mentions"),
-        ({"score": 0.6, "none": 0.6}, BARE, "low-coverage", "add triples"),
+        ({"score": 0.6, "none": 0.6}, ENTITY_ALONE, "low-coverage", "add triples"),
         ({"score": 0.6, "none": 0.6}, TWINS, "no-gain", "several entities of that name"),
         ({"score": 0.21, "none": 0.21}, SPARSE, "nothing-learned", "add aliases"),
         ({"score": 0.21, "none": 0.21}, FULL, "nothing-learned", "label more texts"),

@@ -174,7 +174,7 @@ def test_what_makes_no_sense_is_refused(
     run, larger = tmp_path / "run", grown(small_graph, *SILENT)
     with pytest.raises(GraphMismatchError, match="nothing grew"):
         extend(run, small_graph)
-    with pytest.raises(GraphMismatchError, match=r"lacks entities of the run's graph .*train it"):
+    with pytest.raises(GraphMismatchError, match=r"lacks entities of the run.s .*train again"):
         extend(run, graph_from_records([Triple("Q90", "P36", "Q142")]))
     with pytest.raises(ConfigError, match="no start 'neighbors'; did you mean neighbours"):
         extend(run, larger, start="neighbors")
