@@ -220,8 +220,8 @@ def _facts_read(
     n_read = sum(fact["read"] and fact["fact"][0] in names for fact in facts)
     if n_read == n_all:
         return []
-    shown, known = f"{n_read} of the {n_all} facts", "the graph has about the linked names"
-    return [f"The model is shown {shown} that {known}."]
+    count, known = f"{n_read} of the {n_all} facts", "the graph has about the linked names"
+    return [f"The model is shown {count} that {known}."]
 
 
 def with_choices(linked: LinkedText, choices: Mapping[tuple[int, int], str | None]) -> LinkedText:

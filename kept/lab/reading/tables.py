@@ -157,7 +157,7 @@ def verdict_values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     return values
 
 
-def _stored(name: str, task: str, true: Sequence[Outcome], found: Verdict) -> dict[str, Any]:
+def _stored(name: str, task: str, true: Sequence[Outcome], conclusion: Verdict) -> dict[str, Any]:
     """The verdict on an arm in a task, with the budget under which it was found."""
     until = [o.until_good for o in true]
     budget = true[0].settings["budget"]
@@ -170,8 +170,8 @@ def _stored(name: str, task: str, true: Sequence[Outcome], found: Verdict) -> di
         "n_layers": budget["n_layers"],
         "seeds": len(true),
         "until_good": None if None in until else max(u or 0 for u in until),
-        **dataclasses.asdict(found),
-        "verdict": found.in_words,
+        **dataclasses.asdict(conclusion),
+        "verdict": conclusion.in_words,
     }
 
 
