@@ -1,4 +1,4 @@
-"""`kept check`: which methods read a fact at this budget, what layers and words' places hold."""
+"""`kept check`: which methods read a fact within some steps, what layers and words' places hold."""
 
 from __future__ import annotations
 
