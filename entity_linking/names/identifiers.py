@@ -77,6 +77,25 @@ def nameless(graph: KnowledgeGraph) -> list[str]:
     return [name for name in names if _READABLE.fullmatch(name)]
 
 
+def identifiers_note(graph: KnowledgeGraph) -> str:
+    """What to say of a graph that is linked by its identifiers: "" where they read like names.
+
+    >>> from kg_loaders import Triple, graph_from_records
+    >>> identifiers_note(graph_from_records([Triple("Lea Holt", "lives in", "Oslo")]))
+    ''
+    >>> identifiers_note(graph_from_records([Triple("Q90", "P36", "Oslo")])).split("; ")[0]
+    'it has no names: texts are linked by its identifiers, such as Q90'
+    """
+    names = [graph.entities.name(n) for n in range(min(graph.n_entities, N_LOOKED_AT))]
+    code = next((name for name in names if not _READABLE.fullmatch(name)), None)
+    if code is None:
+        return ""
+    return (
+        f"it has no names: texts are linked by its identifiers, such as {code[:80]}; "
+        "`kept kg build --labels` names them"
+    )
+
+
 def nameless_note(graph: KnowledgeGraph) -> str:
     """What to say of `nameless` entities, with the remedy; "" where there are none."""
     names = nameless(graph)

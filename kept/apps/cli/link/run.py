@@ -20,7 +20,7 @@ from rich.progress import (
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
-from entity_linking.names.identifiers import IDENTIFIERS, nameless_note
+from entity_linking.names.identifiers import IDENTIFIERS, identifiers_note, nameless_note
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.link.inputs import FOLDERS, count_lines, format_of, read_items
 from kept.apps.cli.link.table import ambiguity, print_links
@@ -47,13 +47,8 @@ class LinkRun:
     @cached_property
     def graph(self) -> KnowledgeGraph:
         graph = open_graph(self.work.settings)
-        if IDENTIFIERS in graph.manifest.sources:
-            echo(
-                f"{self.work.settings.kg} has no names: its identifiers are taken; "
-                "`kept kg build --labels` gives it some",
-                err=True,
-            )
-        elif note := nameless_note(graph):
+        by_identifiers = IDENTIFIERS in graph.manifest.sources
+        if note := identifiers_note(graph) if by_identifiers else nameless_note(graph):
             echo(f"{self.work.settings.kg}: {note}", err=True)
         return graph
 
