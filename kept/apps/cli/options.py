@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -136,7 +137,8 @@ class KeptCommand(TyperCommand):
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help, with names."""
+        """The help, with names, in lines as wide as the terminal."""
+        self.help = unwrapped(self.help or "")
         for parameter in self.params:
             help_text = getattr(parameter, "help", None)
             if help_text:
@@ -156,6 +158,16 @@ class KeptCommand(TyperCommand):
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
                     require_file_or_folder(value)
         return super().invoke(ctx)
+
+
+def unwrapped(help_text: str) -> str:
+    """Return a help text with a line per paragraph, which the terminal then wraps.
+
+    >>> unwrapped("Train.\n\nOnly triples that\n    occur in training count.")
+    'Train.\n\nOnly triples that occur in training count.'
+    """
+    paragraphs = inspect.cleandoc(help_text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def with_names(help_text: str) -> str:

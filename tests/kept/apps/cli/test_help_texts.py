@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import typer
 from click import Command, Parameter
+from typer.testing import CliRunner
 
 from kept.apps.cli import app
 from tests import names
@@ -74,3 +76,16 @@ def test_no_help_has_a_word_of_the_left_column() -> None:
         for text in [command.help or "", *(t for c, _, t in options() if c == name)]:
             wrong += [(name, word) for word in words if word in text.lower().split()]
     assert wrong == []
+
+
+def test_paragraphs_of_a_help_are_as_wide_as_the_terminal() -> None:
+    """A line ends early only where a paragraph ends, or the next word does not fit."""
+    for words, _ in commands():
+        printed = CliRunner().invoke(app, [*words.split()[1:], "--help"], env={"COLUMNS": "80"})
+        head = printed.output.partition("╭")[0].split("\n")
+        for line, after in pairwise(head):
+            text, following = line.strip(), after.strip()
+            if not text or not following or text.startswith("Usage:") or words == "kept":
+                continue
+            fits = len(text) + 1 + len(following.split()[0]) <= 78
+            assert not fits, f"{words} --help: {text!r} ends before {following!r}"
