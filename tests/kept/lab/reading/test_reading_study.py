@@ -93,7 +93,7 @@ def test_a_stored_outcome_that_is_none_is_refused_by_name(tmp_path: Path) -> Non
     first = next(iter(STUDY.cells(lambda cell: None)))
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / f"{first.key}.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=f"{first.key}.json is no outcome"):
+    with pytest.raises(CheckpointError, match=f"{first.key}.json is not an outcome"):
         run_study(STUDY, tmp_path, run=simulated)
 
 
