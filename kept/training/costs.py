@@ -96,12 +96,12 @@ class StepClock:
 
     measured: int = MEASURED
     now: Callable[[], float] = time.monotonic
-    _begun: float = field(init=False)
+    _start: float = field(init=False)
     _first: float | None = None
     _n: int = 0
 
     def __post_init__(self) -> None:
-        self._begun = self.now()
+        self._start = self.now()
 
     def passed(self, step: int, n_steps: int) -> float | None:
         """Count `step`, of steps from 1; return the seconds left where the forecast is due.

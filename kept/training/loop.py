@@ -267,9 +267,9 @@ class _Run:
 
     def _nothing_to_learn(self) -> NoReturn:
         names = ", ".join(getattr(self.model, "objectives", {}))
-        asked = f"the objectives {names}" if names else "the model"
+        learner = f"the objectives {names}" if names else "the model"
         raise ConfigError(
-            f"none of {self.n_without_loss} batches has anything for {asked}, "
+            f"none of {self.n_without_loss} batches has anything for {learner}, "
             "so nothing is learned; choose an objective that these texts and the method's "
             "view support (--objective)"
         )

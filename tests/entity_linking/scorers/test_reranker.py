@@ -250,7 +250,7 @@ def test_nothing_to_learn_from_is_told() -> None:
     bare = [linked("none", ("none", [], None))]
     with pytest.raises(LinkingError, match="held-out texts hold no mention"):
         Reranker.fit(SCORERS, toy_world(5, 0), bare)
-    with pytest.raises(LinkingError, match="needs a scorer"):
+    with pytest.raises(LinkingError, match="needs at least one cheap scorer"):
         Reranker.fit({}, toy_world(5, 0), bare)
     with pytest.raises(LinkingError, match="absent is 'maybe'"):
         RerankSettings(absent="maybe")  # type: ignore[arg-type]

@@ -75,7 +75,7 @@ def test_a_skipped_step_changes_no_weight(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_run_without_any_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = toy_model()
     silent_in(monkeypatch, model, lambda number: True)
-    with pytest.raises(ConfigError, match="none of 12 batches has anything for the objectives"):
+    with pytest.raises(ConfigError, match="none of 12 batches has anything for the model"):
         train(model, ToyData(), toy_config(), tmp_path)
     assert not (tmp_path / "model.safetensors").exists()
 

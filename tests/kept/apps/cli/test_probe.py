@@ -150,7 +150,7 @@ def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
         (["--collection", "trex"], "give both"),
         ([*lama, "trex", "--templates", str(tmp_path / "t.tsv")], "a collection has its"),
         ([*lama, "nothing"], "there is no collection"),
-        ([*lama, "squad", "--mode", "graph"], "no question"),
+        ([*lama, "squad", "--mode", "graph"], "needs questions about facts of the graph"),
     ):
         done = run(*more)
         assert done.exit_code == 1

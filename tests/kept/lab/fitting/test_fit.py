@@ -65,7 +65,7 @@ def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> N
     assert (place / "run/README.md").is_file()
     again = CliRunner().invoke(app, arguments)
     assert again.exit_code == 1
-    assert "name a new folder" in again.output
+    assert "give a new folder" in again.output
 
 
 def test_an_interrupted_fit_goes_on_with_the_trials_it_has(

@@ -171,7 +171,7 @@ def test_the_command_prints_the_verdict_and_goes_on(
     assert "refused without it: " in done.output
     assert "kept ask" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
     again = CliRunner().invoke(app, words)
-    assert "name a new folder" in again.output
+    assert "give a new folder" in again.output
 
 
 def test_a_table_may_name_the_entity_and_several_answers(tmp_path: Path, place: Path) -> None:
@@ -210,7 +210,7 @@ def test_faulty_rows_are_named_with_their_line(tmp_path: Path, row: str, fault: 
 
 
 def test_questions_are_no_classes(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"kept\.questions\.fitting\.fit"):
+    with pytest.raises(ConfigError, match=r"kept\.lab\.questions\.fitting\.fit"):
         fit_texts(options(place, tmp_path / "run"))
     arguments = [
         "finetune", "--task", "classification", "--format", "table", "--train",
