@@ -289,7 +289,7 @@ def main() -> int:
     differences = [
         f"{net}: {name}: {before[net].get(name)} -> {nets[net].get(name)}"
         for net in chosen
-        for name in sorted({*before[net], *nets[net]})
+        for name in sorted({*before.get(net, {}), *nets[net]})
         if before[net].get(name) != nets[net].get(name)
     ]
     print("\n".join(differences) or f"equal: { {name: len(net) for name, net in nets.items()} }")
