@@ -75,9 +75,11 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
 
 
 def _is_bare_node(item: Any) -> bool:
-    """Whether an item is a node of which no text is said."""
+    """Whether an item is a node without a text; one with the keys of a triple is a damaged triple."""
     values = item.items() if isinstance(item, dict) else ()
     fields = {plain_name(key): value for key, value in values}
+    if ends_of(dict.fromkeys(fields, 0)) is not None:
+        return False
     node = first_of(IDS, fields)
     return node is not None and bool(_name(node[1]))
 

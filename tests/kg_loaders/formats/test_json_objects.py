@@ -86,7 +86,7 @@ def test_an_edge_without_a_relation_is_noted(tmp_path: Path) -> None:
     [
         ["Mira", "visits"], ["Mira", "visits", ""], ["Mira", "visits", None], [1.5, "r", "b"],
         "Mira",
-        {"source": "", "target": "Weir"},
+        {"source": "", "target": "Weir"}, {"subject": "Mira", "predicate": "r", "object": ""},
         ["Mira", "visits", True], ["Mira", "visits", 10**20], ["Mira", "visits", {"x": "Weir"}],
         ["Mira", "visits", {"id": {"id": "Weir"}}], ["Mira", "visits", "\ud800"], {"name": "Mira"},
     ],
