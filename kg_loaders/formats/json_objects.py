@@ -75,7 +75,7 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
 
 
 def _is_bare_node(item: Any) -> bool:
-    """Whether an item is a node without a text; one with the keys of a triple is a damaged triple."""
+    """Whether an item is a node without a text, and not a triple that lacks an end."""
     values = item.items() if isinstance(item, dict) else ()
     fields = {plain_name(key): value for key, value in values}
     if ends_of(dict.fromkeys(fields, 0)) is not None:
