@@ -314,7 +314,7 @@ class LUKE(KnowledgeEncoder):
 
     def _words(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
         """Embedded words; what stands at an entity's node here is read by nobody."""
-        ids = batch.node_ids.where(batch.node_kinds == NodeKind.WORD, 0)
+        ids = batch.node_ids.where(batch.node_kinds == int(NodeKind.WORD), 0)
         offset = hosts.own_position_offset(self.host)
         vectors = hosts.word_table(self.host)(ids)
         return hosts.embed(self.host, vectors, batch.positions + offset, batch.segment_ids)
@@ -355,7 +355,7 @@ class LUKE(KnowledgeEncoder):
         n_both, n_nodes = order.shape[1], batch.node_ids.shape[1]
         sees = batch.visibility.mask.gather(1, order[:, :, None].expand(-1, -1, n_nodes))
         sees = sees.gather(2, order[:, None].expand(-1, n_both, -1))
-        is_key = torch.cat([batch.node_kinds == NodeKind.WORD, slots.real], dim=1)
+        is_key = torch.cat([batch.node_kinds == int(NodeKind.WORD), slots.real], dim=1)
         itself = torch.eye(n_both, dtype=torch.bool, device=order.device)
         return Visibility((sees & is_key[:, None]) | itself)
 
@@ -368,7 +368,7 @@ def _order(batch: KnowledgeBatch, slots: Slots) -> Int[Tensor, "batch both"]:
 
 
 def _is_entity(batch: KnowledgeBatch) -> Bool[Tensor, "batch node"]:
-    is_entity: Tensor = (batch.node_kinds == NodeKind.ENTITY) & batch.node_mask
+    is_entity: Tensor = (batch.node_kinds == int(NodeKind.ENTITY)) & batch.node_mask
     return is_entity
 
 
@@ -389,7 +389,7 @@ def _check(
     batch: KnowledgeBatch, n_linked: int, is_entity: Bool[Tensor, "batch node"], n_rows: int
 ) -> None:
     """Raise `BatchError` for a batch that is none of LUKE's view."""
-    other = ~is_entity & (batch.node_kinds != NodeKind.WORD) & batch.node_mask
+    other = ~is_entity & (batch.node_kinds != int(NodeKind.WORD)) & batch.node_mask
     most = int(is_entity.sum(1).max()) if is_entity.numel() else 0
     if bool(other.any()) or most > n_linked:
         raise BatchError(

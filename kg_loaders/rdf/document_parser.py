@@ -179,13 +179,22 @@ def _resolved(base: str, reference: str) -> str:
     ('http://a/g', 'ex://a/g')
     >>> _resolved("urn:x", "#f"), _resolved("urn:x", "ex://a")
     ('urn:x#f', 'ex://a')
+    >>> _resolved("http://a/b", "http://c/d#"), _resolved("http://a/b", "e?")
+    ('http://c/d#', 'http://a/e?')
     """
     scheme, _, rest = base.partition(":")
     if scheme in uses_relative or urlsplit(reference).scheme:
-        return urljoin(base, reference)
+        return _with_ending(urljoin(base, reference), reference)
     if not rest.startswith("//"):  # opaque: it has no path
         return base.partition("#")[0] + reference
-    return urljoin(f"http:{rest}", reference).replace("http", scheme, 1)
+    joined = urljoin(f"http:{rest}", reference).replace("http", scheme, 1)
+    return _with_ending(joined, reference)
+
+
+def _with_ending(joined: str, reference: str) -> str:
+    """Return `joined` with the empty fragment or query of `reference`, which urljoin drops."""
+    ending = reference[-1:]
+    return joined + ending if ending in ("#", "?") and not joined.endswith(ending) else joined
 
 
 def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]:

@@ -46,11 +46,11 @@ STUDIES = {
     "fewshot/episodes.yaml":
         "experiments/test_studies_in_small.py::test_fewshot_episodes",
     "inductive_completion/codex.yaml":
-        "kept/kgc/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/lab/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/grail.yaml":
-        "kept/kgc/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/lab/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "inductive_completion/ultra.yaml":
-        "kept/kgc/test_inductive_completion.py::test_every_plan_loads_and_runs",
+        "kept/lab/completion/test_inductive_completion.py::test_every_plan_loads_and_runs",
     "joint_spaces/vectors.yaml":
         "experiments/test_joint_spaces_experiment.py::test_the_study_in_small",
     "joint_spaces/reading.yaml":

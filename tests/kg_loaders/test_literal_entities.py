@@ -56,7 +56,7 @@ def test_relations_are_counted_and_the_first_shown() -> None:
     triples = [Triple(f"p{i}", f"r{k}", f"{k}{i}") for i in range(4) for k in range(1, 9)]
     (note,) = literal_notes(graph_from_records(triples))
     assert note.startswith("values became entities: 4 of 4 tails of r1 are numbers or dates (10, ")
-    assert "; 3 more relations. Where" in note
+    assert "; 3 more relations. To read" in note
 
 
 @pytest.mark.parametrize("name", ["facts.tsv", "facts.csv"])

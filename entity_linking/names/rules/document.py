@@ -35,7 +35,7 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
     """For each mention of a text the longer one that it is short for.
 
     >>> longer_mentions(["David Beckham", "Beckham", "Posh"], [0, 20, 40])[1]
-    Longer(place=0, share=0.8, reason="short for 'David Beckham' at 0")
+    Longer(position=0, share=0.8, reason="short for 'David Beckham' at 0")
     """
     described = list(map(_described, surfaces))
     words = [each.words for each in described]

@@ -1,8 +1,9 @@
 """What a method reads of one text, in the form in which its view puts it before the encoder.
 
 K-BERT's branches hang below their mention, ERNIE's slots below the first word of theirs, KnowBERT's
-candidates below the span that they compete for, senses and concepts below each word, E-BERT's
-entities between the words. CoLAKE's graph of nodes is drawn by `kept.graphs.drawing.draw`.
+candidates below the span that they compete for, LUKE's entities below their mention, senses and
+concepts below each word, E-BERT's entities between the words. CoLAKE's graph of nodes is drawn by
+`kept.graphs.drawing.draw`.
 
 Axis legend: node, mention, candidate.
 """
@@ -17,7 +18,7 @@ from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch
 from kept.graphs.explain import N_LABEL
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.sentiment import PARTS
-from kept.graphs.views import EBERTView, KBERTView, SensesView, View
+from kept.graphs.views import EBERTView, KBERTView, LUKEView, SensesView, View
 from kept.graphs.views.ktnet import CONCEPTS
 from kept.graphs.views.sentilare import PART
 from kg_loaders.store import KnowledgeGraph
@@ -74,6 +75,8 @@ def form_of(
     n_nodes = len(heads)
     if isinstance(view, KBERTView):
         n_nodes = _branches(built, batch, view, tokenizer, rows)
+    elif isinstance(view, LUKEView):
+        n_nodes = _entities_behind(batch, graph, rows)
     elif batch.candidate_ids is not None:
         _candidates(batch, graph, rows)
     elif batch.entity_ids is not None:
@@ -125,6 +128,16 @@ def _branches(
         ]
         rows.add(*spans[branch.anchor], *cells)
         node += len(branch.pieces)
+    return n_words
+
+
+def _entities_behind(batch: KnowledgeBatch, graph: KnowledgeGraph, rows: _Rows) -> int:
+    """Hang every entity below its mention; returns the number of words."""
+    assert batch.mention_spans is not None
+    spans, kinds = batch.mention_spans[0].tolist(), batch.node_kinds[0].tolist()
+    n_words = kinds.count(int(NodeKind.WORD))
+    for span, number in zip(spans, batch.node_ids[0].tolist()[n_words:], strict=True):
+        rows.add(*span, Cell("anchor", _entity(graph, number)))
     return n_words
 
 

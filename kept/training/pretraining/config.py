@@ -84,7 +84,7 @@ class PretrainConfig(RunConfig):
         if info.data.get("treebank"):
             if info.field_name == "view" and values:
                 raise ValueError(
-                    "the method reads words alone, so it needs no trees; leave them out"
+                    "a model gets the sentences of a treebank as words alone; leave the view out"
                 )
             if info.field_name == "objectives" and values.keys() - {TREES}:
                 raise ValueError(f"trees are read by {TREES} alone; give it, or none")

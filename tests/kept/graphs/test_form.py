@@ -38,7 +38,7 @@ def _tokens(tokenizer: Any, batch: KnowledgeBatch) -> list[str]:
     return tokens
 
 
-METHODS_OF_WORDS = [n for n in METHODS if n not in ("kbert", "colake", "ebert", "words")]
+METHODS_OF_WORDS = [n for n in METHODS if n not in ("kbert", "colake", "ebert", "luke", "words")]
 
 
 @pytest.mark.parametrize("method", METHODS_OF_WORDS)
@@ -79,6 +79,21 @@ def test_branches_are_the_nodes_behind_the_words(
         ]
         n_branches += sum(len(column.rows) for column in columns)
     assert n_branches > 20
+
+
+def test_entities_of_luke_are_below_their_mentions(
+    linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    n_entities = 0
+    for text in linked:
+        batch, columns = _read("luke", text, small_graph, tokenizer)
+        n_words = int((batch.node_kinds[0] == NodeKind.WORD).sum())
+        assert _heads(columns) == _tokens(tokenizer, batch)[:n_words]
+        names = [cell.text for column in columns for row in column.rows for cell in row]
+        rows = batch.node_ids[0][n_words:].tolist()
+        assert sorted(names) == sorted(small_graph.label(n - N_SPECIAL_ROWS)[:40] for n in rows)
+        n_entities += len(rows)
+    assert n_entities > 5
 
 
 def test_a_slot_stands_beside_each_word(

@@ -56,7 +56,7 @@ def test_a_text_beyond_the_model_is_cut(tmp_path: Path, tokenizer: Any) -> None:
 def test_what_is_no_such_folder_is_refused(
     tmp_path: Path, tokenizer: Any, small_graph: KnowledgeGraph
 ) -> None:
-    with pytest.raises(ConfigError, match=r"relevance is .*absent.*is no folder"):
+    with pytest.raises(ConfigError, match=r"relevance is .*absent.*is not a folder"):
         RelevanceScorer.open(tmp_path / "absent")
     write(tmp_path / "bare", BertModel, tokenizer)
     with pytest.raises(ConfigError, match=r"has no head over masked words \(it lacks cls\."):
@@ -65,5 +65,5 @@ def test_what_is_no_such_folder_is_refused(
     with pytest.raises(ConfigError, match=r"relevance .*empty: .*cannot be opened"):
         RelevanceScorer.open(tmp_path / "empty")
     view = SubgraphView(small_graph, relevance=str(tmp_path / "absent"))
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         assert view._scorer

@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "uer": OF_ROWS, "span": (SPAN,), "candidates": (LINKING,), "graph": OF_ROWS,
     "entities": OF_TEXTS,
 }  # fmt: skip
-WITH_VECTORS = ("colake", "ebert")
+WITH_VECTORS = ("colake", "ebert", "luke")
 """Methods whose entities have vectors in the space of words."""
 WITH_GRAPHS = ("qagnn", "greaselm")
 """Methods with a graph network."""

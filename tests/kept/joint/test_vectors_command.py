@@ -115,7 +115,7 @@ def test_the_files_are_a_provider(model: str, world: Path, tmp_path: Path) -> No
         assert torch.allclose(scored, rows, atol=1e-6)
     refused = kept("vectors", "train", "--kg", world / "kg", "-o", out)
     assert refused.exit_code == 1
-    assert "go on with --resume" in refused.stderr
+    assert "continue it with --resume" in refused.stderr
     before = (out / "vectors.txt").read_bytes()
     again = kept("vectors", "train", "-o", out, "--resume")
     assert again.exit_code == 0, again.output

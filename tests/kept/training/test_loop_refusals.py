@@ -71,7 +71,7 @@ def test_a_constant_schedule_can_be_prolonged_but_not_cut(tmp_path: Path) -> Non
     run(tmp_path / "short", schedule="constant", steps=6)
     longer = run(tmp_path / "short", resume=Resume.LATEST, schedule="constant", steps=12)
     assert longer == run(tmp_path / "long", schedule="constant", steps=12)
-    with pytest.raises(CheckpointError, match="steps: 12 are done, now 3 are asked"):
+    with pytest.raises(CheckpointError, match="steps: 12 are done, now 3 are requested"):
         run(tmp_path / "long", resume=Resume.LATEST, schedule="constant", steps=3)
 
 

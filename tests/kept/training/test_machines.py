@@ -117,7 +117,9 @@ def test_a_machine_whose_name_leads_to_itself_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     require_reachable()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    with pytest.raises(ConfigError, match=r"localhost, leads to (127\.0\.0\.1|::1).*SOCKET_IFNAME"):
+    with pytest.raises(
+        ConfigError, match=r"localhost, resolves to (127\.0\.0\.1|::1).*SOCKET_IFNAME"
+    ):
         together.join_processes("cpu")
     monkeypatch.setattr(socket, "gethostname", lambda: "no-such-name.invalid")
     with pytest.raises(ConfigError, match=r"no-such-name\.invalid, leads to .*GLOO_SOCKET_IFNAME"):

@@ -125,7 +125,7 @@ def test_columns_of_parquet(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="column 'o' holds double"):
         load([path])
     pq.write_table(pa.table({"s": ["a"], "x": ["b"]}), path)
-    with pytest.raises(SourceError, match="one of each is asked: head, subject"):
+    with pytest.raises(SourceError, match="one of each is needed: head, subject"):
         load([path])
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(SourceError, match="cannot be read as Parquet"):

@@ -163,7 +163,7 @@ def test_relations_made_of_qualifiers_have_the_names_of_their_property(tmp_path:
      {"properties": ["P010"]}],
 )  # fmt: skip
 def test_options_that_cannot_be(options: dict[str, Any], dump: Path) -> None:
-    with pytest.raises(KgError, match=r"none of truthy|no property|no class"):
+    with pytest.raises(KgError, match=r"is not one of truthy|is not a property|is not a class"):
         records(dump, **options)
 
 

@@ -53,7 +53,7 @@ SAID = {  # a word of the message of each case at its large size
     "nested N3": "limit depth is 256",
     "formulas of N3": "limit depth is 256",
     "brackets of Wikidata": "maximum recursion depth",
-    "brackets of JSON lines": "Expected `str`, got `array`",
+    "brackets of JSON lines": "nested too deep",
     "languages": "40001 languages, and a graph holds at most 32767",
     "encrypted member": "is encrypted",
     "unknown compression": "cannot be unpacked here",

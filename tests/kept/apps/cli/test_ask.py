@@ -61,7 +61,7 @@ def test_the_answer_its_facts_and_what_each_changed(run: Any, facts_as: str) -> 
     for line, fact in zip(facts, reply["facts"], strict=True):
         assert line.split()[0] == f"{fact['change']:+.2f}"
     assert reply["left_out"] == 0
-    told = "the decoder's own" in done.stderr
+    told = "from the decoder itself" in done.stderr
     assert told == (reply["facts"][0]["change"] < 0.1)
 
 

@@ -84,8 +84,8 @@ def test_faulty_lines_are_named(finetuned: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--explain",), "--explain is about one text"),
-        (("--target", "x"), "--target is about one text"),
+        (("--explain",), "--explain is for a single text"),
+        (("--target", "x"), "--target is for a single text"),
         (("--damage", "quarantine"), "choose stop or skip"),
         (("--resume",), "name it with -o"),
         (("--column", "text"), "write USE=NAME"),

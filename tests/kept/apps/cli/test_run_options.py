@@ -38,7 +38,7 @@ class Sample(RunConfig):
 
 
 RUNS: dict[str, tuple[type[RunOptions], type[BaseModel], set[str]]] = {
-    "finetune": (FinetuneOptions, FinetuneConfig, START),
+    "finetune": (FinetuneOptions, FinetuneConfig, START | {"data"}),
     "pretrain": (PretrainOptions, PretrainConfig, START | {"objective"}),
 }
 """Options, configuration, and options about the start, of each command."""
@@ -108,7 +108,8 @@ def test_the_function_has_the_options_of_the_command(name: str) -> None:
     function = getattr(kept, name)
     parameters = inspect.signature(function).parameters
     assert list(parameters) == list(RUNS[name][0].model_fields)
-    assert all(each.kind is each.KEYWORD_ONLY for each in parameters.values())
+    positional = [n for n, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
+    assert positional == [n for n in ("data",) if n in parameters]
     assert parameters["output"].default is inspect.Parameter.empty
     assert parameters["resume"].default is False
     with pytest.raises(ConfigError, match="learning_rate"):

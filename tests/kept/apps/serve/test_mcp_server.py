@@ -171,7 +171,7 @@ HOSTILE: list[tuple[str, dict[str, Any], str]] = [
     ("link", {"text": None}, "valid string"),
     ("query", {"sparql": "SELECT"}, "not a SPARQL query"),
     ("query", {"sparql": "DELETE WHERE { ?a ?b ?c }"}, "update"),
-    ("query", {"sparql": "SELECT ?a { SERVICE <http://x/> { ?a ?b ?c } }"}, "another place"),
+    ("query", {"sparql": "SELECT ?a { SERVICE <http://x/> { ?a ?b ?c } }"}, "another endpoint"),
     ("query", {"sparql": "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"}, "more than"),
     ("query", {"sparql": "x" * 10_001}, "at most 10000 characters"),
     ("complete", {"head": "Q64", "relation": "P17", "tail": "?"}, "Unknown tool"),

@@ -185,4 +185,4 @@ def test_the_command_serves_until_it_is_told_to_stop(
         assert (status, found["texts"][0]["links"][0]["entity"]) == (200, "Q90")
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
-    assert (process.returncode, "ended" in rest) == (0, True)
+    assert (process.returncode, "stopped" in rest) == (0, True)

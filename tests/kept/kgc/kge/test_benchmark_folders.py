@@ -128,7 +128,7 @@ def test_grail_s_second_graph_is_told(tmp_path: Path) -> None:
         folder.mkdir()
         for name, rows in ROWS.items():
             (folder / f"{name}.txt").write_text(lines(rows))
-    assert "v1_ind lies beside" in read(tmp_path / "v1").notes[0]
+    assert "v1_ind is the test graph" in read(tmp_path / "v1").notes[0]
     assert read(tmp_path / "v1_ind").notes == ()
 
 

@@ -273,7 +273,9 @@ def test_a_file_of_answers_is_whole_or_refused(model: PlainMaskedLM, tmp_path: P
     whole = path.read_bytes()
     for cut in (whole[:-1], whole[:-30]):
         path.write_bytes(cut)
-        with pytest.raises(EvaluationError, match=rf"answers\.jsonl:{len(ITEMS) + 1} was cut"):
+        with pytest.raises(
+            EvaluationError, match=rf"answers\.jsonl:{len(ITEMS) + 1} is incomplete"
+        ):
             read_answers(path)
     linked = tmp_path / "linked.jsonl"
     linked.hardlink_to(path)

@@ -125,7 +125,7 @@ def test_hidden_words_lose_their_senses_and_are_asked_for_them(
         assert torch.equal(labels[some].clamp(min=NONE), before[some])
         n_asked += int(some.sum())
     assert n_asked > 20
-    with pytest.raises(ConfigError, match=r"senses chooses what mlm asks for; give .* probability"):
+    with pytest.raises(ConfigError, match=r"senses chooses what mlm predicts; give .* probability"):
         data({"mlm": {"probability": 0.3}, "senses": {}})
 
 

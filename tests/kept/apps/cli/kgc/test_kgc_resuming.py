@@ -83,7 +83,9 @@ def test_the_half_done_training_of_other_options_is_refused(
             kept(*line, "--epochs", 3, "--checkpoint-seconds", 0)
     told = kept(*line, "--epochs", 4)
     assert told.exit_code == 1
-    assert "an unfinished training (epochs: 3, now 4)" in " ".join(told.stderr.split())
+    assert "an unfinished training with other settings (epochs: 3, now 4)" in " ".join(
+        told.stderr.split()
+    )
     shown = done(*line, "--epochs", 4, "--force")
     assert "goes on with" not in shown.stdout
     assert [one.name for one in tmp_path.iterdir()] == ["m"]

@@ -66,7 +66,7 @@ def test_what_is_no_file_is_not_linked_as_text(kg: Path, tmp_path: Path) -> None
     """The path of a pipe, of a device and of a folder once was the text, with exit code 0."""
     os.mkfifo(tmp_path / "pipe")
     for path, message in (
-        (tmp_path / "pipe", "is a pipe, and inputs are read more than once"),
+        (tmp_path / "pipe", "is a pipe, but inputs are read more than once"),
         ("/dev/null", "is a device"), (tmp_path, "is not a file"),
         ("./no/such/place", "is not a file"),
     ):  # fmt: skip

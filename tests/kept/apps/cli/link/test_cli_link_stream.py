@@ -257,13 +257,17 @@ def test_own_table_and_text_in_one_command(tmp_path: Path) -> None:
     notes.write_text("Rocket skates by Acme Corp.\n", encoding="utf-8")
     out = tmp_path / "out.jsonl"
     told = run(notes, "--kg", table, "-o", out)
-    assert "identifiers" in told.stderr
+    assert "identifiers" not in told.stderr  # they read like names
+    codes = tmp_path / "codes.tsv"
+    codes.write_text("Q5\tmakes\trocket_skates\n")
+    noted = run(notes, "--kg", codes, "-o", tmp_path / "codes.jsonl")
+    assert "its identifiers, such as Q5" in " ".join(noted.stderr.split())
     assert entities(out) == [("1", ["rocket_skates", "acme_corp"])]
     labels.write_text("acme_corp\tThe Acme\n")
     result = run("The Acme pays.", "--kg", table, "--labels", labels, "--explain")
     assert result.exit_code == 0, result.output
     assert "label 'The Acme'" in result.output
-    assert "identifiers" not in result.stderr
+    assert "its identifiers" not in result.stderr
     both = run(notes, "--kg", table, "-o", tmp_path / "two.jsonl", "--workers", "2")
     assert both.exit_code == 0, both.output
     assert (tmp_path / "two.jsonl").read_bytes() == out.read_bytes()
