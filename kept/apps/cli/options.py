@@ -161,7 +161,7 @@ class KeptCommand(TyperCommand):
 
 
 def unwrapped(help_text: str) -> str:
-    """Return a help text with a line per paragraph, which the terminal then wraps.
+    r"""Return a help text with a line per paragraph, which the terminal then wraps.
 
     >>> unwrapped("Train.\n\nOnly triples that\n    occur in training count.")
     'Train.\n\nOnly triples that occur in training count.'

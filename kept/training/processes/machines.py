@@ -24,14 +24,15 @@ def require_reachable() -> None:
     try:
         address = str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        address = error.strerror or str(error)
+        fault = f"cannot be resolved ({error.strerror or error})"
     else:
         if not ip_address(address.partition("%")[0]).is_loopback:
             return
+        fault = f"resolves to {address}, where other machines cannot reach it"
     interfaces = [each for _, each in socket.if_nameindex() if each != "lo"]
     raise ConfigError(
-        f"this machine's own name, {name}, resolves to {address}, where other machines "
-        f"cannot reach it: on each machine name the network interface that reaches the others, as "
+        f"this machine's own name, {name}, {fault}: on each machine name the network "
+        "interface that reaches the others, as "
         f"GLOO_SOCKET_IFNAME={next(iter(interfaces), 'eth0')} (here: "
         f"{', '.join(interfaces)}), or write its address and its name into /etc/hosts"
     )

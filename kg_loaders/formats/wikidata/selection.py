@@ -65,7 +65,7 @@ class Selection:
     ) -> Selection:
         """Check options; `KgError` for identifiers of another form and unknown ranks."""
         if ranks not in RANKS:
-            raise KgError(f"ranks {ranks!r} are none of {', '.join(RANKS)}")
+            raise KgError(f"ranks is {ranks!r}, which is not one of {', '.join(RANKS)}")
         for letter, ids in (("P", properties or ()), ("Q", instances_of)):
             for id in ids:
                 if not _is_id(id, letter):

@@ -122,7 +122,9 @@ def test_a_machine_whose_name_leads_to_itself_is_refused(monkeypatch: pytest.Mon
     ):
         together.join_processes("cpu")
     monkeypatch.setattr(socket, "gethostname", lambda: "no-such-name.invalid")
-    with pytest.raises(ConfigError, match=r"no-such-name\.invalid, leads to .*GLOO_SOCKET_IFNAME"):
+    with pytest.raises(
+        ConfigError, match=r"no-such-name\.invalid, cannot be resolved .*GLOO_SOCKET_IFNAME"
+    ):
         require_reachable()
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     require_reachable()
