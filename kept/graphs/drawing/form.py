@@ -135,7 +135,7 @@ def _entities_behind(batch: KnowledgeBatch, graph: KnowledgeGraph, rows: _Rows) 
     """Hang every entity below its mention; returns the number of words."""
     assert batch.mention_spans is not None
     spans, kinds = batch.mention_spans[0].tolist(), batch.node_kinds[0].tolist()
-    n_words = kinds.count(int(NodeKind.WORD))
+    n_words: int = kinds.count(int(NodeKind.WORD))
     for span, number in zip(spans, batch.node_ids[0].tolist()[n_words:], strict=True):
         rows.add(*span, Cell("anchor", _entity(graph, number)))
     return n_words
