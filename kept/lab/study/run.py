@@ -148,9 +148,10 @@ def run_missing(
     forecast: RunForecast | None = None,
     work: Callable[[Iterable[RunKey]], Mapping[RunKey, Work]] | None = None,
 ) -> RunOutcome:
-    """Run what is missing of `methods` beside the baseline, and remember what was requested.
+    """Run what is missing of `methods` and of the baseline, and store what was requested.
 
-    The door for every kind of plan; `forecast` goes by the `work` of missing runs. See `run_all`.
+    Every kind of plan is run by this function. `forecast` counts the `work` of missing runs. See
+    `run_all`.
     """
     name, together = study.plan.name, join_processes(study.trial.device)
     requested = {row: RequestedRow(tuple(controls), seeds) for row in (BASELINE, *methods)}
@@ -181,8 +182,8 @@ def _reasons_if_nothing_reads(
 ) -> dict[str, dict[Knowledge, str]]:
     """Return why no method gets anything from the graph; empty where one does, or may.
 
-    Looked at before the baseline is trained, which would be of no use then: the methods in turn, up
-    to the first that reads.
+    The methods are tested in turn, up to the first that reads, before the baseline is trained:
+    without a method that reads, its training would be useless.
     """
     reasons: dict[str, dict[Knowledge, str]] = {}
     if all(study.record(key) is not None for key in keys if key.method == BASELINE):

@@ -1,4 +1,4 @@
-"""`Trial`: the part of a study that is its own. The engine (`kept.lab.study.run`) does the rest.
+"""`Trial`: what differs from study to study. The engine (`kept.lab.study.run`) does the rest.
 
 A new study gives the settings that decide a run, and a function that trains and answers. Where a
 run lies, that it is made once, what is missing, intervals, verdicts and tables follow from these.
@@ -34,7 +34,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a run leaves: an answer to every item of every set, scores by set, and costs."""
+    """The results of a run: an answer to every item of every set, scores by set, and costs."""
 
     rows: Sequence[Answer]
     scores: dict[str, Any]
