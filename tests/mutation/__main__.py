@@ -44,7 +44,7 @@ def main() -> int:
     from tests.mutation.blind import Sample, as_markdown, remember
     from tests.mutation.score import score_of
     from tests.mutation.state import State
-    from tests.mutation.targets import MOST_FILES, draw, modules_of, files_of
+    from tests.mutation.targets import MOST_FILES, draw, files_of, modules_of
     from tests.mutation.trial import attempts, run_plan
 
     root = Path.cwd()

@@ -19,10 +19,10 @@ from tests.mutation.targets import (
     MOST_FILES,
     N_FILES,
     draw,
+    files_of,
     modules_of,
     name_of,
     nearest,
-    files_of,
 )
 
 ROOT = Path(__file__).parents[2]

@@ -311,6 +311,14 @@ def test_reasons_are_what_leaving_out_really_changes(chain: Path, ultra: Path) -
     assert fact.change == pytest.approx(scores[0] - scores[1], abs=1e-4)
 
 
+def test_predict_explain_gives_no_reasons_for_an_unknown_relation(chain: Path, ultra: Path) -> None:
+    """Reasons are of a triple's head or tail; the relations are answered all the same."""
+    flags = ("--kg", chain, "-m", ultra, "--explain", "--json")
+    answers = json.loads(done("predict", "e03", "?", "e05", *flags).stdout)
+    assert answers["reasons"] == []
+    assert {answer["id"] for answer in answers["answers"]} == {"next", "previous"}
+
+
 @pytest.mark.parametrize("name", ["simkgc", "dkrl"])
 def test_parts_of_texts_are_reasons(name: str, chain: Path, request: Any) -> None:
     model = request.getfixturevalue(name)
