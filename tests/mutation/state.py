@@ -94,9 +94,9 @@ def files_sha(paths: Sequence[str], root: Path) -> str:
 def test_sha(path: Path, test: str) -> str:
     """The hash of a test with all that its file holds but other tests."""
     name = test.split("::")[1].split("[")[0]
-    kept = [
+    parts = [
         shown(node)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if not getattr(node, "name", "").startswith("test_") or getattr(node, "name", "") == name
     ]
-    return sha("\n".join(kept))
+    return sha("\n".join(parts))
