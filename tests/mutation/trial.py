@@ -41,9 +41,9 @@ BASE_SECONDS = 5
 """Of processor time that a test may take, besides five times what it takes without a mutant."""
 MOST_WALL = 12
 """So many times that limit a test may take by the clock, as the machine may be busy or it waits."""
-MEASURED_SECONDS = 60
+MEASURED_SECONDS = 20
 """The tests of a file are measured, and so tried, in its order until so much is used."""
-TRIED_SECONDS = 20
+TRIED_SECONDS = 10
 """Of the tests of one file that reach a line, the quickest ones are tried up to so much."""
 FURTHER_FILES = 12
 """A survivor is also tried on so many files that reach its line though they are not near."""
