@@ -186,7 +186,7 @@ def _lama() -> Iterator[str]:
 def _kg_completion() -> Iterator[str]:
     from experiments.kg_completion.__main__ import HERE, address, asked_of
     from experiments.kg_completion.runs import Benchmark
-    from kept.kgc.kge.splits import read_negatives, read_splits
+    from kept.kge.splits import read_negatives, read_splits
 
     plan = yaml.safe_load((HERE / "codex-s.yaml").read_text(encoding="utf-8"))
     splits = read_splits(DATA / plan["folder"], holdout=0.1, seed=plan["seed"], texts=False)

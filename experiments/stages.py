@@ -27,7 +27,8 @@ from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.lab.reading.cell import Budget, open_host
 from kept.lab.study.origins import fingerprint_of, stored_with
 from kept.lab.study.tables import Table, with_interval
-from kept.training.config import RunConfig, merged
+from kept.options import merged
+from kept.training.config import RunConfig
 from kept.training.finetuning.answers import answers_of
 from kept.training.finetuning.assembly import assemble as assemble_task
 from kept.training.finetuning.config import FinetuneConfig

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from experiments.command import data_root, study_parser
 from experiments.inductive_completion.tables import to_markdown
 from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
-from kept.kgc.kge.inductive import InductiveSplit
+from kept.kge.inductive import InductiveSplit
 from kept.lab.completion.inductive import run_method
 from kept.lab.completion.inductive_config import InductiveConfig
 from kept.lab.study.addresses import run_hash

@@ -29,12 +29,12 @@ from experiments.joint_spaces.study import STRANGERS, strangers, trained
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kgc.kge.gnn.bertmk import train_bertmk
-from kept.kgc.kge.gnn.recipes import train_network
-from kept.kgc.kge.kinds import NETWORK_RECIPES
-from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.training_config import BERTMKRecipe
-from kept.kgc.kge.vectors import TransEVectors
+from kept.kge.gnn.bertmk import train_bertmk
+from kept.kge.gnn.recipes import train_network
+from kept.kge.kinds import NETWORK_RECIPES
+from kept.kge.splits import Splits
+from kept.kge.training_config import BERTMKRecipe
+from kept.kge.vectors import TransEVectors
 from kept.lab.reading.arms import arm
 from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
 from kept.lab.reading.measures import probe_accuracy

@@ -36,7 +36,7 @@ from kept.evaluation.leakage import (
     shared_triples,
     triples_in_graph,
 )
-from kept.kgc.kge.splits import Splits, read_negatives, read_splits
+from kept.kge.splits import Splits, read_negatives, read_splits
 from kg_loaders.disk.writing import write_json, write_text
 
 HERE = Path(__file__).parent

@@ -26,8 +26,8 @@ from experiments.completion_table.graphs import NAMES, Asked, TableGraph, prepar
 from experiments.completion_table.record import Record, judge
 from experiments.completion_table.tables import to_markdown
 from kept.apps.cli.kgc.train_options import TrainOptions
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import read_description
+from kept.kge.splits import read_splits
+from kept.kge.trained import read_description
 from kg_loaders import SourceError
 
 N = 12
