@@ -44,7 +44,7 @@ def test_a_value_is_returned_as_it_is_read(tmp_path: Path) -> None:
 
     values = [stored_once(tmp_path / "value.json", dict[str, Any], make) for _ in range(2)]
     assert values == [{"pair": [1, 2], "mean": 0.5, "is_right": True}] * 2
-    with pytest.raises(TypeError, match="a Path is not stored|a PosixPath is not stored"):
+    with pytest.raises(TypeError, match="Path is not stored"):
         stored_once(tmp_path / "path.json", dict[str, Any], lambda: {"path": tmp_path})
     assert not (tmp_path / "path.json").exists()
 
