@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.generators.lrlm import RecurrentPlan, train_recurrent
-from experiments.generators.sentences import Sentence
+from experiments.generators.sentences import Sentence, Statement
 from kept.decoders.generators.kglm import KGLM, Chunk, WordModel, WordPerplexity
 from kept.decoders.generators.kglm_documents import (
     N_ALIAS_TOKENS,
@@ -44,21 +44,20 @@ class Ids:
 
 def mentions_of(sentence: Sentence) -> list[Mention]:
     """The topic, new, and the tails of its facts behind it, none inside another."""
-    own = [(s, e, None) for s, e in sentence.places(sentence.name)][:1]
-    if not own or not sentence.facts:
+    topic = next(sentence.places(sentence.name), None)
+    if topic is None or not sentence.facts:
         return []
-    begins = own[0][1]
+    own: list[tuple[int, int, Statement | None]] = [(*topic, None)]
     for fact in sentence.facts:
-        own += [(s, e, fact) for s, e in sentence.places(fact.words) if s >= begins]  # type: ignore[misc]
+        own += [(s, e, fact) for s, e in sentence.places(fact.words) if s >= topic[1]]
     taken: list[Mention] = []
-    for start, end, fact in sorted(own, key=lambda each: (each[0], -each[1])):
+    for start, end, said in sorted(own, key=lambda each: (each[0], -each[1])):
         if taken and start < taken[-1].end:
             continue
-        if fact is None:
-            place = start + 1, end + 1, sentence.topic, (sentence.topic,), (NEW_RELATION,)
-        else:
-            place = start + 1, end + 1, fact.tail, (sentence.topic,), (fact.relation,)
-        taken.append(Mention(*place))
+        entity, relation = (
+            (sentence.topic, NEW_RELATION) if said is None else (said.tail, said.relation)
+        )
+        taken.append(Mention(start + 1, end + 1, entity, (sentence.topic,), (relation,)))
     return taken
 
 

@@ -55,7 +55,8 @@ def train_recurrent(
         order = generator(seed, draw, epoch).permutation(len(items)).tolist()
         for first in range(0, len(order), plan.batch_size):
             optimiser.zero_grad()
-            loss([items[i] for i in order[first : first + plan.batch_size]]).backward()
+            some = [items[i] for i in order[first : first + plan.batch_size]]
+            loss(some).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
 
@@ -98,7 +99,8 @@ def lrlm_perplexity(
 
     def loss(some: Sequence[Article]) -> Tensor:
         segment = cut(some)
-        return segment_loss(model(segment), segment)
+        value: Tensor = segment_loss(model(segment), segment)
+        return value
 
     train_recurrent(model, learnt, loss, plan, seed, "lrlm order")
     parts = [tested[i : i + 32] for i in range(0, len(tested), 32)]

@@ -99,8 +99,8 @@ class GeneratorTrial:
 
 def to_markdown(cells: Cells, trial: GeneratorTrial, command: str) -> str:
     """Return the page: each measure's mean over seeds with its interval, and each seed."""
-    parts = trial.split.train, trial.split.test, *trial.stories.stories.values()
-    n = [len(part) for part in parts]
+    n = [len(trial.split.train), len(trial.split.test)]
+    n += map(len, trial.stories.stories.values())
     page = [
         "# Writers with facts, with others' facts, and without",
         f"<!-- written by {command} -->",
