@@ -117,20 +117,20 @@ def _completion() -> Iterator[str]:
 
 
 def _inductive() -> Iterator[str]:
-    from experiments.inductive_completion import __main__ as inductive
+    from experiments.inductive_completion import trial as inductive
     from kept.lab.completion.inductive_config import InductiveConfig
     from kept.lab.study.addresses import run_hash
+    from kept.lab.study.design import RunKey
 
     for name in ("grail", "ultra"):
         config = InductiveConfig.read(EXPERIMENTS / f"inductive_completion/{name}.yaml")
         split_name = config.splits[0]
         split = inductive.read_split(DATA, split_name, config)
         text = np.zeros((split.graph.n_entities, 4), np.float32)
+        trial = inductive.InductiveTrial(config, split_name, split, text, Path("nowhere"))
         for method in config.methods:
             try:
-                settings = inductive.settings_of(
-                    config, split_name, split, text, method, config.seeds[0], Path("nowhere")
-                )
+                settings = trial.settings(RunKey(method, "true", config.seeds[0]))
             except inductive.NotThereError as error:
                 yield f"{method}: {error}"
             else:
