@@ -289,9 +289,9 @@ def _joint_spaces() -> Iterator[str]:
 
 
 def _completion_table() -> Iterator[str]:
-    from experiments.completion_table.__main__ import read_plans
     from experiments.completion_table.record import Record
     from experiments.completion_table.tables import to_markdown
+    from experiments.completion_table.trial import read_plans
 
     config = _yaml("completion_table/table.yaml")
     record = Record(**_json("completion_table/results.json"))
