@@ -184,15 +184,13 @@ def _lama() -> Iterator[str]:
 
 
 def _kg_completion() -> Iterator[str]:
-    from experiments.kg_completion.__main__ import HERE, address, asked_of
-    from experiments.kg_completion.runs import Benchmark
-    from kept.kgc.kge.splits import read_negatives, read_splits
+    from experiments.kg_completion import trial
 
-    plan = yaml.safe_load((HERE / "codex-s.yaml").read_text(encoding="utf-8"))
-    splits = read_splits(DATA / plan["folder"], holdout=0.1, seed=plan["seed"], texts=False)
-    benchmark = Benchmark.of(splits, read_negatives(DATA / plan["folder"], splits), plan["seed"])
+    plan = _yaml("kg_completion/codex-s.yaml")
+    benchmark = trial.read_benchmark(plan, DATA)
     for name, own in plan["scorers"].items():
-        yield f"{name}: {address(own or {}, benchmark)} {asked_of(benchmark)}"
+        address = trial.training_address(own or {}, benchmark)
+        yield f"{name}: {address} {trial.negatives_address(benchmark)}"
 
 
 # ---- pages ---------------------------------------------------------------------------------------
