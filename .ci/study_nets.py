@@ -251,7 +251,7 @@ def _word_sense() -> Iterator[str]:
 
 
 def _pretraining() -> Iterator[str]:
-    from experiments.pretraining.study import PretrainingStudy, to_markdown
+    from experiments.pretraining.trial import PretrainingStudy, to_markdown
 
     study = PretrainingStudy.model_validate(_yaml("pretraining/trex.yaml"))
     yield to_markdown(_json("pretraining/results.json"), study)

@@ -55,17 +55,17 @@ def read_triples(path: Path, n: int, seed: int) -> list[Triple]:
 
 def shuffled_tails(triples: Sequence[Triple], seed: int) -> list[Triple]:
     """The tails of each relation dealt anew."""
-    made = list(triples)
+    mixed = list(triples)
     for relation in sorted({r for _, r, _ in triples}):
         places = [i for i, (_, r, _) in enumerate(triples) if r == relation]
         order = generator(seed, "tails", relation).permutation(places).tolist()
         for place, other in zip(places, order, strict=True):
-            made[place] = (triples[place][0], relation, triples[other][2])
-    return made
+            mixed[place] = (triples[place][0], relation, triples[other][2])
+    return mixed
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class Stories:
     """Stories by part, triples, and a tokenizer made of the training texts."""
 
     stories: dict[str, list[Story]]
@@ -73,7 +73,7 @@ class Bench:
     tokenizer: ByteLevelBPETokenizer
 
     @classmethod
-    def of(cls, stories: list[Story], triples: list[Triple], n_pieces: int) -> Bench:
+    def of(cls, stories: list[Story], triples: list[Triple], n_pieces: int) -> Stories:
         parts = split(stories)
         texts = [" ".join(s) for s in parts["train"]] + [verbalise(*t) for t in triples]
         tokenizer = ByteLevelBPETokenizer()
@@ -84,15 +84,15 @@ class Bench:
 
     def ids(self, text: str) -> list[int]:
         """Pieces of a text, at most `MAX_PIECES`."""
-        found: list[int] = self.tokenizer.encode(text).ids[:MAX_PIECES]
-        return found
+        pieces: list[int] = self.tokenizer.encode(text).ids[:MAX_PIECES]
+        return pieces
 
 
-def story_scores(bench: Bench, condition: str, plan: StoryPlan, seed: int) -> dict[str, float]:
+def story_scores(stories: Stories, condition: str, plan: StoryPlan, seed: int) -> dict[str, float]:
     """Train under a condition of triples; the test stories' perplexity, and what is written."""
-    end = bench.tokenizer.token_to_id(END)
+    end = stories.tokenizer.token_to_id(END)
     config = GPT2Config(
-        vocab_size=bench.tokenizer.get_vocab_size(), n_embd=plan.width, n_layer=plan.n_layers,
+        vocab_size=stories.tokenizer.get_vocab_size(), n_embd=plan.width, n_layer=plan.n_layers,
         n_head=4, n_positions=2 * MAX_PIECES, bos_token_id=end, eos_token_id=end,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
     )  # fmt: skip
@@ -100,34 +100,33 @@ def story_scores(bench: Bench, condition: str, plan: StoryPlan, seed: int) -> di
         model = StoryWriter(GPT2LMHeadModel(config))
     trainer = StoryTrainer(model, learning_rate=plan.learning_rate)
     if condition != NONE:
-        triples = bench.triples
+        triples = stories.triples
         if condition == SHUFFLED:
             triples = shuffled_tails(triples, seed)
-        said = [bench.ids(verbalise(*triple)) for triple in triples]
+        texts = [stories.ids(verbalise(*triple)) for triple in triples]
         for step in range(plan.knowledge_steps):
-            some = generator(seed, "triples step", step).integers(len(said), size=plan.batch_size)
-            trainer.step(story_batch([said[i] for i in some.tolist()], end), multi_task=False)
-    mixed = list(fakes(bench.stories["train"], seed))
-    told = [(bench.ids(" ".join(story)), kind) for story, kind in mixed]
+            some = generator(seed, "triples step", step).integers(len(texts), size=plan.batch_size)
+            trainer.step(story_batch([texts[i] for i in some.tolist()], end), multi_task=False)
+    mixed = list(fakes(stories.stories["train"], seed))
+    items = [(stories.ids(" ".join(story)), kind) for story, kind in mixed]
     for step in range(plan.story_steps):
-        some = generator(seed, "stories step", step).integers(len(told), size=plan.batch_size)
-        texts, kinds = zip(*(told[i] for i in some.tolist()), strict=True)
-        trainer.step(story_batch(texts, end, kinds), multi_task=True)
-    tested = [bench.ids(" ".join(story)) for story in bench.stories["test"]]
+        some = generator(seed, "stories step", step).integers(len(items), size=plan.batch_size)
+        pieces, kinds = zip(*(items[i] for i in some.tolist()), strict=True)
+        trainer.step(story_batch(pieces, end, kinds), multi_task=True)
+    tested = [stories.ids(" ".join(story)) for story in stories.stories["test"]]
     batches = [story_batch(tested[i : i + 8], end) for i in range(0, len(tested), 8)]
-    found = {"perplexity": perplexity(model, batches)}
-    return found | _written(bench, model, end, plan, seed)
+    return {"perplexity": perplexity(model, batches)} | _written(stories, model, end, plan, seed)
 
 
 def _written(
-    bench: Bench, model: StoryWriter, end: int, plan: StoryPlan, seed: int
+    stories: Stories, model: StoryWriter, end: int, plan: StoryPlan, seed: int
 ) -> dict[str, float]:
     """Distinct-4 and repetition-4 of what follows first sentences of the test."""
     draws = torch.Generator().manual_seed(
         int(generator(seed, "story sampling").integers(2**31 - 1))
     )
     texts = []
-    for story in bench.stories["test"][: plan.n_written]:
-        new = write(model, bench.ids(story[0]), end, draws, n_tokens=60)
-        texts.append(words_of(bench.tokenizer.decode(new)))
+    for story in stories.stories["test"][: plan.n_written]:
+        new = write(model, stories.ids(story[0]), end, draws, n_tokens=60)
+        texts.append(words_of(stories.tokenizer.decode(new)))
     return {"distinct 4": distinct(texts, 4), "repetition 4": repetition(texts, 4)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
-from torch import nn
+from torch import Tensor, nn
 
 from experiments.generators.sentences import Sentence
 from kept.decoders.generators.lrlm import (
@@ -29,6 +30,8 @@ from kept.decoders.generators.lrlm_articles import (
 from kept.randomness import generator, torch_draws
 from kept.training.config import RunConfig
 
+T = TypeVar("T")
+
 
 class RecurrentPlan(RunConfig):
     """Sizes of a recurrent writer and how long it learns."""
@@ -41,19 +44,36 @@ class RecurrentPlan(RunConfig):
     learning_rate: PositiveFloat
 
 
+def train_recurrent(
+    model: nn.Module, items: Sequence[T], loss: Callable[[Sequence[T]], Tensor],
+    plan: RecurrentPlan, seed: int, draw: str,
+) -> None:  # fmt: skip
+    """Train on the items for the plan's epochs; `draw` names the draws of their order."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=plan.learning_rate)
+    for epoch in range(plan.n_epochs):
+        model.train()
+        order = generator(seed, draw, epoch).permutation(len(items)).tolist()
+        for first in range(0, len(order), plan.batch_size):
+            optimiser.zero_grad()
+            some = [items[i] for i in order[first : first + plan.batch_size]]
+            loss(some).backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+
+
 def articles(
     sentences: Sequence[Sentence], relations: Sequence[str], objects: dict[str, int]
 ) -> list[Article]:
-    """Each sentence as an article about its topic; `objects` grows by what is met."""
-    made = []
+    """Return each sentence as an article about its topic; `objects` grows by the tails."""
+    all_articles = []
     for sentence in sentences:
         facts, spans = [], []
         for number, fact in enumerate(sentence.facts):
             tail = objects.setdefault(fact.tail, len(objects))
             facts.append(Fact(relations.index(fact.relation), tail, (" ".join(fact.words),)))
             spans += [Span(*place, number, 0) for place in sentence.places(fact.words)]
-        made.append(Article(sentence.words, tuple(facts), tuple(spans)))
-    return made
+        all_articles.append(Article(sentence.words, tuple(facts), tuple(spans)))
+    return all_articles
 
 
 def lrlm_perplexity(
@@ -77,17 +97,12 @@ def lrlm_perplexity(
         (segment,) = segments(some, vocabulary, 64, unknowns=unknowns)
         return segment
 
-    optimiser = torch.optim.Adam(model.parameters(), lr=plan.learning_rate)
-    for epoch in range(plan.n_epochs):
-        model.train()
-        order = generator(seed, "lrlm order", epoch).permutation(len(learnt)).tolist()
-        for first in range(0, len(order), plan.batch_size):
-            segment = cut([learnt[i] for i in order[first : first + plan.batch_size]])
-            loss = segment_loss(model(segment), segment)
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+    def loss(some: Sequence[Article]) -> Tensor:
+        segment = cut(some)
+        value: Tensor = segment_loss(model(segment), segment)
+        return value
+
+    train_recurrent(model, learnt, loss, plan, seed, "lrlm order")
     parts = [tested[i : i + 32] for i in range(0, len(tested), 32)]
     n_words = sum(len(a.words) for a in tested)
     return {

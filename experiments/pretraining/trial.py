@@ -1,34 +1,45 @@
-"""One method's pre-training under a budget of processor time, and its losses."""
+"""`python -m experiments pretraining CONFIG -o RUN [--method M]`: methods for the same time.
+
+Each method is pre-trained under a budget of processor time, in a process of its own, so that its
+peak memory is its own. With `--method` only that one is, in this process, and no table is written:
+two may run at once. Needs KEPT_DATA; the same command goes on where it was stopped.
+"""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
-from torch import nn
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from experiments.pretraining.data import Corpus
+from experiments.command import announce, data_root, run_study
+from experiments.pretraining.data import Corpus, read_corpus
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import BuilderConfig
+from kept.lab.study.store import stored_once
+from kept.lab.study.tables import Table
 from kept.methods import METHODS, Method, method
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import torch_draws
-from kept.training.config import TrainConfig
+from kept.training.config import RunConfig, TrainConfig
 from kept.training.costs import peak_memory_mib
+from kept.training.finetuning.model_costs import n_trained, size
 from kept.training.log import Reporter, StepRecord
 from kept.training.loop import Resume, train
 from kept.training.pretraining.data import WordGraphData
 from kept.training.stream import BatchStream
 from kg_loaders.disk.writing import write_json
 
-RESULT, BEFORE, SPENT = "result.json", "before.json", "spent.json"
+GRAPH, RESULT, BEFORE, SPENT = "kg", "result.json", "before.json", "spent.json"
 
 
 class MethodPlan(BaseModel):
@@ -41,10 +52,8 @@ class MethodPlan(BaseModel):
     training: dict[str, Any] = {}
 
 
-class PretrainingStudy(BaseModel):
+class PretrainingStudy(RunConfig):
     """The whole experiment. `methods` without entries means every method there is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
     seed: NonNegativeInt = 0
@@ -52,7 +61,7 @@ class PretrainingStudy(BaseModel):
     n_held_out: PositiveInt
     builder: BuilderConfig
     training: TrainConfig
-    methods: dict[str, MethodPlan] = {}
+    methods: dict[str, MethodPlan] = Field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -125,23 +134,23 @@ def run_method(
 
     Writes and returns what `result.json` in `folder` holds.
     """
-    result = folder / RESULT
-    if result.exists():
-        stored: dict[str, Any] = json.loads(result.read_text())
-        return stored
-    folder.mkdir(parents=True, exist_ok=True)
+    return stored_once(
+        folder / RESULT, dict[str, Any], lambda: _trained(name, study, corpus, folder, reporter)
+    )
+
+
+def _trained(
+    name: str, study: PretrainingStudy, corpus: Corpus, folder: Path, reporter: Reporter | None
+) -> dict[str, Any]:
     hosts.load_tokenizer(study.host).save_pretrained(folder)  # the run's encoder opens by itself
     chosen, plan = method(name), study.plan(name)
     objectives = plan.objectives or chosen.objectives
     parts = corpus.split(study.n_held_out, seed=study.seed)
     data, held_out = (p.data(chosen, study.host, study.builder, objectives) for p in parts)
-    config = study.training_of(name, study.cpu_minutes)
-    batches = held_out_batches(held_out, config)
+    batches = held_out_batches(held_out, study.training_of(name, study.cpu_minutes))
     model = new_model(chosen, study, corpus, plan, objectives)
     ready = peak_memory_mib()
-    before = folder / BEFORE
-    if not before.exists():
-        write_json(before, mean_losses(model, batches), force=True)
+    before = stored_once(folder / BEFORE, dict[str, float], lambda: mean_losses(model, batches))
     ledger = Ledger(folder / SPENT, reporter)
     config = study.training_of(name, study.cpu_minutes - ledger.cpu_seconds_before / 60)
     counts = count_parameters(model)
@@ -149,7 +158,7 @@ def run_method(
     trained = train(model, data, config, folder, reporter=ledger, resume=Resume.IF_ANY)
     ledger.write()
     sentences = n_sentences(data, config, trained.step)
-    record = {
+    return {
         "method": name,
         "paper": chosen.paper,
         "objectives": {key: dict(value) for key, value in objectives.items()},
@@ -158,16 +167,14 @@ def run_method(
         "sentences": sentences,
         "cpu_minutes": ledger.cpu_seconds / 60,
         "sentences_per_cpu_second": sentences / ledger.cpu_seconds,
-        "losses_before": json.loads(before.read_text()),
+        "losses_before": before,
         "losses_after": mean_losses(model, batches),
         "parameters": counts,
         "memory_mib": {"before training": ready, "peak": ledger.peak_memory_mib},
         "data": {"training": str(data), "held out": str(held_out)},
         "graph": corpus.graph.content_hash,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
     }
-    write_json(result, record, force=True)
-    return record
 
 
 def new_model(
@@ -208,23 +215,13 @@ def mean_losses(
 def count_parameters(model: KnowledgeForPreTraining) -> dict[str, int]:
     """Numbers of weights: the host's, added by the encoder and by the heads, and those trained."""
     encoder = model.encoder
-    n_host, n_encoder, n_all = _size(encoder.host), _size(encoder), _size(model)
-    unused = tuple(f"encoder.{prefix}" for prefix in encoder.unused)
-    n_trained = sum(
-        parameter.numel()
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad and not name.startswith(unused)
-    )
+    n_host, n_encoder = size(encoder.host), size(encoder)
     return {
         "host": n_host,
         "added by the encoder": n_encoder - n_host,
-        "added by the objectives": n_all - n_encoder,
-        "trained": n_trained,
+        "added by the objectives": size(model) - n_encoder,
+        "trained": n_trained(model),
     }
-
-
-def _size(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def n_sentences(data: WordGraphData, config: TrainConfig, n_steps: int) -> int:
@@ -254,20 +251,57 @@ def to_markdown(results: Sequence[Mapping[str, Any]], study: PretrainingStudy) -
         "method", "steps", "sentences", "sentences / CPU s", "CPU min",
         "parameters added (encoder + heads)", "trained", "peak memory MiB (before training)",
     )  # fmt: skip
-    lines = [about, "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    costs, losses = [], []
     for row in results:
         count, memory = row["parameters"], row["memory_mib"]
-        lines.append(
-            f"| {row['method']} | {row['steps']:,} | {row['sentences']:,} | "
-            f"{row['sentences_per_cpu_second']:.1f} | {row['cpu_minutes']:.1f} | "
-            f"{count['added by the encoder']:,} + {count['added by the objectives']:,} | "
-            f"{count['trained']:,} | {memory['peak']:,.0f} ({memory['before training']:,.0f}) |"
-        )
-    lines += ["", "| method | loss | held out, before | held out, after |", "|---|---|---|---|"]
-    for row in results:
+        costs.append([
+            row["method"], f"{row['steps']:,}", f"{row['sentences']:,}",
+            f"{row['sentences_per_cpu_second']:.1f}", f"{row['cpu_minutes']:.1f}",
+            f"{count['added by the encoder']:,} + {count['added by the objectives']:,}",
+            f"{count['trained']:,}", f"{memory['peak']:,.0f} ({memory['before training']:,.0f})",
+        ])  # fmt: skip
         for name, before in row["losses_before"].items():
             after = row["losses_after"][name]
-            lines.append(f"| {row['method']} | {name} | {before:.3f} | {after:.3f} |")
+            losses.append([row["method"], name, f"{before:.3f}", f"{after:.3f}"])
     first = results[0]["data"]
-    lines += ["", f"Training: {first['training']}. Held out: {first['held out']}.", ""]
-    return "\n".join(lines)
+    parts = (
+        about, Table(columns, costs).compact(),
+        Table(("method", "loss", "held out, before", "held out, after"), losses).compact(),
+        f"Training: {first['training']}. Held out: {first['held out']}.",
+    )  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+class Printer:
+    """A `Reporter` that prints every hundredth step."""
+
+    def step(self, record: StepRecord) -> None:
+        if record.step % 100 == 0:
+            losses = "  ".join(f"{name} {value:.2f}" for name, value in record.losses.items())
+            announce(f"  step {record.step}  {losses}  {record.seconds:.0f} s")
+
+    def notice(self, message: str) -> None:
+        announce(f"  {message}")
+
+
+def run(study: PretrainingStudy, given: argparse.Namespace) -> tuple[str, object] | None:
+    """Train one method here, or every missing one by a process of its own; then return the page."""
+    if given.method is not None:
+        torch.set_num_threads(study.training.threads or torch.get_num_threads())
+        corpus = read_corpus(data_root())
+        announce(f"{given.method}: {corpus}")
+        if not (given.out / GRAPH).exists():
+            corpus.graph.save(given.out / GRAPH)
+        announce(str(run_method(given.method, study, corpus, given.out / given.method, Printer())))
+        return None
+    for name in study.names:
+        if not (given.out / name / RESULT).exists():
+            words = ["pretraining", str(given.config), "-o", str(given.out), "--method", name]
+            subprocess.run([sys.executable, "-m", "experiments", *words], check=True)
+    results = [json.loads((given.out / name / RESULT).read_text()) for name in study.names]
+    return to_markdown(results, study), results
+
+
+if __name__ == "__main__":
+    about = "run this method alone, in this process, and no table"
+    run_study(__doc__, PretrainingStudy, run, {"--method": {"help": about}})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from experiments.generators.relation_spans import RecurrentPlan
-from experiments.generators.sentences import Sentence
+from experiments.generators.lrlm import RecurrentPlan, train_recurrent
+from experiments.generators.sentences import Sentence, Statement
 from kept.decoders.generators.kglm import KGLM, Chunk, WordModel, WordPerplexity
 from kept.decoders.generators.kglm_documents import (
     N_ALIAS_TOKENS,
@@ -21,7 +22,7 @@ from kept.decoders.generators.kglm_documents import (
     Mention,
     label,
 )
-from kept.randomness import generator, torch_draws
+from kept.randomness import torch_draws
 
 START, UNKNOWN, FIRST = "<start>", "@@UNK", 2
 CUTOFF = 64
@@ -43,21 +44,20 @@ class Ids:
 
 def mentions_of(sentence: Sentence) -> list[Mention]:
     """The topic, new, and the tails of its facts behind it, none inside another."""
-    own = [(s, e, None) for s, e in sentence.places(sentence.name)][:1]
-    if not own or not sentence.facts:
+    topic = next(sentence.places(sentence.name), None)
+    if topic is None or not sentence.facts:
         return []
-    begins = own[0][1]
+    own: list[tuple[int, int, Statement | None]] = [(*topic, None)]
     for fact in sentence.facts:
-        own += [(s, e, fact) for s, e in sentence.places(fact.words) if s >= begins]  # type: ignore[misc]
+        own += [(s, e, fact) for s, e in sentence.places(fact.words) if s >= topic[1]]
     taken: list[Mention] = []
-    for start, end, fact in sorted(own, key=lambda each: (each[0], -each[1])):
+    for start, end, said in sorted(own, key=lambda each: (each[0], -each[1])):
         if taken and start < taken[-1].end:
             continue
-        if fact is None:
-            place = start + 1, end + 1, sentence.topic, (sentence.topic,), (NEW_RELATION,)
-        else:
-            place = start + 1, end + 1, fact.tail, (sentence.topic,), (fact.relation,)
-        taken.append(Mention(*place))
+        entity, relation = (
+            (sentence.topic, NEW_RELATION) if said is None else (said.tail, said.relation)
+        )
+        taken.append(Mention(start + 1, end + 1, entity, (sentence.topic,), (relation,)))
     return taken
 
 
@@ -65,10 +65,7 @@ def numbered(
     train: Sequence[Sentence], test: Sequence[Sentence], relations: Sequence[str], n_words: int
 ) -> Ids:
     """The numbers of all that is in the sentences; words by how often they are in `train`."""
-    counts: dict[str, int] = {}
-    for sentence in train:
-        for word in sentence.words:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for sentence in train for word in sentence.words)
     common = sorted(counts, key=lambda word: (-counts[word], word))[: n_words - 3]
     words = {word: i for i, word in enumerate(["", UNKNOWN, START, *common])}
     names: dict[str, tuple[str, ...]] = {}
@@ -96,11 +93,11 @@ def numbered(
 def chunk_of(sentences: Sequence[Sentence], ids: Ids) -> Chunk:
     """The sentences as one chunk, each a row."""
     place = {name: i for i, name in enumerate(ids.entities)} | {PADDING: 0}
-    made = [
+    labels = [
         label((START, *s.words), mentions_of(s), is_generative=True, local_ids=ids.local)
         for s in sentences
     ]
-    width = max(len(each.source) for each in made)
+    width = max(len(each.source) for each in labels)
 
     def rows(values: Sequence[Sequence[int]], n: int = width) -> Tensor:
         return torch.tensor([[*row, *[0] * (n - len(row))] for row in values])
@@ -111,19 +108,19 @@ def chunk_of(sentences: Sequence[Sentence], ids: Ids) -> Chunk:
     def entities(each: Labels) -> list[int]:
         return [place[name] for name in each.raw_entity_ids]
 
-    raw = rows([entities(each) for each in made])
+    raw = rows([entities(each) for each in labels])
     tokens, numbers = ids.aliases(raw)
-    listed = [[place[name] for name in each.shortlist] for each in made]
+    listed = [[place[name] for name in each.shortlist] for each in labels]
     n_listed = max(len(each) for each in listed)
     return Chunk(
-        source=words([each.source for each in made]),
-        mention_type=rows([e.mention_type for e in made]),
+        source=words([each.source for each in labels]),
+        mention_type=rows([e.mention_type for e in labels]),
         entity_ids=raw, raw_entity_ids=raw,
-        parent_ids=rows([[place[p[0]] for p in e.parent_ids] for e in made])[..., None],
-        reset=torch.ones(len(made), dtype=torch.bool), shortlist=rows(listed, n_listed),
-        shortlist_inds=rows([e.shortlist_inds for e in made]),
-        target=words([each.target for each in made]), alias_tokens=tokens,
-        alias_local_ids=numbers, alias_copy_inds=rows([e.alias_copy_inds for e in made]),
+        parent_ids=rows([[place[p[0]] for p in e.parent_ids] for e in labels])[..., None],
+        reset=torch.ones(len(labels), dtype=torch.bool), shortlist=rows(listed, n_listed),
+        shortlist_inds=rows([e.shortlist_inds for e in labels]),
+        target=words([each.target for each in labels]), alias_tokens=tokens,
+        alias_local_ids=numbers, alias_copy_inds=rows([e.alias_copy_inds for e in labels]),
     )  # fmt: skip
 
 
@@ -146,17 +143,12 @@ def kglm_perplexity(
             uses_shortlist=True,
             words=WordModel(tokens, plan.fact_width, math.log(ids.n_outside), tied=True),
         )  # fmt: skip
-    optimiser = torch.optim.Adam(model.parameters(), lr=plan.learning_rate)
-    for epoch in range(plan.n_epochs):
-        model.train()
-        order = generator(seed, "kglm order", epoch).permutation(len(train)).tolist()
-        for first in range(0, len(order), plan.batch_size):
-            some = [train[i] for i in order[first : first + plan.batch_size]]
-            loss = model(chunk_of(some, ids)).loss
-            optimiser.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+
+    def loss(some: Sequence[Sentence]) -> Tensor:
+        value: Tensor = model(chunk_of(some, ids)).loss
+        return value
+
+    train_recurrent(model, train, loss, plan, seed, "kglm order")
     return _measured(model, test, ids)
 
 
