@@ -1,4 +1,4 @@
-"""`python -m experiments.adaptation CONFIG -o RUN`: rows of one task that differ in its training.
+"""`python -m experiments adaptation CONFIG -o RUN`: rows of one task that differ in its training.
 
 Needs KEPT_DATA; what is stored in RUN is not run again.
 """
@@ -12,10 +12,10 @@ from kg_loaders import graph_from_records
 
 
 def empty_graph(study: StagedStudy, root: Path, made: Path) -> None:
-    """A graph of nothing: the host alone is trained."""
+    """Write a graph of nothing: the host alone is trained."""
     if not (made / "kg").exists():
         graph_from_records([]).save(made / "kg")
 
 
 if __name__ == "__main__":
-    main("experiments.adaptation", empty_graph)
+    main("experiments adaptation", empty_graph)
