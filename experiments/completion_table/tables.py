@@ -109,7 +109,7 @@ def _classified(rows: Mapping[str, Sequence[Cell]], part: str) -> list[str]:
         if told:
             accuracy, f1 = told["accuracy"], told["f1"]
             lines.append(
-                f"- {name} tells true from false triples: accuracy {accuracy['estimate']:.3f} "
+                f"- {name} separates true from false triples: accuracy {accuracy['estimate']:.3f} "
                 f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], F1 {f1['estimate']:.3f}."
             )
     return [*lines, ""] if lines else []

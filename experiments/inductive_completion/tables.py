@@ -36,7 +36,7 @@ def to_markdown(config: InductiveConfig, records: Sequence[RunRecord], folder: P
             lines += _section(config, split, part, mine, folder)
         if mine:
             counts = mine[0].scores["counts"]
-            lines += ["Counted: " + "; ".join(f"{why} {n}" for why, n in counts.items()) + ".", ""]
+            lines += ["Counted:", "", *(f"- {why}: {n}" for why, n in counts.items()), ""]
     if config.published:
         lines += ["## Published", "", "| system | metric | value | where |", "|---|---|---:|---|"]
         lines += [f"| {p.system} | {p.metric} | {p.value} | {p.where} |" for p in config.published]
@@ -84,9 +84,9 @@ def _conditions(full: dict[str, object], few: dict[str, object]) -> str:
     return (
         f"MRR, Hits@1, Hits@10: {full['n_scored']} of {full['n_asked']} questions, both sides, "
         f"candidates {full['candidates']} of the part, filter {full['filter']}, ties "
-        f"{full['ties']}. Sampled: {few['candidates']}, {few['n_draws']} draws, the same filter "
+        f"{full['ties']}. Sampled: {few['candidates']}, {few['n_draws']} samples, the same filter "
         f"and ties, {few['n_short']} questions with fewer. Intervals: bootstrap over triples of "
-        "the mean over seeds (and draws)."
+        "the mean over seeds (and samples of candidates)."
     )
 
 
