@@ -87,7 +87,7 @@ def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "- mix against ComplEx: not compared, no folder had the answers of both.\n" in page
     page = to_markdown(config, plans, cells, record)
     for words in ("## small, seen: 2 triples, 13 entities", "Not run on small: SimKGC.",
-                  "- mix against ComplEx: MRR", "ComplEx tells true from false"):  # fmt: skip
+                  "- mix against ComplEx: MRR", "ComplEx separates true from false"):  # fmt: skip
         assert words in page
 
 
