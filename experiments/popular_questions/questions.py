@@ -117,8 +117,7 @@ def write_sources(data: Path, folder: Path) -> None:
 
 def _facts(data: Path) -> Iterator[Fact]:
     for split in ("train", "valid", "test"):
-        for head, relation, tail in _rows(data / f"codex/codex-m/{split}.txt.gz", header=False):
-            yield head, relation, tail
+        yield from _rows(data / f"codex/codex-m/{split}.txt.gz", header=False)
     for path in sorted((data / "lama/TREx").glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for row in map(json.loads, lines):
