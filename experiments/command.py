@@ -23,6 +23,12 @@ Results = tuple[str, object]
 """A page and its values."""
 Options = Mapping[str, Mapping[str, Any]]
 """By name, what `argparse` takes of each further option."""
+CELL_OPTIONS: Options = {
+    "--row": {"help": "only this row, and no table"},
+    "--seed": {"type": int, "help": "only this seed, and no table"},
+    "--tables": {"action": "store_true", "help": "run nothing, write the tables"},
+}
+"""Of a study of cells."""
 
 
 def run_study(

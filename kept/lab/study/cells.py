@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from kept.errors import ConfigError
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, accuracy_counts, f1_value
-from kept.lab.study.origins import Origin, read_stored, stored_with
+from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.lab.study.tables import Table
 
+Key = tuple[str, int]
+"""A row and a seed."""
 Cells = dict[str, dict[int, Any]]
 """By row and seed, what was stored."""
 NONE = "–"
@@ -57,41 +60,67 @@ class CellTrial(ABC):
         """Return what is printed about a cell; "": nothing."""
         return ""
 
-    def cell(self, row: str, seed: int) -> Any:
-        """Return a cell, made and stored where it is missing.
+    def read(self, row: str, seed: int) -> Any | None:
+        """Return a stored cell, None where there is none.
 
         Raises `CheckpointError` for a file that came from other settings or data.
         """
+        return read_stored(self.path(row, seed), self.origin(row, seed))
 
-        def make() -> Any:
-            return self.run(row, seed)
+    def write(self, row: str, seed: int, cell: Any) -> None:
+        """Store a cell."""
+        write_stored(self.path(row, seed), self.origin(row, seed), cell)
 
-        return stored_with(self.path(row, seed), self.origin(row, seed), make)
+    def make(self, row: str, seed: int) -> Any:
+        """Run a row under a seed, and return its cell, which is stored."""
+        cell = self.run(row, seed)
+        self.write(row, seed, cell)
+        return cell
+
+    def cell(self, row: str, seed: int) -> Any:
+        """Return a cell, made where it is missing."""
+        stored = self.read(row, seed)
+        return self.make(row, seed) if stored is None else stored
+
+    def keys(self, rows: Sequence[str] | None = None, seed: int | None = None) -> list[Key]:
+        """Return rows with their seeds, seed by seed: some rows, one seed, or all.
+
+        Raises `ConfigError` for a row or a seed that the study has not.
+        """
+        chosen = self.rows if rows is None else rows
+        if odd := [row for row in chosen if row not in self.rows]:
+            raise ConfigError(f"there is no row {odd[0]!r}; rows are {', '.join(self.rows)}")
+        seeds = list(dict.fromkeys(each for row in chosen for each in self.seeds(row)))
+        if seed is not None and seed not in seeds:
+            raise ConfigError(f"there is no seed {seed}; seeds are {', '.join(map(str, seeds))}")
+        return [
+            (row, each)
+            for each in (seeds if seed is None else [seed])
+            for row in chosen
+            if each in self.seeds(row)
+        ]
 
     def run_missing(
         self,
+        keys: Iterable[Key] | None = None,
         *,
-        rows: Iterable[str] | None = None,
-        seed: int | None = None,
         announce: Callable[[str], None] = lambda _: None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make the missing cells, seed by seed: of some rows, of one seed, or all."""
-        chosen = list(self.rows if rows is None else rows)
-        seeds = dict.fromkeys(each for row in chosen for each in self.seeds(row))
-        for each in seeds if seed is None else (seed,):
-            for row in chosen:
-                if each in self.seeds(row) or seed is not None:
-                    line = self.summary(row, each, self.cell(row, each))
-                    if line:
-                        announce(line)
+        """Make the missing cells of `keys` (None: all); after `should_stop` none is begun."""
+        for row, seed in self.keys() if keys is None else keys:
+            cell = self.read(row, seed)
+            if cell is None and not should_stop():
+                cell = self.make(row, seed)
+            if cell is not None and (line := self.summary(row, seed, cell)):
+                announce(line)
 
     def stored(self) -> Cells:
         """Return the cells that are there; rows without any are left out."""
         cells: Cells = {}
         for row in self.rows:
             for seed in self.seeds(row):
-                cell = read_stored(self.path(row, seed), self.origin(row, seed))
-                if cell is not None:
+                if (cell := self.read(row, seed)) is not None:
                     cells.setdefault(row, {})[seed] = cell
         return cells
 

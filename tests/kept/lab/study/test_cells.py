@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kept.errors import CheckpointError
+from kept.errors import CheckpointError, ConfigError
 from kept.lab.study.cells import CellTrial, counts_of_digits, mean_effect, page_of, paired_effect
 from kept.lab.study.origins import Origin, fingerprint_of
 from kept.lab.study.tables import Table
@@ -40,10 +40,20 @@ def test_cells_are_made_once_seed_by_seed(tmp_path: Path) -> None:
     trial.run_missing(announce=lines.append)
     assert trial.calls == ["fixed 0", "drawn 0", "drawn 1"]
     assert lines == ["fixed, seed 0: 10", "drawn, seed 0: 10", "drawn, seed 1: 11"]
-    trial.run_missing(rows=["drawn"], seed=1, announce=lines.append)
+    trial.run_missing(trial.keys(["drawn"], 1), announce=lines.append)
     assert lines[3:] == ["drawn, seed 1: 11"]
     assert len(trial.calls) == 3
     assert trial.stored() == {"fixed": {0: "10"}, "drawn": {0: "10", 1: "11"}}
+
+
+def test_after_the_time_is_up_no_cell_is_begun(tmp_path: Path) -> None:
+    trial = Toy(tmp_path)
+    trial.run_missing([("drawn", 0)])
+    trial.run_missing(should_stop=lambda: True)
+    assert trial.calls == ["drawn 0"]
+    for wrong, told in ((("other",), None), (None, 7)):
+        with pytest.raises(ConfigError, match=r"rows are fixed, drawn|seeds are 0, 1"):
+            trial.keys(wrong, told)
 
 
 def test_a_cell_of_other_settings_is_refused(tmp_path: Path) -> None:
