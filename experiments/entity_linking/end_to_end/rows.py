@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import msgspec
-
 from entity_linking.annotations import Excerpt
 from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
@@ -18,25 +16,25 @@ from entity_linking.detection import EndToEnd
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
+from entity_linking.scoring.elevant import LabelledText, Mode
 from experiments.entity_linking.end_to_end.parts import (
     ENCODER_TOO,
     EVERYWHERE,
     PRIOR,
     RERANKERS,
     TRAINED,
+    EndToEndStudy,
     Parts,
-    Plan,
     asking,
 )
-from experiments.entity_linking.end_to_end.tagging import (
-    WIKIGOLD,
-    as_linked,
-)
+from experiments.entity_linking.end_to_end.tagging import WIKIGOLD
 from experiments.entity_linking.inputs.benchmarks import PRONOUNS_MARKED
 from experiments.entity_linking.inputs.texts import drawn
-from experiments.entity_linking.spans import with_names
-from experiments.entity_linking.study import CASED, Laboratory
-from kg_loaders.disk.writing import write_text
+from experiments.entity_linking.linkers import with_links
+from experiments.entity_linking.scores import Results, elevant_scores
+from experiments.entity_linking.spans import as_linked, with_names
+from experiments.entity_linking.stages import CASED, LinkingStages
+from kept.lab.study.store import stored_once
 
 Pronouns = Literal["", "where marked", "everywhere"]
 
@@ -108,11 +106,11 @@ class Fitted:
         return self.decisions["f1"]
 
 
-class Bench(Parts):
+class EndToEndTrial(Parts):
     """Linkers of rows, their decisions, what they answer."""
 
-    def __init__(self, laboratory: Laboratory, plan: Plan) -> None:
-        super().__init__(laboratory, plan)
+    def __init__(self, stages: LinkingStages, plan: EndToEndStudy) -> None:
+        super().__init__(stages, plan)
         self._fitted: dict[str, Fitted] = {}
         self._linked: dict[tuple[str, str], list[LinkedText]] = {}
 
@@ -120,7 +118,7 @@ class Bench(Parts):
         self, row: Row, decision: Decision, *, tuning: bool = False, pronouns: bool = False
     ) -> EndToEnd:
         """The linker of a row with that decision."""
-        gates = NameLinker(self.laboratory.names, Gates())
+        gates = NameLinker(self.stages.names, Gates())
         scorer = self.scorer(row.scorer, tuning=tuning)
         source = self.source_of_training if tuning else self.source
         pipeline = Pipeline(gates, source, scorer, decision)
@@ -139,11 +137,7 @@ class Bench(Parts):
         if key not in self._fitted:
             name = f"{key}{asking(row.scorer)}".replace(", ", "-").replace(" ", "-")
             path = self.folder / "decisions" / f"{name}.json"
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                fitted = self._fit(row)
-                write_text(path, msgspec.json.encode(fitted).decode(), force=True)
-            self._fitted[key] = msgspec.json.decode(path.read_bytes(), type=Fitted)
+            self._fitted[key] = stored_once(path, Fitted, lambda: self._fit(row))
         return self._fitted[key]
 
     def _fit(self, row: Row) -> Fitted:
@@ -160,7 +154,7 @@ class Bench(Parts):
             for favour in FAVOURS
         }
         if row.says_nil:
-            unknown, _ = self._answers(linker, hidden=self.laboratory.study.texts.hidden)
+            unknown, _ = self._answers(linker, hidden=self.stages.study.texts.hidden)
             decisions = {
                 favour: fit(unknown, decision, steps=("nil_from",), n_missed=n_missed)
                 for favour, decision in decisions.items()
@@ -173,7 +167,7 @@ class Bench(Parts):
 
         So there are names that the graph does not have, as in anyone's text; NIL is fitted there.
         """
-        gold = self.laboratory.gold(CASED)
+        gold = self.stages.gold(CASED)
         n_names = sum(len(text.links) for text in gold)
         marked = with_names(as_linked(self.texts.held_out[WIKIGOLD]), n_names)
         seen = self._judged(linker, gold, unmarked=False, hidden=hidden)
@@ -190,7 +184,7 @@ class Bench(Parts):
     ) -> list[Answer]:
         found = linker.detect([text.text for text in gold])
         spans = [list(each.scores) for each in found]
-        seed = self.laboratory.study.seed
+        seed = self.stages.study.seed
         expected = [_without(text, hidden, seed) for text in gold]
         proposed = linker.propose([each.linked for each in found])
         left = [
@@ -222,9 +216,15 @@ class Bench(Parts):
             own, pronouns = row.on(benchmark)
             linker = self.linker(own, decision, pronouns=pronouns)
             self._linked[name, benchmark] = link_excerpts(
-                linker, self.laboratory.articles[benchmark], whole=row.reads_article
+                linker, self.stages.articles[benchmark], whole=row.reads_article
             )
         return self._linked[name, benchmark]
+
+    def scores(
+        self, gold: Sequence[LabelledText], ours: Sequence[LinkedText], mode: Mode
+    ) -> Results:
+        """Return precision, recall and F1 with its interval, as ELEVANT counts."""
+        return elevant_scores(self.stages.study, gold, ours, mode)
 
 
 def link_excerpts(
@@ -256,34 +256,21 @@ def alone(article: Excerpt) -> Excerpt:
 
 def _without(text: LinkedText, share: float, seed: int) -> LinkedText:
     """Gold in which a share of the mentions is NIL."""
-    return replace(
-        text,
-        links=tuple(
-            Link(k.mention, (), None, 1.0)
-            if k.entity is not None and drawn(seed, f"{k.mention} {text.text}") < share
-            else k
-            for k in text.links
-        ),
-    )
+
+    def is_hidden(link: Link) -> bool:
+        key = f"{link.mention} {text.text}"
+        return link.entity is not None and drawn(seed, key) < share
+
+    nil = (Link(k.mention, (), None, 1.0) if is_hidden(k) else k for k in text.links)
+    return with_links(text, nil)
 
 
-def _forgotten(text: LinkedText, left: Mapping[Mention, str | None]) -> LinkedText:
+def _forgotten(text: LinkedText, hidden: Mapping[Mention, str | None]) -> LinkedText:
     """The mentions that became NIL lose their entity from the candidates."""
-    return replace(
-        text,
-        links=tuple(
-            replace(k, candidates=tuple(c for c in k.candidates if c.entity != left[k.mention]))
-            if k.mention in left
-            else k
-            for k in text.links
-        ),
-    )
-
-
-def without_refused(texts: Sequence[LinkedText]) -> list[LinkedText]:
-    """The links alone, nothing that is NIL."""
-
-    def linked(link: Link) -> bool:
-        return link.entity is not None
-
-    return [replace(text, links=tuple(filter(linked, text.links))) for text in texts]
+    links = []
+    for link in text.links:
+        if link.mention in hidden:
+            others = (c for c in link.candidates if c.entity != hidden[link.mention])
+            link = replace(link, candidates=tuple(others))
+        links.append(link)
+    return with_links(text, links)

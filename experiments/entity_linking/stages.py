@@ -1,4 +1,4 @@
-"""The stages of the experiment, each kept in the run folder, so that a killed run goes on.
+"""Stages of the experiment, each kept in the run folder, so that a killed run goes on.
 
 world-HASH/   graph, counts, training and held-out documents   (texts, seed)
   names/      name index
@@ -15,10 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from entity_linking.annotations import Excerpt, read_jsonl, write_jsonl
 from entity_linking.decision import Decision
@@ -32,13 +31,12 @@ from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.names.rules.case import Case
 from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.scorers.coherence import CoherenceScorer
-from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
-from entity_linking.scorers.mix import Mix, default_scorers
+from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.mix import Mix
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
 from entity_linking.scoring.elevant import LabelledText, read_labelled
-from experiments.entity_linking import baseline
-from experiments.entity_linking.config import Study
+from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.inputs.benchmarks import (
     FILES,
     PARTLY_MARKED,
@@ -47,12 +45,14 @@ from experiments.entity_linking.inputs.benchmarks import (
 )
 from experiments.entity_linking.inputs.world import PARTS, World, open_world
 from experiments.entity_linking.linkers import (
-    AgeScorer,
+    LowerCasedNames,
     Pool,
-    as_candidates,
+    forced,
     hide,
-    links_by_entity,
+    plain_scorers,
+    read_surface_counts,
     scored,
+    with_candidates,
 )
 from experiments.entity_linking.spans import (
     FULLY_MARKED,
@@ -61,13 +61,13 @@ from experiments.entity_linking.spans import (
     detect,
     gates_of,
     lower_words,
-    read_marked,
+    read_names,
     with_names,
 )
 from experiments.entity_linking.vectors import RememberedEncoder
+from kept.lab.study.store import stored_once
 from kept.linking.sentences import HostSentenceEncoder
 from kg_loaders.damage import DamageReport
-from kg_loaders.disk.writing import write_text
 
 BASELINE, DICTIONARY = "lower-cased dictionary", "DictionaryLinker"
 TRAINED, SUPPLIED = "trained", "supplied candidates, votes"
@@ -79,38 +79,39 @@ HELD_OUT = "held_out"
 CASED = "held_out_cased"
 """The half of the held-out documents that decisions are fitted on, without the lower-cased ones."""
 COMMON_FROM = 2
-KINDS = ("P31", "P106")
-"""Relations whose tails say what kind of thing the head is."""
-
 Announce = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Texts kept in a file: read if it is there, made and written else."""
+class Saved(Protocol):
+    """What is kept in a folder."""
 
-    folder: Path
-    announce: Announce
-
-    def texts(self, name: str, make: Callable[[], Sequence[LinkedText]]) -> list[LinkedText]:
-        """The texts called `name`."""
-        path = self.folder / f"{name}.jsonl"
-        if not path.exists():
-            self.announce(f"{self.folder.name}/{name}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_jsonl(make(), path, force=True)
-        return list(read_jsonl(path, DamageReport()))
+    def save(self, path: Path) -> object: ...
 
 
-class Laboratory:
+class LinkingStages:
     """Everything that rows are made from, made when first asked for."""
 
-    def __init__(self, root: Path, study: Study, folder: Path, announce: Announce) -> None:
+    def __init__(self, root: Path, study: LinkingStudy, folder: Path, announce: Announce) -> None:
         self.root, self.study, self.folder, self.announce = root, study, folder, announce
         texts = digest(study.texts.model_dump(exclude={"hidden"}), study.seed)
         self.world_folder = folder / f"world-{texts}"
         settings = digest(study.model_dump(exclude={"published", "gates"}))
         self.run_folder = folder / f"run-{settings}"
+
+    def saved(self, path: Path, name: str, make: Callable[[], Saved]) -> Path:
+        """Return the folder of a part, which is made and saved where it is not there."""
+        if not path.exists():
+            self.announce(name)
+            make().save(path)
+        return path
+
+    def texts(self, path: Path, make: Callable[[], Sequence[LinkedText]]) -> list[LinkedText]:
+        """Return the texts of a file, which are made and written where it is not there."""
+        if not path.exists():
+            self.announce(f"{path.parent.name}/{path.stem}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_jsonl(make(), path, force=True)
+        return list(read_jsonl(path, DamageReport()))
 
     @cached_property
     def world(self) -> World:
@@ -118,11 +119,10 @@ class Laboratory:
 
     @cached_property
     def names(self) -> NameIndex:
-        place = self.world_folder / "names"
-        if not place.exists():
-            self.announce("name index")
-            NameIndex.build(self.world.graph, counts=self.world.surfaces).save(place)
-        return NameIndex.open(place)
+        def build() -> NameIndex:
+            return NameIndex.build(self.world.graph, counts=self.world.surfaces)
+
+        return NameIndex.open(self.saved(self.world_folder / "names", "name index", build))
 
     @cached_property
     def cards(self) -> CardOptions:
@@ -136,13 +136,13 @@ class Laboratory:
     @cached_property
     def dense(self) -> DenseIndex:
         plan = self.study.dense
-        place = self.world_folder / f"dense-{digest(plan.cards, plan.host, plan.card_pieces)}"
-        if not place.exists():
-            self.announce("card vectors")
+
+        def build() -> DenseIndex:
             encoder = self.encoder(plan.card_pieces)
-            index = DenseIndex.build(self.world.graph, encoder, cards=self.cards, kind="flat")
-            index.save(place)
-        return DenseIndex.open(place)
+            return DenseIndex.build(self.world.graph, encoder, cards=self.cards, kind="flat")
+
+        path = self.world_folder / f"dense-{digest(plan.cards, plan.host, plan.card_pieces)}"
+        return DenseIndex.open(self.saved(path, "card vectors", build))
 
     @cached_property
     def common_words(self) -> frozenset[str]:
@@ -156,15 +156,14 @@ class Laboratory:
 
     def gate_scores(self) -> dict[str, Any]:
         """Every setting of the gates on the sets whose names are all marked."""
-        settings = digest(self.study.gates)
-        place = self.world_folder / f"gates-{settings}.json"
-        if not place.exists():
+
+        def scores() -> dict[str, Any]:
             self.announce("gates")
-            texts = {name: read_marked(self.root, name) for name in FULLY_MARKED}
-            computed = compared(self.names, self.study.gates, texts, self.common_words)
-            write_text(place, json.dumps(computed), force=True)
-        stored: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-        return stored
+            texts = {name: read_names(self.root / file) for name, file in FULLY_MARKED.items()}
+            return compared(self.names, self.study.gates, texts, self.common_words)
+
+        path = self.world_folder / f"gates-{digest(self.study.gates)}.json"
+        return stored_once(path, dict[str, Any], scores)
 
     # ---- candidates --------------------------------------------------------
     @cached_property
@@ -177,28 +176,25 @@ class Laboratory:
         )
         return Pool(NameCandidates(self.names, **self.study.names), near)
 
-    @cached_property
-    def pools(self) -> Stage:
+    @property
+    def pools(self) -> Path:
+        """The folder of candidates."""
         plan = digest(self.study.dense.model_dump(), self.study.names)
-        return Stage(self.world_folder / f"pools-{plan}", self.announce)
+        return self.world_folder / f"pools-{plan}"
 
     def pool(self, name: str) -> list[LinkedText]:
-        """Candidates of a part's or a benchmark's marked mentions."""
-
-        def make() -> list[LinkedText]:
-            texts = self.gold(name)
-            return as_candidates(texts, self.source.candidates(texts))
-
-        return self.pools.texts(name, make)
+        """Return candidates of a part's or a benchmark's marked mentions."""
+        return self.texts(
+            self.pools / f"{name}.jsonl", lambda: with_candidates(self.gold(name), self.source)
+        )
 
     def free_pool(self, name: str) -> list[LinkedText]:
-        """Mentions found in a benchmark's texts, with candidates."""
+        """Return the mentions found in a benchmark's texts, with candidates."""
 
         def make() -> list[LinkedText]:
-            texts = detect(self.names, self.gates, self.gold(name))
-            return as_candidates(texts, self.source.candidates(texts))
+            return with_candidates(detect(self.names, self.gates, self.gold(name)), self.source)
 
-        return self.pools.texts(f"{name}.free-{digest(self.study.linker)}", make)
+        return self.texts(self.pools / f"{name}.free-{digest(self.study.linker)}.jsonl", make)
 
     def gold(self, name: str) -> list[LinkedText]:
         """The texts of a part or a benchmark with their gold links."""
@@ -209,7 +205,7 @@ class Laboratory:
             return [text for text in judged if not text.id.startswith("ernie")]
         if name == WIKIGOLD:
             most = sum(len(text.links) for text in self.gold(CASED))
-            return with_names(read_marked(self.root, WIKIGOLD), most)
+            return with_names(read_names(self.root / FULLY_MARKED[WIKIGOLD]), most)
         return [text.linked for text in self.world.benchmarks[name]]
 
     @cached_property
@@ -232,10 +228,7 @@ class Laboratory:
         """What the mix and the re-ranker read."""
         graph = self.world.graph
         return {
-            **default_scorers(graph),
-            "links": PopularityScorer(graph, links_by_entity(self.world.surfaces)),
-            "age": AgeScorer(),
-            "type": TypeScorer(graph, [name for name in KINDS if name in graph.relations]),
+            **plain_scorers(graph, self.world.surfaces),
             **self.context_scorers(self.dense, self.encoder(self.study.dense.context_pieces)),
             "coherence": CoherenceScorer(graph, **self.study.coherence),
         }
@@ -250,12 +243,13 @@ class Laboratory:
 
     @cached_property
     def reranker(self) -> Reranker:
-        place = self.run_folder / "reranker"
-        if not place.exists():
-            parts = [self.answered(name, self.pool(name)) for name in PARTS]
-            fitted = [self._fit(hidden, *parts) for hidden in self.study.hidden_tried]
-            max(fitted, key=lambda model: model.accuracy(parts[1][::2])).save(place)
-        return Reranker.open(place, self.scorers)
+        def best() -> Reranker:
+            train, held_out = (self.answered(name, self.pool(name)) for name in PARTS)
+            models = [self._fit(hidden, train, held_out) for hidden in self.study.hidden_tried]
+            return max(models, key=lambda model: model.accuracy(held_out[::2]))
+
+        path = self.saved(self.run_folder / "reranker", "re-ranker", best)
+        return Reranker.open(path, self.scorers)
 
     def _fit(
         self, hidden: int, train: Sequence[LinkedText], held_out: Sequence[LinkedText]
@@ -284,26 +278,26 @@ class Laboratory:
 
     # ---- rows --------------------------------------------------------------
     def row(self, row: str, name: str) -> list[LinkedText]:
-        """Marked mentions with the row's best candidates; `name` is a part or a benchmark."""
-        stage = Stage(self.run_folder / "scored" / row.replace(" ", "-"), self.announce)
-        return stage.texts(name, lambda: self._row(row, name))
+        """Return marked mentions with the row's best candidates; of a part or a benchmark."""
+        return self.texts(self._scored(row, name), lambda: self._row(row, name))
 
     def free_row(self, row: str, name: str) -> list[LinkedText]:
-        """Mentions that the linker found itself, in a benchmark."""
-        stage = Stage(self.run_folder / "scored" / row.replace(" ", "-"), self.announce)
-        return stage.texts(f"{name}.free", lambda: self._free_row(row, name))
+        """Return the mentions that the linker found itself, in a benchmark."""
+        return self.texts(self._scored(row, f"{name}.free"), lambda: self._free_row(row, name))
+
+    def _scored(self, row: str, name: str) -> Path:
+        return self.run_folder / "scored" / row.replace(" ", "-") / f"{name}.jsonl"
 
     def _row(self, row: str, name: str) -> Sequence[LinkedText]:
         most, gold = self.study.n_candidates, self.gold(name)
         if row == BASELINE:
-            return baseline.disambiguate(gold, baseline.read_lowered(self.root))
+            return forced(with_candidates(gold, LowerCasedNames(read_surface_counts(self.root))))
         if row == DICTIONARY:
             return self._exact("insensitive").disambiguate(gold)
         if row in (SUPPLIED, SUPPLIED_TRAINED):
             source = SuppliedCandidates(self.root / "el" / "candidates_elevant.jsonl.gz")
-            proposed = as_candidates(gold, source.candidates(gold))
             scorer = PriorScorer() if row == SUPPLIED else self.scorer(row)
-            return scored(proposed, scorer, most)
+            return scored(with_candidates(gold, source), scorer, most)
         return scored(self.pool(name), self.scorer(row), most)
 
     def _exact(self, case: Case) -> DictionaryLinker:
@@ -332,5 +326,5 @@ def benchmark_names(row: str, *, free: bool) -> list[str]:
 
 
 def digest(*settings: object) -> str:
-    """A short hash of settings."""
+    """Return a short hash of settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:10]
