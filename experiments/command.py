@@ -15,6 +15,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from kept.errors import ConfigError
+from kept.lab.study.cells import Cells, CellTrial
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_json, write_text
 
@@ -56,6 +57,14 @@ def run_study(
     given.command = f"{parser.prog} {given.config} -o {given.out}"
     if (results := run(study, given)) is not None:
         write_results(given.out, *results, name)
+
+
+def run_cells(trial: CellTrial, given: argparse.Namespace) -> Cells | None:
+    """Run what `CELL_OPTIONS` ask for; return all stored cells, None where a part was named."""
+    if not given.tables:
+        rows = None if given.row is None else [given.row]
+        trial.run_missing(trial.keys(rows, given.seed), announce=announce)
+    return trial.stored() if (given.row, given.seed) == (None, None) else None
 
 
 def study_parser(description: str | None) -> argparse.ArgumentParser:
