@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from kept.apps.cli import app
 from kg_loaders import Source, SourceError, load
-from kg_loaders.forecast import forecast, free_memory
 from kg_loaders import forecast as module
+from kg_loaders.forecast import forecast, free_memory
 
 
 @pytest.fixture(scope="module")
