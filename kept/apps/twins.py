@@ -23,13 +23,13 @@ from kept.results import Result
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("kept.apps.cli.ask", "ask"),
-    "compare": ("kept.apps.cli.comparing.compare", "compare"),
+    "compare": ("kept.apps.cli.comparing.compare", "compare_command"),
     "complete": ("kept.apps.cli.kgc", "predict_command"),
     "finetune": ("kept.apps.cli.training.finetune", "finetune_command"),
     "fit": ("kept.apps.cli.training.fit", "fit_command"),
-    "predict": ("kept.apps.cli.training.predict", "predict"),
+    "predict": ("kept.apps.cli.training.predict", "predict_command"),
     "pretrain": ("kept.apps.cli.training.pretrain", "pretrain_command"),
-    "probe": ("kept.apps.cli.probe", "probe"),
+    "probe": ("kept.apps.cli.probe", "probe_command"),
 }
 """The Python name of a command, and the module and function that declare it."""
 HIDDEN = frozenset({"as_json", "open_page"})
