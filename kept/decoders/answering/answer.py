@@ -15,6 +15,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,13 @@ class Answer:
             return f"no answer: {self.refusal}"
         facts = "\n".join(f"  {head} — {relation} → {tail}" for head, relation, tail in self.facts)
         return f"{', '.join(self.values)}    (confidence {self.confidence:.2f})\n{facts}"
+
+    def __bool__(self) -> bool:
+        """Whether there is an answer."""
+        return not self.refusal
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def as_json(self) -> dict[str, Any]:
         """All fields."""
