@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +14,7 @@ import numpy as np
 from experiments.popular_questions.questions import POPULARITY
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value, minus
-from kept.lab.questions.answering import ARTICLE, CHOSEN, EXACT, REFUSED
+from kept.lab.questions.answering import ARTICLE, CHOSEN, EXACT, REFUSED, is_right
 from kg_loaders.disk.writing import write_text
 
 ROWS = {
@@ -43,6 +42,8 @@ T = TypeVar("T")
 Values = np.ndarray
 Mask = np.ndarray
 KEPT, NONE = ("kept", "true"), ("none", "off")
+LINK, FACT = ("gold-link", "true"), ("gold-fact", "true")
+ARMS = [(row, condition) for row, own in CONDITIONS.items() for condition in own]
 
 
 @dataclass(frozen=True)
@@ -110,20 +111,22 @@ def set_f1(values: Iterable[str], right: Sequence[str]) -> float:
 # ---- all seeds together --------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Outcomes of the seeds that have every row, questions of all seeds in one line."""
+    """Stored outcomes; the questions of all seeds in `asked` follow one another."""
 
     asked: list[Asked]
     outcomes: dict[tuple[str, str, int], Outcome]
 
     @classmethod
     def read(cls, folder: Path) -> Results:
-        """Read what is stored; a seed counts where each row is there."""
+        """Read what is stored."""
         asked = sorted(_read(folder.glob("questions-*.json"), Asked), key=lambda each: each.seed)
         paths = (p for p in sorted(folder.glob("*.json")) if not p.name.startswith("questions-"))
-        outcomes = {(o.row, o.condition, o.seed): o for o in _read(paths, Outcome)}
-        arms = [(row, each) for row, own in CONDITIONS.items() for each in own]
-        whole = [a for a in asked if all((*arm, a.seed) in outcomes for arm in arms)]
-        return cls(whole, outcomes)
+        return cls(asked, {(o.row, o.condition, o.seed): o for o in _read(paths, Outcome)})
+
+    def having(self, *arms: Arm) -> Results:
+        """Return the results of the seeds that have all these rows and conditions."""
+        asked = [a for a in self.asked if all((*arm, a.seed) in self.outcomes for arm in arms)]
+        return Results(asked, self.outcomes)
 
     def of(self, arm: Arm, measure: str) -> Values:
         """A measure of each question."""
@@ -133,11 +136,6 @@ class Results:
     def traits(self, name: str) -> np.ndarray:
         """A trait of each question."""
         return np.array([value for a in self.asked for value in getattr(a, name)])
-
-    @property
-    def clusters(self) -> list[tuple[str, list[str]]]:
-        """By which questions hang together: each subject, and each relation."""
-        return [(kind, self.traits(kind).tolist()) for kind in ("entities", "relations")]
 
     def score(self, arm: Arm, measure: str, mask: Mask | None = None) -> Effect:
         """The mean over questions, resampled by subject or by relation, whichever is wider."""
@@ -162,10 +160,8 @@ class Results:
 
     def _wider(self, of: Callable[[list[str], Mask], Effect], mask: Mask | None) -> Effect:
         own = np.ones(len(self.traits("thirds")), np.bool_) if mask is None else mask
-        effects = [
-            of([key for key, is_in in zip(groups, own, strict=True) if is_in], own)
-            for _, groups in self.clusters
-        ]
+        groups = [self.traits(kind)[own].tolist() for kind in ("entities", "relations")]
+        effects = [of(keys, own) for keys in groups if len({*keys}) > 1]
         return max(effects, key=lambda each: each.standard_error)
 
 
@@ -175,18 +171,16 @@ def _read(paths: Iterable[Path], form: type[T]) -> list[T]:
 
 # ---- the page ------------------------------------------------------------------------------------
 def write_page(folder: Path, answers: Path) -> None:
-    """Write `results.md` of what is stored, where a seed is whole."""
+    """Write `results.md` of what is stored, once a seed has every row."""
     results = Results.read(answers)
-    if results.asked:
+    if results.having(*ARMS).asked:
         write_text(folder / "results.md", page(results), force=True)
 
 
 def page(results: Results) -> str:
     """Return all tables."""
-    parts = [
-        _heading(results), _scores(results), _gains(results), _slices(results), _lost(results),
-        _edits(results), _wrong(results), _absent(results), _by_seed(results), _relations(results),
-    ]  # fmt: skip
+    tables = (_scores, _gains, _slices, _lost, _edits, _wrong, _absent, _by_seed, _relations)
+    parts = [_heading(results.having(KEPT, NONE)), *(table(results) for table in tables)]
     return "\n".join(parts)
 
 
@@ -202,7 +196,7 @@ def _heading(results: Results) -> str:
     chance = results.traits("chance").mean()
     return (
         "# Questions by popularity of the subject\n\n"
-        f"{n_all} questions of {len(results.asked)} seeds, {n_relations} relations, each about "
+        f"{n_all} questions, {len(results.asked)} seeds, {n_relations} relations, each about "
         f"another subject. Popularity is the number of triples that the subject is in, of all "
         f"sources: {ranges}. Chance of *chosen*: {chance:.3f}. Brackets: 95 % intervals, questions "
         "of one subject or of one relation together, whichever is wider.\n"
@@ -224,48 +218,56 @@ def _signed(found: Effect) -> str:
     return f"{own.estimate:+.3f} [{own.low:+.3f}, {own.high:+.3f}]"
 
 
-def _thirds(results: Results) -> list[Mask]:
-    return [results.traits("thirds") == i for i in range(len(POPULARITY))]
+def _parts(results: Results) -> list[tuple[str, Mask | None]]:
+    """All questions, and each third."""
+    thirds = results.traits("thirds")
+    return [("all", None), *((name, thirds == i) for i, name in enumerate(POPULARITY))]
 
 
-def _scores(results: Results) -> str:
+def _scores(every: Results) -> str:
     rows = []
-    for row, conditions in CONDITIONS.items():
-        for condition in conditions:
-            arm = row, condition
-            cells = [_shown(results.score(arm, m)) for m in ("exact", "chosen")]
-            means = [f"{results.of(arm, m).mean():.3f}" for m in ("f1", "refused")]
-            right, pieces = results.of(arm, "shows_right"), results.of(arm, "pieces")
-            costs = [f"{x.mean():.{n}f}" if len(x) else "" for x, n in ((right, 3), (pieces, 0))]
-            rows.append([ROWS[row], condition, *cells, *means, *costs])
-    head = ("row", "facts", "exact", "chosen", "F1 of the set", "refused", "shows the fact",
-            "pieces of facts")  # fmt: skip
+    for arm in ARMS:
+        results = every.having(arm)
+        cells = [_shown(results.score(arm, m)) for m in ("exact", "chosen")]
+        means = [f"{results.of(arm, m).mean():.3f}" for m in ("f1", "refused")]
+        right, pieces = results.of(arm, "shows_right"), results.of(arm, "pieces")
+        costs = [f"{x.mean():.{n}f}" if len(x) else "" for x, n in ((right, 3), (pieces, 0))]
+        rows.append([ROWS[arm[0]], arm[1], _n(results), *cells, *means, *costs])
+    head = ("row", "facts", "seeds, n", "exact", "chosen", "F1 of the set", "refused",
+            "shows the fact", "pieces of facts")  # fmt: skip
     return "## Scores\n\n" + _table(head, rows)
 
 
-def _gains(results: Results) -> str:
+def _n(results: Results) -> str:
+    return f"{len(results.asked)}, {len(results.traits('thirds'))}"
+
+
+def _gains(every: Results) -> str:
     rows = []
     for theirs in (NONE, ("bm25", "true"), ("minilm", "true")):
-        for name, mask in [("all", None), *zip(POPULARITY, _thirds(results), strict=True)]:
+        results = every.having(KEPT, theirs)
+        for name, mask in _parts(results):
             gain = results.gain(KEPT, theirs, "exact", mask)
             scores = [f"{results.score(arm, 'exact', mask).estimate:.3f}" for arm in (KEPT, theirs)]
-            rows.append([ROWS[theirs[0]], name, *scores, _signed(gain), f"{gain.visible():.3f}"])
-    head = ("kept against", "subjects", "kept", "the other", "exact, difference",
+            others = [_signed(gain), f"{gain.visible():.3f}"]
+            rows.append([ROWS[theirs[0]], name, _n(results), *scores, *others])
+    head = ("kept against", "subjects", "seeds, n", "kept", "the other", "exact, difference",
             "smallest visible effect")  # fmt: skip
     return "## Differences\n\n" + _table(head, rows)
 
 
-def _slices(results: Results) -> str:
+def _slices(every: Results) -> str:
+    results = every.having(*((row, own[0]) for row, own in CONDITIONS.items()))
     facts, linked = results.traits("n_facts"), results.traits("linked")
     slices = {
-        **dict(zip(POPULARITY, _thirds(results), strict=True)),
+        **dict(_parts(results)[1:]),
         "2 or 3 facts": facts <= 3, "4 to 12 facts": (facts > 3) & (facts <= 12),
         "more than 12 facts": facts > 12, "link right, no other": linked == "only",
         "link right, others too": linked == "among others", "link wrong or none": linked == "wrong",
     }  # fmt: skip
     rows = []
     for name, mask in slices.items():
-        if mask.any():
+        if mask is not None and mask.any():
             cells = [
                 f"{results.of((row, own[0]), 'exact')[mask].mean():.3f}"
                 for row, own in CONDITIONS.items()
@@ -274,13 +276,11 @@ def _slices(results: Results) -> str:
     return "## Exact, by slice\n\n" + _table(("slice", "n", *ROWS.values()), rows)
 
 
-def _lost(results: Results) -> str:
-    rows = []
-    for name, mask in [("all", None), *zip(POPULARITY, _thirds(results), strict=True)]:
-        none, kept, link, fact = (
-            results.score(arm, "exact", mask).estimate
-            for arm in (NONE, KEPT, ("gold-link", "true"), ("gold-fact", "true"))
-        )
+def _lost(every: Results) -> str:
+    rows, arms = [], (NONE, KEPT, LINK, FACT)
+    results = every.having(*arms)
+    for name, mask in _parts(results):
+        none, kept, link, fact = (results.score(arm, "exact", mask).estimate for arm in arms)
         shares = [x / (1 - none) for x in (kept - none, link - kept, fact - link, 1 - fact)]
         rows.append([name, f"{1 - none:.3f}", *(f"{share:.3f}" for share in shares)])
     head = ("subjects", "possible gain", "gained", "lost to links", "lost to the choice of facts",
@@ -291,26 +291,35 @@ def _lost(results: Results) -> str:
     )
 
 
-def _edits(results: Results) -> str:
+def _edits(every: Results) -> str:
     rows = []
     for row in ("kept", "ask"):
-        was_right = results.of((row, "true"), "exact") == 1
-        for name, mask in (("all", None), ("right before the edit", was_right)):
-            cells = [
-                _shown(results.score((row, "edited"), measure, mask))
-                for measure in ("exact", "chosen")
-            ]
-            n = len(was_right) if mask is None else int(mask.sum())
-            rows.append([ROWS[row], name, str(n), *cells])
-    head = ("row", "questions", "n", "the new value is written", "the new value is chosen")
+        arm = row, "edited"
+        results = every.having((row, "true"), arm)
+        before = results.of((row, "true"), "exact") == 1
+        old = np.array([
+            any(is_right(text, value) for value in values)
+            for a in results.asked
+            for text, values in zip(
+                results.outcomes[(*arm, a.seed)].written, a.answers, strict=True
+            )
+        ])  # fmt: skip
+        for name, mask in (("all", np.ones_like(before)), ("right before the edit", before)):
+            if mask.sum() > 1:
+                new = [_shown(results.score(arm, m, mask)) for m in ("exact", "chosen")]
+                cells = [str(mask.sum()), *new, f"{old[mask].mean():.3f}"]
+                rows.append([ROWS[row], name, *cells])
+    head = ("row", "questions", "n", "the new value is written", "the new value is chosen",
+            "the old value is written")  # fmt: skip
     return "## Edited facts\n\nEvery value is another one.\n\n" + _table(head, rows)
 
 
-def _wrong(results: Results) -> str:
+def _wrong(every: Results) -> str:
     rows = []
-    chance, coincides = results.traits("chance"), results.traits("coincides")
     for condition in WRONG:
         arm = "kept", condition
+        results = every.having(arm)
+        chance, coincides = results.traits("chance"), results.traits("coincides")
         by_chance = coincides.mean() if condition == "shuffled" else 0.0
         cells = [_shown(results.score(arm, measure)) for measure in ("exact", "chosen")]
         rows.append([condition, cells[0], f"{by_chance:.3f}", cells[1], f"{chance.mean():.3f}"])
@@ -321,8 +330,9 @@ def _wrong(results: Results) -> str:
     )
 
 
-def _absent(results: Results) -> str:
+def _absent(every: Results) -> str:
     rows = []
+    results = every.having(*((row, c) for row in ("kept", "ask") for c in ("true", "absent")))
     for row in ("kept", "ask", "kept, silent where `kept ask` refuses"):
         base = "ask" if row == "ask" else "kept"
         cells = []
@@ -339,25 +349,24 @@ def _absent(results: Results) -> str:
     return "## The fact missing\n\n" + _table(head, rows)
 
 
-def _by_seed(results: Results) -> str:
-    rows, places = [], np.cumsum([0] + [len(a.questions) for a in results.asked])
-    for row, conditions in CONDITIONS.items():
-        exact = results.of((row, conditions[0]), "exact")
-        cells = [f"{exact[a:b].mean():.3f}" for a, b in pairwise(places)]
-        rows.append([ROWS[row], *cells])
-    return "## Exact, by seed\n\n" + _table(
-        ("row", *(f"seed {a.seed}" for a in results.asked)), rows
-    )
+def _by_seed(every: Results) -> str:
+    rows = []
+    for arm in ((row, own[0]) for row, own in CONDITIONS.items()):
+        cells = []
+        for seed in every.asked:
+            own = every.outcomes.get((*arm, seed.seed))
+            cells.append("" if own is None else f"{np.mean(own.exact):.3f}")
+        rows.append([ROWS[arm[0]], *cells])
+    return "## Exact, by seed\n\n" + _table(("row", *(f"seed {a.seed}" for a in every.asked)), rows)
 
 
-def _relations(results: Results) -> str:
-    relations, rows = results.traits("relations"), []
+def _relations(every: Results) -> str:
+    arms = NONE, KEPT, FACT, ("bm25", "true"), ("ask", "true")
+    results, rows = every.having(*arms), []
+    relations = results.traits("relations")
     for name in sorted({*relations.tolist()}, key=lambda each: int(each[1:])):
         mask = relations == name
-        cells = [
-            f"{results.of(arm, 'exact')[mask].mean():.2f}"
-            for arm in (NONE, KEPT, ("gold-fact", "true"), ("bm25", "true"), ("ask", "true"))
-        ]
+        cells = [f"{results.of(arm, 'exact')[mask].mean():.2f}" for arm in arms]
         rows.append([name, str(mask.sum()), *cells])
     head = ("relation", "n", "no graph", "kept", "right fact", "BM25", "`kept ask` alone")
     return "## Exact, by relation\n\n" + _table(head, rows)
