@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
 IMPORTABLE = ROOT / "tests" / "importable"
@@ -31,10 +30,9 @@ sys.path.insert(0, str(IMPORTABLE))  # first: some packages install a `tests` of
 os.environ.pop("PYTHONPATH", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of torch, not loaded yet: a core for each worker
 
-install_import_hook(
-    ["kept.batches", "kept.outputs", "kept.layers", "kept.encoders", "kept.adapters"],
-    "beartype.beartype",
-)
+from tests import shape_checks  # noqa: E402
+
+shape_checks.install()
 
 from kg_loaders import (  # noqa: E402
     KnowledgeGraph,
