@@ -207,8 +207,8 @@ class Asker:
         scores = dict[tuple[int, RelationChoice], float]()
         for entity, surface in entities.items():
             match = self.matcher.match(question, surface, entity)
-            for choice in match.shares if match else ():
-                scores[entity, choice] = match.score(choice)
+            if match is not None:
+                scores |= {(entity, choice): match.score(choice) for choice in match.shares}
         groups: dict[tuple[int, RelationChoice], list[int]] = {}
         for row in rows:
             head, relation, tail = self.graph.triples[row].tolist()
