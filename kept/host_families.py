@@ -463,9 +463,8 @@ class WholeHost(Family):
         last = real.shape[1]
         order = places.masked_fill(~real, last).argsort(dim=1, stable=True)
         mask = real.gather(1, order)
-        if bool(
-            ((places.gather(1, order) != torch.arange(last, device=order.device)) & mask).any()
-        ):
+        counted = torch.arange(last, device=order.device)
+        if bool(((places.gather(1, order) != counted) & mask).any()):
             raise BatchError(f"a {name} host counts its positions itself; use another method")
         output = host(
             inputs_embeds=_in_order(vectors, order),
@@ -510,6 +509,14 @@ _WHOLE = WholeHost()
 def family_of(config: PretrainedConfig) -> Family:
     """Return the family of a host by its configuration; `WholeHost` for one of no other."""
     return _BY_NAME.get(config.model_type, _WHOLE)
+
+
+def n_rows_of_positions(config: Any) -> int:
+    """Return how many positions a host has, those before a text's first included.
+
+    512 where the configuration states none, as for hosts that know distances alone.
+    """
+    return int(getattr(config, "max_position_embeddings", 0) or 512)
 
 
 def layer_norm_eps(config: Any) -> float:

@@ -56,7 +56,14 @@ from kept.host_facts import (
     stored_precisions,
     with_adapter,
 )
-from kept.host_families import MODEL_TYPES, Step, WholeHost, family_of, n_segments
+from kept.host_families import (
+    MODEL_TYPES,
+    Step,
+    WholeHost,
+    family_of,
+    n_rows_of_positions,
+    n_segments,
+)
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
 from kept.model_settings import require_sane
@@ -439,7 +446,7 @@ def embedded_length(host: PreTrainedModel) -> float:
 
 def n_positions(host: PreTrainedModel) -> int:
     """Return the length of the longest text that the host reads, special pieces included."""
-    return int(host.config.max_position_embeddings) - own_position_offset(host)
+    return n_rows_of_positions(host.config) - own_position_offset(host)
 
 
 def positions_by_config(name_or_path: str | Path, *, revision: str | None = None) -> int | None:
@@ -457,7 +464,7 @@ def positions_by_config(name_or_path: str | Path, *, revision: str | None = None
             config = inner or AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if config.model_type not in FAMILIES:
             return None
-        return int(config.max_position_embeddings) - family_of(config).position_offset(config)
+        return n_rows_of_positions(config) - family_of(config).position_offset(config)
     except (KeptError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
@@ -499,7 +506,7 @@ def embed(
     one row of segments (RoBERTa, DistilBERT) tells no texts apart: all its segments are 0.
     Raises `BatchError` for a position beyond that table.
     """
-    n_positions = host.config.max_position_embeddings
+    n_positions = n_rows_of_positions(host.config)
     if not torch.compiler.is_compiling() and int(positions.max()) >= n_positions:
         raise BatchError(
             f"position {int(positions.max())} is beyond the host's {n_positions} positions; "

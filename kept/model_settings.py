@@ -29,7 +29,7 @@ FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What transformers may open in a folder."""
 INDEXES = "*.index.json"
 ATTENTION = ("eager", "sdpa", "flex_attention")
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_hidden_groups")
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "num_hidden_groups")
 WIDTHS = (
     "hidden_size", "embedding_size", "n_embd", "intermediate_size", "n_inner", "dim", "hidden_dim",
 )  # fmt: skip
@@ -43,6 +43,7 @@ SIZES: dict[str, tuple[int, int]] = {
     "vocab_size": (1, 10**8),
     "type_vocab_size": (0, 10_000),
     "inner_group_num": (1, 1000),
+    "n_layers": (0, 1000),
     "position_buckets": (-1, 10**6),
     "max_relative_positions": (-1, 10**6),
     "conv_kernel_size": (0, 1000),

@@ -29,7 +29,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "eurobert": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
                  "num_key_value_heads": 2, "intermediate_size": 16},
     "deberta": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-                "intermediate_size": 16, "max_position_embeddings": 128},
+                "intermediate_size": 16, "max_position_embeddings": 256},
     "roformer": {"hidden_size": 16, "embedding_size": 16, "num_hidden_layers": 2,
                  "num_attention_heads": 2, "intermediate_size": 16},
 }  # fmt: skip
