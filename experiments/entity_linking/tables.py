@@ -28,7 +28,7 @@ def to_markdown(results: Results, study: Study) -> str:
     """All tables."""
     sections = (
         f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} "
-        f"draws. Graph {results['graph hash'][:12]}.\n"
+        f"resamples. Graph {results['graph hash'][:12]}.\n"
     )
     parts = [
         "# Entity linking on five benchmarks\n",
@@ -146,7 +146,7 @@ def _published(results: Results, published: Mapping[str, Mapping[str, float]]) -
     missing = [row for row in DETECTS if row not in counted]
     note = f"\nNot yet counted as ELEVANT does: {', '.join(missing)}.\n" if missing else ""
     return (
-        "## End-to-end F1 beside other linkers\n\n"
+        "## End-to-end F1 compared with other linkers\n\n"
         + _table(("linker", "counted", *FILES), [*own, *rows])
         + note
     )

@@ -20,7 +20,7 @@ from experiments.lama.data import KNOWLEDGE, read_world
 from experiments.lama.probing import probe_row, read_questions
 from experiments.lama.study import LamaStudy, Row, train_row
 from experiments.lama.tables import write_tables
-from experiments.pretraining.__main__ import Printer
+from experiments.pretraining.trial import Printer
 from kept.evaluation.leakage import audit_table
 from kg_loaders.disk.writing import write_text
 

@@ -20,7 +20,7 @@ from entity_linking.annotations import whole_file
 from experiments.lama.data import LamaWorld
 from experiments.lama.study import HOST, LamaStudy, Row, read_trained
 from kept.errors import EvaluationError
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.collections import (
     Draw,
     lama_templates,
@@ -28,11 +28,11 @@ from kept.lab.probing.items.collections import (
     read_collection,
 )
 from kept.lab.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.masked_sentences import AlteredItem, facts_by_name, read_altered
 from kept.lab.probing.items.names import WithoutHelpfulNames, without_helpful_names
 from kept.lab.probing.models.base import ClozeModel
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kept.lab.probing.results import Mode, ProbeResult, write_answers
 from kept.lab.probing.robustness import altered, consistency
 from kept.lab.probing.tables import (

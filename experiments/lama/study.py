@@ -18,7 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from experiments.lama.data import KNOWLEDGE, Knowledge, LamaWorld
-from experiments.pretraining.study import (
+from experiments.pretraining.trial import (
     Ledger,
     MethodPlan,
     count_parameters,

@@ -12,7 +12,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import whole_file
 from experiments.command import data_root, study_parser
-from experiments.pretraining.__main__ import Printer
+from experiments.pretraining.trial import Printer
 from experiments.shown_facts.settings import ShownFactsStudy
 from experiments.shown_facts.study import VOCABULARY, Asked, run_arm
 from experiments.shown_facts.tables import write_tables

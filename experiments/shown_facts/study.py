@@ -22,19 +22,19 @@ from experiments.lama.data import LamaWorld, read_world
 from experiments.shown_facts.settings import HEAD, ShownFactsStudy
 from kept import hosts
 from kept.inputs.views import builder_for, view_for
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.collections import lama_templates, pararel_templates
 from kept.lab.probing.items.facts import answers_by_subject, questions, with_answers_of
 from kept.lab.probing.items.graph_items import graph_questions
 from kept.lab.probing.items.holes import filled
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.templates import Templates
 from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.lab.probing.results import ProbeResult
 from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.heads import copy_mlm_head
+from kept.objectives.word_heads import copy_mlm_head
 from kept.randomness import generator, torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter

@@ -59,11 +59,11 @@ def _conditions(asked: Asked) -> str:
     return (
         f"P@1 with 95 % intervals (bootstrap over relations); {asked.world}. "
         f"{training.steps} steps of {training.batch_size} sentences{own}, seed "
-        f"{asked.study.seed}. The "
-        "asked fact is *alone* in the graph; *shown* beside the entity's other facts; there with "
-        "another object of its relation, which is then the right "
-        "answer (*edited*); *hidden*; shown to the same model without the reading stage "
-        "(*untrained*). Questions whose fact was not among those shown count in all columns."
+        f"{asked.study.seed}. The fact in question is *alone* in the graph, or *shown* with the "
+        "entity's other facts. It is there with another object of its relation, which is then "
+        "the right answer (*edited*), or *hidden*. *untrained*: it is shown to the same model "
+        "without the reading stage. Questions whose fact was not among those shown count in all "
+        "columns."
     )
 
 

@@ -34,7 +34,7 @@ from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, World
-from kept.objectives.words.starts import word_starts
+from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
 Chooser = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]

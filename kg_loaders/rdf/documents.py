@@ -24,13 +24,13 @@ from typing import IO
 import msgspec
 from msgspec.json import encode
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import InternalError, SourceError
 from kg_loaders.rdf import document_parser
 from kg_loaders.rdf.bases import BaseWatch, dotted_base_of_xml, require_no_dot_segments
 from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
 from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
 from kg_loaders.reading import isolated
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import document_as_utf8
 from kg_loaders.reading.lines import BOM
 from kg_loaders.reading.unpacking import StreamDamageError, unpacked

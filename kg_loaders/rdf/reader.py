@@ -20,6 +20,7 @@ from typing import Any
 
 import pyoxigraph as ox
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.bases import DEFAULT_BASE, require_base, require_no_dot_segments
@@ -32,7 +33,6 @@ from kg_loaders.rdf.names import TEXT_PREDICATES, text_predicates
 from kg_loaders.rdf.records import Types, to_records
 from kg_loaders.rdf.structures import ON_PROPERTY, LiteralTerm, Statement
 from kg_loaders.reading.blocks import Block
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import (
     MAX_LINE_BYTES,
     Span,

@@ -30,7 +30,7 @@ def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) 
         _detection(results),
         "## The decision and the text that it was fitted on\n",
         _tuning(results["tuning"]),
-        "## Precision or recall, as the user asks (links alone, ignored mode)\n",
+        "## Precision or recall, as the user chooses (links alone, ignored mode)\n",
         _favoured({b: own["favoured"] for b, own in _best(results).items()}),
         "## What goes wrong: errors by cause, before → after\n",
         _causes({b: results[b]["causes"] for b in _ran(results)}),

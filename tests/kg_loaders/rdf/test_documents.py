@@ -11,11 +11,11 @@ import pytest
 
 from kg_loaders import DamageError, DamageReport, SourceError, Text, TextKind, Triple
 from kg_loaders import load as load_graph
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.errors import BudgetError
 from kg_loaders.export import export
 from kg_loaders.rdf.records import RDF_TYPE, RDFS
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.languages import MALFORMED, language_tag
 from tests.kg_loaders.rdf.statements import LABEL, A, P, X, Y, load, write
 

@@ -168,10 +168,10 @@ def build(
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
     from kg_loaders import Source, SourceError, load
+    from kg_loaders.budget import bytes_of
     from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.folder import GRAPH
     from kg_loaders.disk.writing import refuse_folder
-    from kg_loaders.reading.budget import bytes_of
     from kg_loaders.reading.parts import remove_parts
 
     of_format: dict[str, dict[str, Any]] = {
@@ -249,7 +249,7 @@ def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Pa
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
     """Print what the build will take, where it is large or that alone is asked for."""
-    from kg_loaders.large.forecast import LARGE_BYTES, forecast, free_memory, size_of
+    from kg_loaders.forecast import LARGE_BYTES, forecast, free_memory, size_of
 
     if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
         return

@@ -22,12 +22,12 @@ from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kgc.kge.kinds import SCORERS, Trained, Training
-from kept.kgc.kge.memory import keep_freed_memory
-from kept.kgc.kge.reciprocal import Reciprocal
-from kept.kgc.kge.resuming.snapshots import Snapshots, remove_unfinished
-from kept.kgc.kge.splits import STRATA, Splits, read_splits
-from kept.kgc.kge.trained import KIND, is_scorer, read_description, save_scorer, unseen_ids
+from kept.kge.kinds import SCORERS, Trained, Training
+from kept.kge.memory import keep_freed_memory
+from kept.kge.reciprocal import Reciprocal
+from kept.kge.resuming.snapshots import Snapshots, remove_unfinished
+from kept.kge.splits import STRATA, Splits, read_splits
+from kept.kge.trained import KIND, is_scorer, read_description, save_scorer, unseen_ids
 from kg_loaders.disk.writing import claim, refuse_folder, tidy
 
 HALF_DONE = ".training"
