@@ -20,12 +20,8 @@ from torch.nn.functional import cross_entropy, normalize
 from transformers import PreTrainedModel
 
 from kept.errors import ConfigError
-<<<<<<< HEAD:kept/kge/simkgc/networks.py
 from kept.host_families import n_segments
 from kept.kge.simkgc.texts import Tokens
-=======
-from kept.kge.simkgc.texts import Tokens
->>>>>>> main:kept/kge/simkgc/networks.py
 
 Pooling = Literal["mean", "cls", "max"]
 MASKED = -1e4
