@@ -109,7 +109,7 @@ def report_whole(model_type: str) -> None:
     """Log, once per family, that a host is run as a whole."""
     _log_once(
         f"{model_type} hosts are run as a whole: kept does not know their layers, so only methods "
-        "that need none work (none, words, kepler, ebert)"
+        "that need none work, such as none, words, kepler and ebert"
     )
 
 

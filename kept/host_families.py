@@ -432,7 +432,7 @@ class WholeHost(Family):
         return (
             f"{what} needs the layers of a host, and kept does not know those of "
             f"{host.config.model_type!r}; use a host of {', '.join(MODEL_TYPES)}, or one of the "
-            "methods that need no layers (none, words, kepler, ebert)"
+            "methods that need no layers, such as none, words, kepler and ebert"
         )
 
     def keep_first(self, host: Any, n: int) -> None:

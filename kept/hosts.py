@@ -399,6 +399,19 @@ def require_whole_encoder(host: PreTrainedModel) -> None:
     report_whole(name)
 
 
+@torch.no_grad()
+def computes_in_bf16(host: PreTrainedModel) -> bool:
+    """Whether a forward pass works under autocast in bfloat16; the families in `FAMILIES` do."""
+    if not isinstance(family_of(host.config), WholeHost):
+        return True
+    ids = torch.arange(4, device=host.device)[None] % word_table(host).num_embeddings
+    try:
+        with torch.autocast(host.device.type, torch.bfloat16):
+            return bool(_whole_states(host, ids, n_real=3).isfinite().all())
+    except RuntimeError:
+        return False
+
+
 def _whole_states(host: PreTrainedModel, ids: Tensor, n_real: int | None = None) -> Tensor:
     mask = torch.ones_like(ids)
     mask[:, n_real:] = 0 if n_real is not None else 1

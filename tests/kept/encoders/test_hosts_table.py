@@ -185,3 +185,10 @@ def test_albert_is_passed_as_often_as_it_has_layers() -> None:
     whole = host(ids, output_hidden_states=True).hidden_states
     short = hosts.first_layers(host, 2)
     torch.testing.assert_close(short(ids).last_hidden_state, whole[2], atol=5e-6, rtol=0)
+
+
+def test_a_whole_host_that_cannot_compute_in_bf16_is_known() -> None:
+    """transformers' DeBERTa of version 1 hides words with the least float32."""
+    assert not hosts.computes_in_bf16(whole_host("deberta", N_WORDS))
+    assert hosts.computes_in_bf16(whole_host("eurobert", N_WORDS))
+    assert hosts.computes_in_bf16(tiny("deberta-v2"))
