@@ -51,12 +51,14 @@ def choose_precision(
     A host of a family that kept does not know may not be able to compute in bf16: with auto it
     computes in fp32 then, and bf16 raises `ConfigError`.
     """
-    is_auto = config.precision == "auto"
-    choice = faster_precision(device.type) if is_auto else PrecisionChoice(config.precision)
+    if config.precision == "auto":
+        choice = faster_precision(device.type)
+    else:
+        choice = PrecisionChoice(config.precision)
     host = getattr(getattr(model, "encoder", None), "host", None)
     if choice.precision == "fp32" or host is None or hosts.computes_in_bf16(host):
         return choice
-    if is_auto:
+    if config.precision == "auto":
         return PrecisionChoice("fp32")
     raise ConfigError(
         f"a {host.config.model_type} host cannot compute in bf16 in transformers; give precision: "
