@@ -167,7 +167,7 @@ class ALBERT(Family):
 
     A layer here is one pass: what a method adds after layer n comes after pass n. What is inserted
     *into* a layer (LoRA) is shared by its passes, as its weights are. In schedules that go layer by
-    layer, a shared layer belongs to its last pass.
+    layer, a shared layer belongs to its first pass, so that no state below changes with it.
     """
 
     model_types = ("albert",)
@@ -196,8 +196,7 @@ class ALBERT(Family):
 
     def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
         group = super().layer_number(config, name)
-        passes = _albert_passes(config)
-        return None if group is None else max(i for i, each in enumerate(passes) if each == group)
+        return None if group is None else _albert_passes(config).index(group)
 
     def embed(self, host: Any, vectors: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         hidden: Tensor = host.encoder.embedding_hidden_mapping_in(
@@ -366,7 +365,11 @@ class ModernBERT(NomicBERT):
         "output": "attn.Wo",
     }
     attention = "attn"
-    head_names = ("final_norm.",)
+
+    def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
+        if name.startswith("final_norm."):
+            return int(config.num_hidden_layers) - 1
+        return super().layer_number(config, name)
 
     def new_layer(self, host: PreTrainedModel) -> nn.Module:
         last = self.layers(host)[-1]
