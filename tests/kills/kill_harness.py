@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.forked import warm
+from tests.forked import end_with_stacks, lead_a_group, warm
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = (
@@ -125,7 +125,8 @@ def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -
     child.start()
     events_to.close()
     shown_to.close()
-    late = threading.Timer(SECONDS, child.kill)
+    assert child.pid is not None
+    late = threading.Timer(SECONDS, end_with_stacks, [child.pid])
     late.start()
     with ThreadPoolExecutor(2) as readers:
         events, output = readers.map(_read_all, (events_from, shown_from))
@@ -144,6 +145,7 @@ def _child(
     os.dup2(shown.fileno(), 1)
     os.dup2(shown.fileno(), 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    lead_a_group()
     code = 99
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     try:
