@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from kept.errors import HostError, MissingExtraError
+from kept.model_settings import settings_text
 
 ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 MERGE = (
@@ -130,7 +131,7 @@ def base_of_adapter(folder: Path) -> str:
     Raises `HostError` where the adapter's configuration names none.
     """
     try:
-        values = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        values = json.loads(settings_text(folder / ADAPTER))
         name = values["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise HostError(f"{folder / ADAPTER} names no base model ({error}); {MERGE}") from error

@@ -66,7 +66,7 @@ from kept.host_families import (
 )
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
-from kept.model_settings import require_sane
+from kept.model_settings import require_sane, settings_text
 from kept.packaged import (
     MINILM_PACKAGE,
     MINILM_SHA256,
@@ -484,7 +484,7 @@ def positions_by_config(name_or_path: str | Path, *, revision: str | None = None
 
 def _host_of_own(folder: Path) -> PretrainedConfig | None:
     """The host's configuration in the folder of a model that kept saved; None for other folders."""
-    fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    fields = json.loads(settings_text(folder / "config.json"))
     host = fields.get("host")
     return AutoConfig.for_model(**host) if isinstance(host, dict) else None
 

@@ -49,6 +49,8 @@ BESIDE = (
     "encoder.json", EXTENDED, NEW_ROWS,
 )  # fmt: skip
 N_NAMED = 5
+OURS = ("kept", "entity_linking", "kg_loaders")
+"""Packages of which a missing module is a fault of the installation, not of a model's files."""
 ROWS_AT_ONCE = 1 << 13
 
 
@@ -117,6 +119,13 @@ def readable(location: str | Path) -> Iterator[None]:
         yield
     except (KeptError, KgError):
         raise
+    except ImportError as error:
+        if str(error.name).partition(".")[0] in OURS:
+            raise  # a fault of ours, and not of the files
+        raise CheckpointError(
+            f"{location} cannot be read without another library ({error}); install it, or save "
+            "the model without what needs it"
+        ) from error
     except (ValueError, OSError, LookupError, TypeError, AttributeError, RuntimeError,
             SafetensorError, StrictDataclassError) as error:  # fmt: skip
         message = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
@@ -135,8 +144,15 @@ def _check_structure(folder: Path) -> None:
             if name == "tokenizer.json" and not isinstance(values.get("model"), dict):
                 raise ValueError("it describes no model of word pieces")
     for name in _found(folder, ("*.safetensors",)):
-        with readable(folder / name), safe_open(folder / name, framework="pt") as weights:
-            weights.keys()
+        try:
+            with readable(folder / name), safe_open(folder / name, framework="pt") as weights:
+                weights.keys()
+        except MemoryError as error:
+            n_bytes = (folder / name).stat().st_size
+            raise CheckpointError(
+                f"{folder / name} has {n_bytes:,} bytes, which do not fit into memory ({error}); "
+                f"{MODEL.remedy}"
+            ) from error
 
 
 def _found(folder: Path, patterns: Iterable[str]) -> list[str]:

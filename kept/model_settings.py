@@ -61,6 +61,8 @@ HEADER_BYTES = 100_000_000
 SLACK = 4
 """How many times the numbers in the weights a table may have: packed ones hold several each."""
 LARGEST = 2**63 - 1
+MOST_BYTES = 1 << 24
+"""Of a file of settings: those of the largest models have a million."""
 
 _WEIGHT = re.compile(r"(?<!\.attn)\.(weight|bias)")
 _DROPOUT = re.compile(r"dropout|_pdrop$|layerdrop")
@@ -80,6 +82,22 @@ def require_sane(folder: Path) -> None:
         path = folder / name
         if path.is_file():
             require_settings(path, _read(path), weights)
+
+
+def settings_text(path: Path) -> str:
+    """Return the text of a file of settings, which may be a stranger's.
+
+    Raises `CheckpointError` for what is no file, and for one that is longer than settings are;
+    `OSError` and `UnicodeDecodeError` are as of any file.
+    """
+    require_regular(path)
+    n_bytes = path.stat().st_size
+    if n_bytes > MOST_BYTES:
+        raise CheckpointError(
+            f"{path} has {n_bytes:,} bytes, and settings have {MOST_BYTES:,} at most; fetch or "
+            "save the model again"
+        )
+    return path.read_text(encoding="utf-8")
 
 
 def model_type_of(folder: str | Path) -> str:
@@ -224,6 +242,8 @@ def _shapes(path: Path) -> Iterator[int]:
     A header that cannot be read is left to what reads the file itself. Raises `CheckpointError` for
     a weight that is not a floating-point number.
     """
+    if not path.is_file():
+        raise CheckpointError(f"{path} is not a file; put the file of weights itself there")
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = stream.read(length) if length <= HEADER_BYTES else b""
@@ -244,7 +264,7 @@ def _shapes(path: Path) -> Iterator[int]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(settings_text(path))
     except (ValueError, RecursionError, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); fetch or save the model again"

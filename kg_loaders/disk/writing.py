@@ -200,11 +200,10 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
     process or another, still holds it after `wait` seconds, and `WriteError`.
     """
     target = _real_path(path)
-    lock = FileLock(target.with_name(f".{target.name}.lock"), timeout=wait)
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
     with write_errors(target):
-        os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o644))  # where none can be made
-        try:  # the lock would try it again and again, and say that another process has it
-            lock.acquire()
+        try:
+            _acquire(lock, wait)
         except Timeout as error:
             raise InUseError(
                 f"{target} is being written by another process; wait until it has ended, or choose "
@@ -218,6 +217,16 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
         with suppress(OSError):  # a lock file that stays is a name without a meaning
             os.unlink(lock.lock_file)
         lock.release()
+
+
+def _acquire(lock: FileLock, wait: float) -> None:
+    """Take the lock; raises `Timeout`, and `OSError` where no file can be made."""
+    try:
+        lock.acquire(timeout=min(wait, GRACE_SECONDS))
+    except Timeout:
+        # a lock that cannot be made is tried again and again, as one that another process holds
+        os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o644))
+        lock.acquire(timeout=max(wait - GRACE_SECONDS, 0))
 
 
 def _real_path(path: StrPath) -> Path:

@@ -38,6 +38,7 @@ from kept.lab.questions.readers import AloneReader, FactsAs, Reader, TreeReader,
 from kept.lab.questions.showing import Shown, ShownItem
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.linking.sentences import HostSentenceEncoder
+from kept.model_settings import settings_text
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_json
 
@@ -247,7 +248,7 @@ def read_settings(folder: Path) -> AnswerSettings:
     """Return the settings of a folder; raises `CheckpointError` where it has none."""
     path = folder / FILE
     try:
-        return AnswerSettings(**json.loads(path.read_text(encoding="utf-8")))
+        return AnswerSettings(**json.loads(settings_text(path)))
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); give the folder of `kept fit` on questions"

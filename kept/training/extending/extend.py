@@ -30,6 +30,7 @@ from kept.heads.model import KnowledgeForTask
 from kept.kge.trained import SCORER
 from kept.layers.rows import RowTable
 from kept.model_files import EXTENDED, NEW_ROWS
+from kept.model_settings import settings_text
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.suggestions import no_such
 from kept.training.extending.starts import (
@@ -363,7 +364,7 @@ def _write_settings(run: Path, kg: Path, part: Path) -> None:
     """The run's configuration, with the new graph."""
     for name in RUN_FILES:
         if (run / name).is_file():
-            values = json.loads((run / name).read_text(encoding="utf-8"))
+            values = json.loads(settings_text(run / name))
             values |= {"kg": str(kg.resolve())} if "kg" in values else {}
             (part / name).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
@@ -371,7 +372,7 @@ def _write_settings(run: Path, kg: Path, part: Path) -> None:
 def _history_json(extension: Extension, run: Path) -> str:
     earlier = []
     if is_extended(run):
-        earlier = json.loads((run / EXTENDED).read_text(encoding="utf-8"))["extensions"]
+        earlier = json.loads(settings_text(run / EXTENDED))["extensions"]
     history = {"run": str(run.resolve()), **extension.as_json()}
     return json.dumps({"extensions": [*earlier, history]}, indent=1, ensure_ascii=False) + "\n"
 

@@ -23,7 +23,7 @@ from kept.lab.comparison.find import data_root, method_names, stopping
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.comparison.tuning import tune, with_chosen_rates, with_rates
 from kept.lab.study.comparison_tables import score_table, to_json, to_markdown, verdict_table
-from kept.lab.study.requests import REQUESTED, Request, remember_request
+from kept.lab.study.requests import REQUEST, REQUESTED, Request, remember_request
 from kept.lab.study.store import RECORDS
 from kept.lab.study.tables import Table
 from kept.lab.study.verdicts import Compared, headline
@@ -74,7 +74,7 @@ def running(
     """
 
     def prepare() -> None:
-        require_run_folder(options.output, REQUESTED, RECORDS)
+        require_run_folder(options.output, REQUESTED, RECORDS, REQUEST)
         options.output.mkdir(parents=True, exist_ok=True)
         remember_request(options.output, task, _request(options))
 
