@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
-from kept.errors import CheckpointError
+from kept.errors import CheckpointError, ConfigError
 from kept.kge.kinds import FORMULAS
 from kept.kge.reciprocal import Reciprocal, make_reciprocal
 from kept.kge.scorers import DistanceScorer, Scorer, make_scorer
@@ -125,9 +125,12 @@ def load_scorer(folder: Path, graph: KnowledgeGraph) -> TrainedScorer:
         n_numbers = sum(each.numel() for each in weights.values())
         if not 1 <= sizes["width"] <= n_numbers:  # before a table of that width is made
             raise ValueError(f"width {sizes['width']:,}, but {n_numbers:,} numbers in all")
-        scorer: Scorer = make(
-            described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
-        )
+        try:
+            scorer: Scorer = make(
+                described["scorer"], **sizes, generator=torch.Generator(), norm=described["norm"]
+            )
+        except ConfigError as error:
+            raise CheckpointError(f"{folder / DESCRIPTION}: {error}; {SCORER.remedy}") from error
         scorer.load_state_dict(weights)
     require_finite(scorer, folder / WEIGHTS)
     return TrainedScorer(scorer, described["training"])

@@ -252,7 +252,7 @@ def _use_adapter(folder: Path) -> None:
 
 
 def _use_scorer(folder: Path) -> None:
-    from kept.kgc.kge.trained import load_scorer
+    from kept.kge.trained import load_scorer
 
     load_scorer(folder, small_graph())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,15 @@ import torch
 from kept.errors import CheckpointError
 from kept.kge import FORMULAS, RotatE, Scorer, TransE, make_scorer
 from kept.kge.splits import Splits
-from kept.kge.trained import check_splits, load_scorer, save_scorer
+from kept.kge.trained import (
+    check_splits,
+    load_scorer,
+    read_description,
+    save_scorer,
+    write_described,
+)
 from kg_loaders import GraphMismatchError, KnowledgeGraph, Triple, graph_from_records
+from kg_loaders.disk import seals
 from kg_loaders.errors import ExistsError
 from tests.flips import forge
 
@@ -86,3 +94,36 @@ def test_a_flipped_byte_a_missing_file_and_an_existing_folder_are_errors(
     (folder / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match="kept kgc train"):
         load_scorer(folder, small_graph)
+
+
+def test_a_width_of_1_is_refused_because_it_is_odd(tmp_path: Path, small_graph: KnowledgeGraph):
+    """Not because the weights have too few numbers for it."""
+    save_scorer(tmp_path / "m", make("complex", small_graph), small_graph, {})
+    forge(tmp_path / "m", {"width": 1}, "model.json")
+    with pytest.raises(CheckpointError, match="must be even"):
+        load_scorer(tmp_path / "m", small_graph)
+
+
+def test_a_second_opening_does_not_read_the_weights(
+    tmp_path: Path, small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+):
+    """What matched its checksums is remembered, once the clock of the files has moved on."""
+    read: list[str] = []
+    real = seals.sha256_of
+    monkeypatch.setattr(seals, "sha256_of", lambda path: read.append(path.name) or real(path))
+    monkeypatch.setattr(seals, "memory", lambda: tmp_path / "memory")
+    save_scorer(tmp_path / "m", make("complex", small_graph), small_graph, {})
+    time.sleep(2 * seals.TICK_NS / 1e9)
+    first = read_description(tmp_path / "m")
+    assert "model.safetensors" in read
+    read.clear()
+    assert read_description(tmp_path / "m") == first
+    assert read == []
+
+
+def test_a_scorer_without_vectors_of_entities_is_refused_by_name(
+    tmp_path: Path, small_graph: KnowledgeGraph
+):
+    write_described(tmp_path / "m", {"scorer": "ultra", "training": {}}, {"a": torch.ones(1)})
+    with pytest.raises(CheckpointError, match="holds 'ultra', which reads graphs and keeps no"):
+        load_scorer(tmp_path / "m", small_graph)

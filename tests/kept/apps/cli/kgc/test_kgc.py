@@ -12,7 +12,9 @@ from typer.testing import CliRunner, Result
 
 from kept.apps.cli import app
 from kept.apps.cli.kgc import shared_parts as kgc_shared
+from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.batches import N_SPECIAL_ROWS
+from kept.errors import ConfigError
 from kept.kge.kinds import NETWORK_RECIPES
 from kept.kge.splits import read_splits
 from kept.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
@@ -92,6 +94,8 @@ def test_a_norm_is_trained_and_kept_with_the_model(benchmark_folder: Path, tmp_p
     )
     assert refused.exit_code == 1
     assert "complex takes no --norm; it takes --epochs" in refused.stderr
+    with pytest.raises(ConfigError, match="takes no --ask, --host, --norm, --top-k; it takes"):
+        TrainOptions.of("complex", seed=0, holdout=0.1, top_k=1, norm=2, ask=5, host="minilm")
 
 
 @pytest.mark.parametrize("name", sorted(NETWORK_RECIPES))
