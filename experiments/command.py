@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from kept.errors import ConfigError
+from kept.lab.study.cells import Cells, CellTrial
 from kept.training.config import RunConfig
 from kg_loaders.disk.writing import write_json, write_text
 
@@ -58,12 +60,28 @@ def run_study(
         write_results(given.out, *results, name)
 
 
+def run_cells(trial: CellTrial, given: argparse.Namespace) -> Cells | None:
+    """Run what `CELL_OPTIONS` ask for; return all stored cells, None where a part was named."""
+    if not given.tables:
+        rows = None if given.row is None else [given.row]
+        trial.run_missing(trial.keys(rows, given.seed), announce=announce)
+    return trial.stored() if (given.row, given.seed) == (None, None) else None
+
+
 def study_parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser of `CONFIG -o RUN`."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = argparse.ArgumentParser(prog=_program(), description=description)
     parser.add_argument("config", type=Path)
     parser.add_argument("-o", "--out", type=Path, required=True)
     return parser
+
+
+def _program() -> str:
+    """Return the command that runs this study: of the folder, or of the module that was named."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    module = "" if spec is None else spec.name.removesuffix(".__main__")
+    is_module = module.startswith("experiments.")
+    return f"python -m {module}" if is_module else Path(sys.argv[0]).name
 
 
 def announce(text: str) -> None:

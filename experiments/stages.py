@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from experiments.command import CELL_OPTIONS, Results, announce, data_root, run_study
+from experiments.command import CELL_OPTIONS, Results, data_root, run_cells, run_study
 from kept import hosts
 from kept.lab.reading.cell import Budget, open_host
 from kept.lab.study.cells import (
@@ -252,12 +252,8 @@ def main(module: str, prepare: Prepare) -> None:
         trial, made = StagedTrial(study, data_root(), given.out), given.out / "made"
         write_host(study.host, study.n_layers, made / "host")
         prepare(study, trial.root, made)
-        if not given.tables:
-            rows = None if given.row is None else [given.row]
-            trial.run_missing(trial.keys(rows, given.seed), announce=announce)
-        if (given.row, given.seed) != (None, None):
+        if (cells := run_cells(trial, given)) is None:
             return None
-        cells = trial.stored()
         command = f"python -m {module} {given.config} -o {given.out}"
         right = {row: {seed: cell["right"] for seed, cell in own.items()}
                  for row, own in cells.items()}  # fmt: skip

@@ -159,8 +159,9 @@ def with_all_links(examples: Iterable[RelationExample]) -> list[LinkedText]:
     """
     by_text: dict[str, dict[Mention, Link]] = {}
     for example in examples:
+        by_mention = by_text.setdefault(example.linked.text, {})
         for link in example.linked.links:
-            by_text.setdefault(example.linked.text, {}).setdefault(link.mention, link)
+            by_mention.setdefault(link.mention, link)
     texts = []
     for text, by_mention in by_text.items():
         links: list[Link] = []

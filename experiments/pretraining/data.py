@@ -93,7 +93,7 @@ def link_documents(
     linker = DictionaryLinker(graph, exact=True, formula=LABELS_FIRST)
     by_head: dict[str, list[RelationExample]] = {}
     for example in examples:
-        by_head.setdefault(example.head, []).append(example)
+        by_head.setdefault(example.head, []).append(_with_certain_links(example))
     documents = []
     for of_head in by_head.values():
         annotated = with_all_links(of_head)
@@ -104,6 +104,16 @@ def link_documents(
         if document := tuple(text for text in linked if _reaches(text, graph)):
             documents.append(document)
     return tuple(documents)
+
+
+def _with_certain_links(example: RelationExample) -> RelationExample:
+    """Return an example with its links to entities, each with the confidence 1."""
+    links = tuple(
+        dataclasses.replace(link, candidates=(), confidence=1.0)
+        for link in example.linked.links
+        if link.entity is not None
+    )
+    return dataclasses.replace(example, linked=dataclasses.replace(example.linked, links=links))
 
 
 def _merged(gold: LinkedText, relinked: LinkedText, plain: LinkedText) -> LinkedText:

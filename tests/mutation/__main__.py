@@ -20,6 +20,9 @@ import sys
 import time
 from pathlib import Path
 
+N_TOGETHER = 8
+"""Modules whose tests are collected together, and whose mutants are all tried before the next: a
+run that is ended has judged whole modules, the caught and the surviving."""
 HERE = Path(__file__).parent
 STATE = Path(".mutation/findings.jsonl")
 WARM = (
@@ -56,32 +59,36 @@ def main() -> int:
     elif given.sample is not None:
         modules = draw(modules, given.sample, given.seed)
     targets = {module: files_of(module, root) for module in modules}
-    is_whole = True
+    whole: list[str] = []  # the modules of batches that were not cut short
+    failed = False
     screen = os.fdopen(os.dup(1), "w", buffering=1)
-    for further in (False, True):
-        plan = attempts(root, targets, given.n, State(STATE), further=further)
-        if plan and time.monotonic() < until:
-            code = run_plan(
-                root,
-                plan,
-                State(STATE),
-                until,
-                lambda line: print(line, file=screen),
-            )
-            is_whole = is_whole and code == 0
+    for start in range(0, len(modules), N_TOGETHER):
+        batch = {module: targets[module] for module in modules[start : start + N_TOGETHER]}
+        for further in (False, True):
+            plan = attempts(root, batch, given.n, State(STATE), further=further)
+            if plan and time.monotonic() < until:
+                code = run_plan(
+                    root, plan, State(STATE), until, lambda line: print(line, file=screen)
+                )
+                failed = failed or code != 0
+        if time.monotonic() < until:
+            whole += batch
     accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
-    score = score_of(root, targets, given.n, State(STATE), accepted)
+    by_name = {module: targets[module] for module in sorted(targets)}
+    score = score_of(root, by_name, given.n, State(STATE), accepted)
     first_scores = HERE / "blind.json"
     if given.sample and not given.modules:
+        tried = {module: targets[module] for module in whole}
+        blind = score_of(root, tried, given.n, State(STATE), accepted)
         sample = Sample(given.seed, given.sample, given.n, MOST_FILES)
-        remember(first_scores, sample, score.n_modules, score.n_judged, score.n_caught)
+        remember(first_scores, sample, blind.n_modules, blind.n_judged, blind.n_caught)
     text = score.text + as_markdown(first_scores)
     sys.stdout.write(text)
     if not given.modules:
         (HERE / "score.md").write_text(text, encoding="utf-8")
-    if not is_whole:
+    if failed:
         sys.stdout.write("pytest failed: see .mutation/pytest.log\n")
-    return 1 if score.n_left or not is_whole else 0
+    return 1 if score.n_left or failed else 0
 
 
 if __name__ == "__main__":

@@ -314,6 +314,7 @@ def test_a_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
     assert samples[0] == samples[1] != samples[2]
     assert [len({*sample}) for sample in samples] == [20, 20, 20]
     assert draw(modules, 0, 0) == ()
+    assert draw(modules, 5, 0) == samples[0][:5], "a run that is ended has tried a sample, too"
 
 
 @SOURCES

@@ -41,11 +41,12 @@ BASE_SECONDS = 5
 """Of processor time that a test may take, besides five times what it takes without a mutant."""
 MOST_WALL = 12
 """So many times that limit a test may take by the clock, as the machine may be busy or it waits."""
-MEASURED_SECONDS = 60
-"""The tests of a file are measured, and so tried, in its order until so much is used."""
-TRIED_SECONDS = 20
+MEASURED_SECONDS = 30
+"""The tests of a file are measured, and so tried, in its order until so much processor time
+is used, or has gone by."""
+TRIED_SECONDS = 10
 """Of the tests of one file that reach a line, the quickest ones are tried up to so much."""
-FURTHER_FILES = 12
+FURTHER_FILES = 6
 """A survivor is also tried on so many files that reach its line though they are not near."""
 MOST_BYTES = 6 << 30
 OWN_FAULT = 70  # how a process ends that did not get to the end of its tests by itself
@@ -315,7 +316,7 @@ class Trial:
     def _measured(self, tests: list[tuple[pytest.Item, float]]) -> dict[str, Any]:
         reach: dict[str, tuple[float, list[tuple[str, int]]]] = {}
         failures = []
-        start = _seconds()
+        start, start_of_wall = _seconds(), time.monotonic()
         for number, (test, limit) in enumerate(tests):
             self.failed, self.reached = None, set()
             began = _seconds()
@@ -324,7 +325,7 @@ class Trial:
                 failures.append(self.failed)
             else:
                 reach[test.nodeid] = (_seconds() - began, list(self.reached))
-            if _seconds() - start > MEASURED_SECONDS:
+            if max(_seconds() - start, time.monotonic() - start_of_wall) > MEASURED_SECONDS:
                 break
         for test_id, (seconds, lines) in reach.items():
             reach[test_id] = (seconds, sorted({*lines, *self.reached_in_setup}))

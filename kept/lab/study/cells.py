@@ -10,7 +10,7 @@ Axis legend: seed, group (items that are not independent), count.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,15 @@ def paired_effect(ours: Mapping[int, Counts], theirs: Mapping[int, Counts]) -> E
         ours, theirs = (_repeated(side, seeds) for side in (ours, theirs))
     both = [seed for seed in ours if seed in theirs]
     return difference([ours[s] for s in both], [theirs[s] for s in both], f1_value)
+
+
+def paired_effects(
+    counts: Mapping[str, Mapping[int, Counts]], pairs: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, Effect]]:
+    """Yield the name and the paired effect of each pair of rows that are both there."""
+    for ours, theirs in pairs:
+        if ours in counts and theirs in counts:
+            yield f"{ours} − {theirs}", paired_effect(counts[ours], counts[theirs])
 
 
 def _repeated(side: Mapping[int, Counts], seeds: Sequence[int]) -> Mapping[int, Counts]:

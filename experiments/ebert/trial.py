@@ -1,40 +1,40 @@
-"""`python -m experiments.ebert CONFIG -o RUN`: train E-BERT's linking head, link, score as AIDA.
+"""`python -m experiments ebert CONFIG -o RUN`: train E-BERT's linking head, link, score as AIDA.
 
-Needs KEPT_DATA; what is stored in RUN is not run again (`--row`, `--seed`: one cell, no table).
+Needs KEPT_DATA; what is stored in RUN is not run again.
 
 Axis legend: seed, text, count.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
-from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import write_jsonl
 from entity_linking.annotations.aida import Span
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
-from experiments.command import data_root, study_parser
+from experiments.command import CELL_OPTIONS, Results, data_root, run_cells, run_study
 from experiments.joint_spaces.reading import shuffle_vectors
 from experiments.joint_spaces.study import trained
 from experiments.wk_completion.data import World, read_world
 from kept.batches import N_SPECIAL_ROWS
 from kept.encoders.ebert import EBERT
-from kept.evaluation.crossed import difference, effect
 from kept.evaluation.paired import Counts, f1_value
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, EBERTView
 from kept.heads.model import KnowledgeForTask
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.lab.reading.cell import Budget, open_host
-from kept.lab.study.origins import fingerprint_of, stored_with
+from kept.lab.study.cells import CellTrial, mean_effect, page_of, paired_effects
+from kept.lab.study.origins import Origin, fingerprint_of
 from kept.lab.study.tables import Table, with_interval
 from kept.randomness import generator, torch_draws
 from kept.tasks.datasets.public_files import table
@@ -44,7 +44,6 @@ from kept.training.finetuning.linking.decoding import EBERTLinker
 from kept.training.finetuning.linking.questions import CandidateData, questions_of
 from kept.training.loop import train
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
-from kg_loaders.disk.writing import write_json, write_text
 
 NAMES = "names"
 """The row without a model: the best prior of the graph's names."""
@@ -141,57 +140,19 @@ def by_text(world: World) -> list[LinkedText]:
     ]
 
 
-def vectors_file(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) -> Path | None:
-    """The file of a row's vectors, trained unless it is there; None for those of labels."""
-    kind = study.rows[row].vectors
-    if kind == "labels":
-        return None
-    folder = out / "spaces" / str(seed)
-    if not (folder / VECTORS).exists():
+def space_vectors(config: JointConfig, folder: Path, *, others: bool) -> Path:
+    """Return the file of a space's vectors, trained unless it is there.
+
+    `others`: each entity has the vector of another.
+    """
+    vectors, shuffled = folder / VECTORS, folder / "others.txt"
+    if not vectors.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        if not (out / "kg").exists():
-            data.graph.save(out / "kg")
-            write_jsonl(data.train, out / "train.jsonl", force=True)
-        config = JointConfig(kg=out / "kg", text=(out / "train.jsonl",), seed=seed, **study.space)
-        made, losses = trained(config, folder)
-        made.write(folder, losses)
-    if kind == "joint":
-        return folder / VECTORS
-    if not (folder / "others.txt").exists():
-        shuffle_vectors(folder / VECTORS, folder / "others.txt", seed)
-    return folder / "others.txt"
-
-
-def linked_by(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) -> list[LinkedText]:
-    """The evaluation texts as a row links them: E-BERT trained on the training texts' questions."""
-    file = vectors_file(study, row, seed, data, out)
-    source = {} if file is None else {"vectors_from": str(file)}
-    host, tokenizer = open_host(Budget(host=study.host, n_layers=study.n_layers))
-    with torch_draws(seed, "initial weights"):
-        encoder = EBERT.for_graph(host, data.graph, tokenizer, seed=seed, **source)
-        encoder.freeze_parts(("words",))
-        model = KnowledgeForTask.of(encoder, "candidates", [SCORE], problem_type=LINKING)
-    has_vector = encoder.entity_vectors.weight[N_SPECIAL_ROWS:].any(1).numpy()
-
-    def known(name: str) -> bool:
-        number = data.graph.entities.find(name)
-        return number is not None and bool(has_vector[number])
-
-    shown: dict[str, Any] = {
-        "builder": study.builder,
-        "view": EBERTView.of(data.graph, tokenizer, form="replace", **source),
-        "prime": True,
-    }
-    questions = questions_of(data.proposed, known, str(tokenizer.mask_token), gold=data.train)
-    questions = [question for question in questions if question.gold is not None]
-    training = CandidateData(questions, data.graph, tokenizer, **shown)
-    with tempfile.TemporaryDirectory(prefix="kept-linking-") as folder:
-        train(model, training, study.training(seed), Path(folder))
-    linker = EBERTLinker(
-        model, tokenizer, data.graph, DictionaryLinker(data.graph), is_known=known,
-        n_rounds=study.n_rounds, **shown,
-    )  # fmt: skip
-    return linker.disambiguate(data.to_link)
+        space, losses = trained(config, folder)
+        space.write(folder, losses)
+    if others and not shuffled.exists():
+        shuffle_vectors(vectors, shuffled, config.seed)
+    return shuffled if others else vectors
 
 
 def spans_of(text: LinkedText) -> list[Span]:
@@ -214,92 +175,131 @@ def counts_of(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> SpanCo
     return counts
 
 
-def run_cell(study: LinkingStudy, row: str, seed: int, data: Data, out: Path) -> SpanCounts:
-    """The counts of a row under a seed, from its file in `out` if it is there."""
-    told = None if row == NAMES else study.rows[row].vectors
-    shared = study.model_dump(mode="json", exclude={"rows", "seeds", "differences"})
-    origin = {"settings": fingerprint_of(shared, told), "data": data.fingerprint}
-    path = out / "cells" / f"{row}-{seed}.json"
+@dataclass(frozen=True)
+class LinkingTrial(CellTrial):
+    """The rows of the study on `data`, and the row of the names' best prior."""
 
-    def count() -> SpanCounts:
-        linked = data.to_link if row == NAMES else linked_by(study, row, seed, data, out)
-        return counts_of(data.asked, linked)
+    study: LinkingStudy
+    data: Data
+    folder: Path
 
-    counts: SpanCounts = stored_with(path, origin, count)
-    return counts
+    @property
+    def rows(self) -> Sequence[str]:
+        """The prior, then the rows of the file."""
+        return [NAMES, *self.study.rows]
+
+    def seeds(self, row: str) -> Sequence[int]:
+        """See `CellTrial.seeds`."""
+        return self.study.seeds[:1] if row == NAMES else self.study.seeds
+
+    def origin(self, row: str, seed: int) -> Origin:
+        """See `CellTrial.origin`."""
+        own = None if row == NAMES else self.study.rows[row].vectors
+        shared = self.study.model_dump(mode="json", exclude={"rows", "seeds", "differences"})
+        return {"settings": fingerprint_of(shared, own), "data": self.data.fingerprint}
+
+    def run(self, row: str, seed: int) -> SpanCounts:
+        """Return the counts of the evaluation texts as a row links them."""
+        linked = self.data.to_link if row == NAMES else self._linked(row, seed)
+        return counts_of(self.data.asked, linked)
+
+    def summary(self, row: str, seed: int, cell: SpanCounts) -> str:
+        """See `CellTrial.summary`."""
+        right, predicted, gold = np.array(cell).sum(0).tolist()
+        return f"seed {seed}, {row}: {right} right of {predicted}, {gold} gold"
+
+    def _vectors(self, row: str, seed: int) -> Path | None:
+        """Return the file of a row's vectors; None for those of labels."""
+        kind, out = self.study.rows[row].vectors, self.folder
+        if kind == "labels":
+            return None
+        if not (out / "kg").exists():
+            self.data.graph.save(out / "kg")
+            write_jsonl(self.data.train, out / "train.jsonl", force=True)
+        text = (out / "train.jsonl",)
+        config = JointConfig(kg=out / "kg", text=text, seed=seed, **self.study.space)
+        return space_vectors(config, out / "spaces" / str(seed), others=kind == "others")
+
+    def _linked(self, row: str, seed: int) -> list[LinkedText]:
+        """Return the evaluation texts linked by E-BERT, trained on those of training."""
+        study, data, file = self.study, self.data, self._vectors(row, seed)
+        source = {} if file is None else {"vectors_from": str(file)}
+        host, tokenizer = open_host(Budget(host=study.host, n_layers=study.n_layers))
+        with torch_draws(seed, "initial weights"):
+            encoder = EBERT.for_graph(host, data.graph, tokenizer, seed=seed, **source)
+            encoder.freeze_parts(("words",))
+            model = KnowledgeForTask.of(encoder, "candidates", [SCORE], problem_type=LINKING)
+        has_vector = encoder.entity_vectors.weight[N_SPECIAL_ROWS:].any(1).numpy()
+
+        def known(name: str) -> bool:
+            number = data.graph.entities.find(name)
+            return number is not None and bool(has_vector[number])
+
+        shown: dict[str, Any] = {
+            "builder": study.builder,
+            "view": EBERTView.of(data.graph, tokenizer, form="replace", **source),
+            "prime": True,
+        }
+        questions = questions_of(data.proposed, known, str(tokenizer.mask_token), gold=data.train)
+        questions = [question for question in questions if question.gold is not None]
+        training = CandidateData(questions, data.graph, tokenizer, **shown)
+        with tempfile.TemporaryDirectory(prefix="kept-linking-") as folder:
+            train(model, training, study.training(seed), Path(folder))
+        linker = EBERTLinker(
+            model, tokenizer, data.graph, DictionaryLinker(data.graph), is_known=known,
+            n_rounds=study.n_rounds, **shown,
+        )  # fmt: skip
+        return linker.disambiguate(data.to_link)
 
 
-# ---- the page --------------------------------------------------------------
-def page(study: LinkingStudy, cells: Mapping[str, Sequence[SpanCounts]], command: str) -> str:
-    """Micro scores of every row over its seeds, and differences of F1."""
-    n = len(next(iter(cells.values()))[0])
+# ---- the page ------------------------------------------------------------------------------------
+def page(study: LinkingStudy, cells: Mapping[str, Mapping[int, SpanCounts]], command: str) -> str:
+    """Return micro scores of every row over its seeds, and differences of F1."""
+    n = len(next(iter(cells[NAMES].values())))
     about = (
         f"Micro precision, recall and F1 in AIDA's form (first and last word, entity) on {n} "
         "sentences of T-REx, 95 % intervals over seeds and sentences. T-REx annotates the ends of "
         "facts alone: what else a linker finds counts as wrong."
     )
+    counts: dict[str, dict[int, Counts]] = {
+        row: {seed: np.array(cell, np.float64) for seed, cell in own.items()}
+        for row, own in cells.items()
+    }
     rows = []
-    for row, seeds in cells.items():
-        says = "the best prior of the graph's names" if row == NAMES else study.rows[row].says
-        counts = [np.array(told, np.float64) for told in seeds]
-        sums = [each.sum(0) for each in counts]
+    for row, own in counts.items():
+        sums = [each.sum(0) for each in own.values()]
         precision = np.mean([right / max(predicted, 1) for right, predicted, _ in sums])
         recall = np.mean([right / max(gold, 1) for right, _, gold in sums])
         of_seeds = ", ".join(f"{f1_value(each[None])[0]:.3f}" for each in sums)
-        f1 = with_interval(effect(np.stack(counts), f1_value))
+        says = "the best prior of the graph's names" if row == NAMES else study.rows[row].says
+        f1 = with_interval(mean_effect(own.values()))
         rows.append([row, f"{precision:.3f}", f"{recall:.3f}", f1, of_seeds, says])
-    differences = []
-    for ours, theirs in study.differences:
-        if ours in cells and theirs in cells:
-            less = difference(*_sides(cells[ours], cells[theirs]), f1_value)
-            differences.append([f"{ours} − {theirs}", with_interval(less, "+"), f"{less.p:.3f}"])
-    columns = "row", "precision", "recall", "F1", "of each seed", "what it is"
-    parts = (
-        "# E-BERT's entity linking", f"`{command}`", about, Table(columns, rows).compact(),
-        Table(("difference of F1", "estimate", "p"), differences).compact(),
-    )  # fmt: skip
-    return "\n\n".join(parts) + "\n"
-
-
-def _sides(ours: Sequence[SpanCounts], theirs: Sequence[SpanCounts]) -> list[list[Counts]]:
-    """Both sides' counts by seed; the one without seeds stands against each of the other's."""
-    n = max(len(ours), len(theirs))
-    return [
-        [np.array(side[i % len(side)], np.float64) for i in range(n)] for side in (ours, theirs)
+    differences = [
+        [name, with_interval(gap, "+"), f"{gap.p:.3f}"]
+        for name, gap in paired_effects(counts, study.differences)
     ]
+    columns = "row", "precision", "recall", "F1", "of each seed", "what it is"
+    return page_of(
+        "E-BERT's entity linking", command, about, Table(columns, rows),
+        Table(("difference of F1", "estimate", "p"), differences),
+    )  # fmt: skip
 
 
+# ---- the command ---------------------------------------------------------------------------------
 def read_aliases(root: Path) -> list[Text]:
-    """Further names of Wikidata's entities."""
+    """Return further names of Wikidata's entities."""
     rows = table(root / "wikidata_labels/qid_aliases.tsv")
     return [Text(row["qid"], TextKind.ALIAS, row["alias"], "en") for row in rows]
 
 
-def main() -> None:
-    parser = study_parser(__doc__)
-    parser.add_argument("--row")
-    parser.add_argument("--seed", type=int)
-    given = parser.parse_args()
-    disable_progress_bar()
-    torch.set_num_threads(1)
-    study, root = LinkingStudy.read(given.config), data_root()
-    given.out.mkdir(parents=True, exist_ok=True)
+def run(study: LinkingStudy, given: argparse.Namespace) -> Results | None:
+    """Run what is missing; return the page and the counts of each text."""
+    root = data_root()
     data = Data(study, read_world(root, ("s",)), read_aliases(root))
-    cells: dict[str, list[SpanCounts]] = {}
-    for seed in study.seeds if given.seed is None else (given.seed,):
-        for row in (NAMES, *study.rows) if given.row is None else (given.row,):
-            if row != NAMES or seed == study.seeds[0]:
-                told = run_cell(study, row, seed, data, given.out)
-                cells.setdefault(row, []).append(told)
-                right, found, gold = np.array(told).sum(0).tolist()
-                print(f"seed {seed}, {row}: {right} right of {found}, {gold} gold", flush=True)
-    if given.row is None and given.seed is None:
-        command = f"python -m experiments.ebert {given.config} -o {given.out}"
-        text = page(study, cells, command)
-        write_text(given.out / "results.md", text, force=True)
-        write_json(given.out / "results.json", cells, force=True)
-        print(text)
+    if (cells := run_cells(LinkingTrial(study, data, given.out), given)) is None:
+        return None
+    return page(study, cells, given.command), {row: [*own.values()] for row, own in cells.items()}
 
 
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, LinkingStudy, run, CELL_OPTIONS)
