@@ -47,9 +47,11 @@ def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, comman
             rows.append([row, name, correlation, of_seeds, study.rows[row].says])
     for one, other in study.differences:
         for name, chosen in parts.items():
-            sides = [[spearman_parts(each[chosen], gold[chosen]) for each in of_row[side]]
-                     for side in (one, other)]  # fmt: skip
-            less = difference(*sides, pearson)
+            ours, theirs = (
+                [spearman_parts(each[chosen], gold[chosen]) for each in of_row[side]]
+                for side in (one, other)
+            )
+            less = difference(ours, theirs, pearson)
             numbers = with_interval(less, "+"), f"{less.p:.3f}"
             differences.append([f"{one} − {other}", name, *numbers])
     columns = "row", "pairs", "Spearman", "of each seed", "what it is"
