@@ -37,8 +37,8 @@ tokenizer. Each row is tested with every method: a training step works, or an er
 
 {table(head, rows)}
 **Positions by distance.** Some families know no table of positions. They compare the positions of
-two nodes. kept gives them the positions of the word-knowledge graph: a fact of K-BERT that begins
-one place after its mention is at distance 1, whatever lies between them in the row. In a local
+two nodes. kept gives them the positions of the word-knowledge graph. So a fact of K-BERT that begins
+one place after its mention is at distance 1, with any number of words between them. In a local
 layer of ModernBERT a node sees the nodes whose *positions* are in its window, if the method
 lets it.
 
@@ -46,7 +46,7 @@ lets it.
 *n*. LoRA inside the layer is shared by all passes.
 
 **DeBERTa** takes no weights of links, so links are all or nothing. A checkpoint with a convolution
-(`conv_kernel_size`) is refused, since it would mix words with facts that lie next to them.
+(`conv_kernel_size`) is refused, since it would mix words with the facts next to them.
 
 **Any other encoder** is run as a whole, and a line of the log says so. These methods work on it,
 since they need nothing between its layers: {_list(whole)}.
