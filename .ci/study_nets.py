@@ -258,10 +258,10 @@ def _several_kinds() -> Iterator[str]:
 
 
 def _entity_linking() -> Iterator[str]:
-    from experiments.entity_linking.config import Study
+    from experiments.entity_linking.config import LinkingStudy
     from experiments.entity_linking.tables import to_markdown
 
-    study = Study.model_validate(_yaml("entity_linking/wikidata.yaml"))
+    study = LinkingStudy.model_validate(_yaml("entity_linking/wikidata.yaml"))
     yield to_markdown(_json("entity_linking/results.json"), study)
 
 

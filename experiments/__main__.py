@@ -1,8 +1,9 @@
 """`python -m experiments STUDY …` runs a study, `python -m experiments TASK …` one run of a task.
 
-STUDY is a folder below this one, as `ebert`; what follows are the arguments of its command, mostly
-CONFIG -o RUN. TASK is the name of a YAML file of `kept compare`, or a path to one. The run is
-recorded in the folder of runs and not repeated; `kept compare` reads the same records.
+STUDY is a folder below this one, as `ebert` or `entity_linking/end_to_end`; what follows are the
+arguments of its command, mostly CONFIG -o RUN. TASK is the name of a YAML file of `kept compare`,
+or a path to one. The run is recorded in the folder of runs and not repeated; `kept compare` reads
+the same records.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def main() -> None:
     for module in ("trial", "__main__"):
         if names and (HERE / names[0] / f"{module}.py").is_file():
             sys.argv = [f"python -m experiments {names[0]}", *sys.argv[2:]]
-            runpy.run_module(f"experiments.{names[0]}.{module}", run_name="__main__")
+            package = names[0].strip("/").replace("/", ".")
+            runpy.run_module(f"experiments.{package}.{module}", run_name="__main__")
             return
     run_task()
 

@@ -32,7 +32,8 @@ from kept.lab.study.cells import (
 )
 from kept.lab.study.origins import Origin, fingerprint_of
 from kept.lab.study.tables import Table, with_interval
-from kept.training.config import RunConfig, merged
+from kept.options import merged
+from kept.training.config import RunConfig
 from kept.training.finetuning.answers import answers_of
 from kept.training.finetuning.assembly import assemble as assemble_task
 from kept.training.finetuning.config import FinetuneConfig

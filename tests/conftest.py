@@ -55,7 +55,7 @@ LONGEST = (
     "kept/lab/comparison/test_experiment_runs.py", "kg_loaders/rdf/test_rdf.py",
     "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py", "kept/training/test_stream.py",
     "kept/training/test_finetune_command.py", "kept/training/test_loop.py",
-    "kg_loaders/reading/test_budget.py", "kept/test_model_files.py", "mutation/test_mutation.py",
+    "kg_loaders/test_budget.py", "kept/test_model_files.py", "mutation/test_mutation.py",
     "kept/objectives/lexical/test_lexical_relations.py",
 )  # fmt: skip
 """Files that come first: begun last, a long one would leave all workers but one without work."""

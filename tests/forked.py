@@ -26,7 +26,7 @@ WARM = (
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
     "transformers.models.bert.modeling_bert", "kept.apps.cli.training.vectors_run",
     "kept.joint.assembly", "kept.training.extending.extend", "kg_loaders.checks",
-    "kg_loaders.large.forecast", "kg_loaders.reading.parts", "pandas",
+    "kg_loaders.forecast", "kg_loaders.reading.parts", "pandas",
 )  # fmt: skip
 """What the process has imported from which all others are forked; pyarrow asks for pandas."""
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measuring import growth, in_turn, tell, three_sizes
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS
-from kept.kgc.kge.vectors import entity_vectors
+from kept.kge.vectors import entity_vectors
 from kept.training.extending.starts import STARTS, World, scores
 from kept.vectors import FactVectors
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records

@@ -5,7 +5,7 @@
 Wikidata5M has 20.6 million triples of 822 relations between 4.8 million entities; a made graph
 (seeded) has that share of them, two names an entity in the mean and a description each, in
 Wikidata5M's own files. Every stage is a process of its own: processor seconds with and wall seconds
-without imports, peak memory. `build` also prints by how much `kg_loaders.large.forecast` was off.
+without imports, peak memory. `build` also prints by how much `kg_loaders.forecast` was off.
 One JSON line a stage and share; with several shares at the end the exponents, and a line through
 them carried to the full size. `--beyond-memory 2G` builds by DuckDB.
 """
@@ -109,8 +109,8 @@ def sources(folder: Path) -> list[Path]:
 # ---- stages --------------------------------------------------------------------------------------
 def build(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     from kg_loaders import load
-    from kg_loaders.large.forecast import forecast
-    from kg_loaders.reading.budget import bytes_of
+    from kg_loaders.budget import bytes_of
+    from kg_loaders.forecast import forecast
 
     said = forecast(sources(folder))
 

@@ -243,7 +243,7 @@ def main() -> None:
     options = parser.parse_args()
     device = "cpu" if options.small else options.device
     if device == "cuda" and not torch.cuda.is_available():
-        tell(work="gpu", found=None, said="no GPU is at hand: nothing was measured")
+        tell(work="gpu", found=None, said="there is no GPU: nothing was measured")
         return
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     tell(work="gpu", found=name, torch=torch.__version__, small=options.small)

@@ -44,8 +44,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.measuring import Spent, compared, growth, in_turn, once, tell, three_sizes
 from kept.evaluation.ranking import Filter, RankingResult, rank
-from kept.kgc.kge import Scorer, TrainingConfig, make_scorer, train
-from kept.kgc.kge.splits import read_splits
+from kept.kge import Scorer, TrainingConfig, make_scorer, train
+from kept.kge.splits import read_splits
 
 KINDS: dict[str, tuple[str, int, Any]] = {
     "TransE L1": ("transe", 128, 1),

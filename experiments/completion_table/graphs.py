@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kept.kgc.kge.inductive import Part
-from kept.kgc.kge.splits import SPLITS
+from kept.kge.inductive import Part
+from kept.kge.splits import SPLITS
 from kept.tasks.datasets.inductive import GRAIL, VERSIONS, read_codex_unseen
 from kg_loaders import KnowledgeGraph, SourceError
 from kg_loaders.disk.writing import whole_folder, write_text

@@ -86,7 +86,7 @@ def _of_seeds(seeds: Sequence[int], cells: Sequence[Cell]) -> str:
 def _classified(rows: Rows, part: str) -> list[str]:
     scores = {name: cells[0]["parts"][part].get("classification") for name, cells in rows.items()}
     lines = [
-        f"- {name} tells true from false triples: accuracy {with_interval(score['accuracy'])}, "
+        f"- {name} separates true from false triples: accuracy {with_interval(score['accuracy'])}, "
         f"F1 {score['f1']['estimate']:.3f}."
         for name, score in scores.items()
         if score

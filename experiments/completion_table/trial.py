@@ -34,10 +34,10 @@ from kept.apps.cli.kgc.training import train_scorer
 from kept.evaluation.ranking import Direction, HasScores, RankingResult, rank
 from kept.evaluation.sampled_ranking import rank_among_sampled
 from kept.evaluation.triple_classification import classify_triples, mean_of_directions
-from kept.kgc.kge.inductive import DegreeScorer, PageRankScorer
-from kept.kgc.kge.splits import STRATA, Seen, Splits, read_negatives, read_splits
-from kept.kgc.kge.trained import is_scorer, read_description
 from kept.kgc.shared_ranking import RememberedBlocks
+from kept.kge.inductive import DegreeScorer, PageRankScorer
+from kept.kge.splits import STRATA, Seen, Splits, read_negatives, read_splits
+from kept.kge.trained import is_scorer, read_description
 from kept.lab.study.cells import CellTrial
 from kept.lab.study.origins import Origin
 from kept.randomness import generator

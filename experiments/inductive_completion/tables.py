@@ -29,7 +29,7 @@ def to_markdown(config: InductiveConfig, records: Sequence[RunRecord], folder: P
             lines += _section(config, split, part, runs, folder)
         if runs:
             counts = runs[0].scores["counts"]
-            lines += ["Counted: " + "; ".join(f"{why} {n}" for why, n in counts.items()) + ".", ""]
+            lines += ["Counted:", "", *(f"- {why}: {n}" for why, n in counts.items()), ""]
     if config.published:
         rows = [(p.system, p.metric, p.value, p.where) for p in config.published]
         table = Table(("system", "metric", "value", "where"), rows)

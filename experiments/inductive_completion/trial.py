@@ -21,7 +21,7 @@ from experiments.command import announce, data_root, run_study
 from experiments.inductive_completion.tables import to_markdown
 from kept.errors import ConfigError
 from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
-from kept.kgc.kge.inductive import InductiveSplit
+from kept.kge.inductive import InductiveSplit
 from kept.lab.completion.inductive import run_method
 from kept.lab.completion.inductive_config import InductiveConfig
 from kept.lab.study.design import RunKey

@@ -27,7 +27,7 @@ from experiments.joint_spaces.reading import shuffle_vectors, trained_network, w
 from experiments.joint_spaces.study import trained
 from experiments.stages import StagedStudy, main
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kgc.kge.vectors import TransEVectors
+from kept.kge.vectors import TransEVectors
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.disk.writing import write_lines

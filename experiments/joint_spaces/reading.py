@@ -29,12 +29,12 @@ from experiments.joint_spaces.study import STRANGERS, strangers, trained
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kgc.kge.gnn.bertmk import train_bertmk
-from kept.kgc.kge.gnn.recipes import train_network
-from kept.kgc.kge.kinds import NETWORK_RECIPES
-from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.training_config import BERTMKRecipe
-from kept.kgc.kge.vectors import TransEVectors
+from kept.kge.gnn.bertmk import train_bertmk
+from kept.kge.gnn.recipes import train_network
+from kept.kge.kinds import NETWORK_RECIPES
+from kept.kge.splits import Splits
+from kept.kge.training_config import BERTMKRecipe
+from kept.kge.vectors import TransEVectors
 from kept.lab.reading.arms import arm
 from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
 from kept.lab.reading.measures import probe_accuracy
@@ -273,7 +273,7 @@ def page(study: ReadingStudy, told: Sequence[CellResult], command: str) -> str:
         f"Accuracy on {study.n_test} people whom no training text names, 95 % intervals over "
         f"{len(told)} seeds and people; by chance {CHANCE:.3f}. *Probe*: a linear one of the "
         f"vectors alone, mean over seeds. Behind the semicolon: the steps of each seed, at most "
-        f"{study.steps}; a cell with fewer of them was not run with all seeds, and with one its "
+        f"{study.steps}. A cell with fewer of them was not run with all seeds; with one, its "
         "interval is over people alone."
     )
     lines = [

@@ -23,8 +23,9 @@ from kept.lab.comparison.compare import compare
 from kept.lab.comparison.data import ExperimentData
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.study.verdicts import Compared
+from kept.options import merged
 from kept.randomness import generator
-from kept.training.config import RunConfig, merged
+from kept.training.config import RunConfig
 
 STRANGERS = "strangers"
 

@@ -439,12 +439,12 @@ def to_markdown(cells: Cells, command: str, logs: Sequence[Mapping[str, Any]]) -
     about = (
         f"{len(smallest)} seeds of training; steps after the alignment, and their CPU "
         f"seconds: {steps}. At most {len(cells['edited'][0]['exact'])} questions a cell, and "
-        "as many about what is not there; intervals of 95 % over seeds and questions. "
+        "the same number about missing facts. Intervals of 95 % are over seeds and questions. "
         f"Attention at layer {layer}, the best in the smallest graph, at the last two nodes "
-        "before the value; *share*: the right fact's of what facts get where the name ends. "
-        "*right*: the value after the last *is*, one in eight by chance; *begun*: with the "
-        "answer's beginning given the value's first piece is the most probable. *refused, "
-        "though there*: of the questions that have a fact. *tokens*: those of the question "
+        "before the value. *Share*: the right fact's part of what facts get where the name "
+        "ends. *Right*: the value after the last *is*, one in eight by chance. *Begun*: with the "
+        "answer's beginning given, the value's first piece is the most probable. *Refused, "
+        "though there*: of the questions that have a fact. *Tokens*: those of the question "
         "and the facts that a node reads."
     )
     edits = (

@@ -45,8 +45,8 @@ from kept.evaluation.ranking_groups import (
 )
 from kept.evaluation.statistics import bootstrap_interval
 from kept.evaluation.triple_classification import classify_triples
-from kept.kgc.kge import Scorer, TrainingConfig, make_reciprocal, make_scorer, train
-from kept.kgc.kge.splits import Splits, read_negatives, read_splits
+from kept.kge import Scorer, TrainingConfig, make_reciprocal, make_scorer, train
+from kept.kge.splits import Splits, read_negatives, read_splits
 from kept.lab.study.cells import CellTrial
 from kept.lab.study.origins import Origin
 from kept.randomness import generator, torch_generator

@@ -25,7 +25,7 @@ from experiments.command import data_root, study_parser
 from kept.decoders import load_decoder
 from kept.hosts import load_tokenizer
 from kept.lab.probing.decoders import DecoderLM
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.collections import lama_templates, trex_facts
 from kept.lab.probing.items.facts import (
     ClozeFact,
@@ -33,7 +33,7 @@ from kept.lab.probing.items.facts import (
     draw_facts,
     questions,
 )
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.sources import rows as read_rows
 from kept.lab.probing.results import ProbeResult, read_answers, write_answers
 from kept.lab.probing.tables import (

@@ -20,7 +20,7 @@ from entity_linking.annotations import whole_file
 from experiments.lama.data import LamaWorld
 from experiments.lama.study import LamaStudy, Row
 from kept.errors import EvaluationError
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.collections import (
     Draw,
     lama_templates,
@@ -28,7 +28,7 @@ from kept.lab.probing.items.collections import (
     read_collection,
 )
 from kept.lab.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.masked_sentences import AlteredItem, facts_by_name, read_altered
 from kept.lab.probing.items.names import WithoutHelpfulNames, without_helpful_names
 from kept.lab.probing.models.base import ClozeModel

@@ -66,12 +66,12 @@ def to_markdown(study: LamaStudy, content: CellResult, out: Path) -> str:
 def _about(study: LamaStudy) -> str:
     return (
         f"Host {study.host}, seed {study.seed}; {study.facts_per_relation} facts a relation at "
-        f"most; pre-training {study.head.steps} steps, every row {study.training.steps} more of "
-        f"{study.training.batch_size} sentences. *objects*: among all objects of the relation, of "
-        "any number of pieces; *restricted*: among the one-piece words of LAMA's common "
-        "vocabulary. P@1 in per cent with 95 % intervals (facts drawn together); majority: the "
-        "relation's most frequent object among the facts that are not probed, other right answers "
-        "of the question left out, as they are for every row."
+        f"most. Pre-training {study.head.steps} steps, every row {study.training.steps} more of "
+        f"{study.training.batch_size} sentences. *Objects*: among all objects of the relation, of"
+        " any number of pieces. *Restricted*: among the one-piece words of LAMA's common "
+        "vocabulary. P@1 in per cent with 95 % intervals (over facts). *Majority*: the "
+        "relation's most frequent object among the facts that are not probed. Other right "
+        "answers of the question are left out, as they are for every row."
     )
 
 

@@ -28,7 +28,7 @@ from kept import hosts
 from kept.errors import ConfigError
 from kept.evaluation.leakage import audit_table
 from kept.lab.probing.models.base import ClozeModel
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kept.lab.probing.results import Mode
 from kept.lab.study.cells import CellTrial
 from kept.lab.study.origins import Origin, fingerprint_of, read_stored, stored_with

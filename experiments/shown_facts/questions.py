@@ -20,12 +20,11 @@ from entity_linking.annotations import whole_file
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.lama.data import LamaWorld, read_world
 from experiments.shown_facts.settings import ShownFactsStudy
-from kept.lab.probing.engine import objects_of
 from kept.lab.probing.items.collections import lama_templates, pararel_templates
 from kept.lab.probing.items.facts import answers_by_subject, questions, with_answers_of
 from kept.lab.probing.items.graph_items import graph_questions
 from kept.lab.probing.items.holes import filled
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.templates import Templates
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph

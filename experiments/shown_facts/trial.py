@@ -30,7 +30,7 @@ from kept.lab.study.cells import CellTrial
 from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.heads import copy_mlm_head
+from kept.objectives.word_heads import copy_mlm_head
 from kept.randomness import torch_draws
 from kept.training.config import TrainConfig
 from kept.training.log import Reporter

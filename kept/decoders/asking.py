@@ -125,11 +125,11 @@ class Asker:
         """
         question = question.strip()
         (linked,) = self.linker.link([question])
-        links, entities = self._known(linked)
+        links, entities = self.known(linked)
         labels = tuple(self.graph.label(entity) for entity in entities)
         if not entities:
             return Reply(question, None, "no entity of the graph was found in the question")
-        rows, left_out = self._facts(question, entities, options)
+        rows, left_out = self.facts(question, entities, options)
         if not rows:
             reason = f"the graph has no fact of {', '.join(labels)}"
             return Reply(question, None, reason, labels)
@@ -155,8 +155,8 @@ class Asker:
             n_nodes=read.n_nodes,
         )
 
-    def _known(self, linked: LinkedText) -> tuple[list[Link], list[int]]:
-        """The links to entities of the graph, and these, each once."""
+    def known(self, linked: LinkedText) -> tuple[list[Link], list[int]]:
+        """Return the links to entities of the graph, and these, each once."""
         entities = [
             (link, entity)
             for link in linked.links
@@ -165,10 +165,10 @@ class Asker:
         ]
         return [link for link, _ in entities], list(dict.fromkeys(entity for _, entity in entities))
 
-    def _facts(
+    def facts(
         self, question: str, entities: Sequence[int], options: AskOptions
     ) -> tuple[list[int], int]:
-        """Rows of the facts to show, best first, and how many more there are."""
+        """Return the rows of the facts to show, best first, and how many more there are."""
         graph, candidates = self.graph, list[int]()
         for entity in entities:
             candidates += np.arange(*graph.out_offsets[entity : entity + 2])[:N_RANKED].tolist()

@@ -22,7 +22,7 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention
 from kept.layers.packing import dense_rows
 from kept.layers.part_table import entity_table, no_special_rows, put_rows

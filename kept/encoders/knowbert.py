@@ -27,7 +27,7 @@ from kept.encoders.base import (
     layer_group,
 )
 from kept.errors import ConfigError
-from kept.kgc.kge.vectors import vector_rows
+from kept.kge.vectors import vector_rows
 from kept.layers.entity_linker import (
     EntityLinker,
     PartEntityTable,

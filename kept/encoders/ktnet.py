@@ -25,7 +25,7 @@ from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.views.ktnet import CONCEPTS
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.part_table import entity_table, no_special_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput

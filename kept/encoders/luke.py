@@ -30,7 +30,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visi
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.entity_attention import EntityEmbeddings, EntityQueries, entity_aware_layer
 from kept.layers.part_table import entity_table, held_rows, put_rows
 from kept.layers.rows import RowTable

@@ -10,8 +10,8 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter
 from kept.kgc.completers.folders import is_completer, open_completer
 from kept.kgc.completers.mix import MixPart, fit_mix
-from kept.kgc.kge.kinds import Trained, Training
-from kept.kgc.kge.options import (
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import (
     EncoderOptions,
     KeplerOptions,
     MixOptions,
@@ -20,8 +20,8 @@ from kept.kgc.kge.options import (
     TextOptions,
     UltraOptions,
 )
-from kept.kgc.kge.resuming.epochs import TrainingHistory
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.training_config import TrainingConfig
 
 HOST = "minilm"
 
@@ -47,7 +47,7 @@ def train_ultra(training: Training) -> Trained:
         open_ultra,
         train_ultra_completer,
     )
-    from kept.kgc.kge.ultra.released import released
+    from kept.kge.ultra.released import released
 
     options = training.options
     assert isinstance(options, UltraOptions)

@@ -28,9 +28,9 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
 from kept.graphs.naming import is_named
-from kept.kgc.kge.kinds import FORMULAS
-from kept.kgc.kge.scorers import SCORES, transe_score
-from kept.kgc.kge.training import contrast
+from kept.kge.kinds import FORMULAS
+from kept.kge.scorers import SCORES, transe_score
+from kept.kge.training import contrast
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
 from kept.objectives.base import Objective, Preparation, World

@@ -33,7 +33,7 @@ from kept.graphs.graph import NodeKind
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, World
-from kept.objectives.words.starts import word_starts
+from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
 Chooser = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]

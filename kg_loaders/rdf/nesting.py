@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kg_loaders.budget import FREE_BYTES, ReaderBudget
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
 BLOCK = 1 << 18
 Data = bytes | mmap.mmap

@@ -17,8 +17,8 @@ from experiments.completion_table.record import Record, judge, place_of
 from experiments.completion_table.tables import to_markdown
 from experiments.completion_table.trial import MODEL, Plan, TableTrial
 from kept.apps.cli.kgc.train_options import TrainOptions
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import read_description
+from kept.kge.splits import read_splits
+from kept.kge.trained import read_description
 from kg_loaders import SourceError
 
 N = 12
@@ -87,7 +87,7 @@ def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "- mix against ComplEx: not compared, no folder had the answers of both.\n" in page
     page = to_markdown(config, plans, cells, record)
     for words in ("## small, seen: 2 triples, 13 entities", "Not run on small: SimKGC.",
-                  "- mix against ComplEx: MRR", "ComplEx tells true from false"):  # fmt: skip
+                  "- mix against ComplEx: MRR", "ComplEx separates true from false"):  # fmt: skip
         assert words in page
 
 

@@ -20,8 +20,8 @@ from experiments.kg_completion.trial import (
     training_address,
 )
 from kept.errors import CheckpointError
-from kept.kgc.kge import SCORERS, TrainingConfig
-from kept.kgc.kge.splits import read_negatives, read_splits
+from kept.kge import SCORERS, TrainingConfig
+from kept.kge.splits import read_negatives, read_splits
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kg_completion"
 PLANS = sorted(FOLDER.glob("*.yaml"))

@@ -58,9 +58,9 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from kept import __version__
+        from importlib.metadata import version
 
-        echo(f"kept {__version__}")
+        echo(f"kept {version('kept')}")
         raise typer.Exit
 
 
@@ -97,7 +97,7 @@ def _root(
     if rank_and_size().rank:
         logging.getLogger("kept").setLevel(logging.ERROR)  # the first process says it
     if limits is not None:
-        from kg_loaders.reading.budget import VARIABLE, ReaderBudget
+        from kg_loaders.budget import VARIABLE, ReaderBudget
 
         ReaderBudget.from_settings(limits)
         os.environ[VARIABLE] = limits  # of the processes that parse documents, too

@@ -32,7 +32,7 @@ from kept.lab.probing.items.facts import QuestionSet
 from kept.lab.probing.items.graph_items import graph_questions
 from kept.lab.probing.items.item import ClozeItem
 from kept.lab.probing.items.templates import read_templates
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kept.lab.probing.results import (
     RANKINGS,
     Likelihood,

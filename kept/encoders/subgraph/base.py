@@ -27,7 +27,7 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.graph_layers import AttentionPooling, GraphLayers, NodeFeatures, gelu
 from kept.layers.part_table import entity_table, held_rows, no_special_rows, put_rows
 from kept.layers.rows import RowTable

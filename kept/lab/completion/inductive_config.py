@@ -17,13 +17,13 @@ class _Method(BaseModel):
 
 
 class DegreeMethod(_Method):
-    """`kept.kgc.kge.inductive.DegreeScorer`: nothing is learned."""
+    """`kept.kge.inductive.DegreeScorer`: nothing is learned."""
 
     kind: Literal["degree"]
 
 
 class GraphMethod(_Method):
-    """`kept.kgc.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's
+    """`kept.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's
     map.
 
     `text_from` names a folder of a KEPLER run whose description vectors are the texts; without it
@@ -44,7 +44,7 @@ class GraphMethod(_Method):
 
 
 class DKRLMethod(_Method):
-    """`kept.kgc.kge.dkrl` with the CBOW encoder, ranked by descriptions alone."""
+    """`kept.kge.dkrl` with the CBOW encoder, ranked by descriptions alone."""
 
     kind: Literal["dkrl"]
     host: str = "minilm"
@@ -60,7 +60,7 @@ class KeplerMethod(_Method):
 
 
 class UltraMethod(_Method):
-    """`kept.kgc.kge.ultra`: trained on the split's own training graph, or the `weights` of a
+    """`kept.kge.ultra`: trained on the split's own training graph, or the `weights` of a
     release.
 
     Released weights have seen other graphs: whoever uses them says which in `differs` or `notes`.
@@ -93,7 +93,7 @@ class SampledConfig(_Method):
 
 
 class UnseenConfig(_Method):
-    """Shares of `kept.kgc.kge.inductive.split_unseen`; `seed` is the split's own."""
+    """Shares of `kept.kge.inductive.split_unseen`; `seed` is the split's own."""
 
     valid_share: float
     test_share: float

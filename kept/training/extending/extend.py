@@ -27,7 +27,7 @@ from kept.encoders import read_config
 from kept.encoders.base import KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import KnowledgeForTask
-from kept.kgc.kge.trained import SCORER
+from kept.kge.trained import SCORER
 from kept.layers.rows import RowTable
 from kept.model_files import EXTENDED, NEW_ROWS
 from kept.objectives.model import KnowledgeForPreTraining

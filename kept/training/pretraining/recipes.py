@@ -16,7 +16,8 @@ from kept.errors import ConfigError
 from kept.inputs.lengths import with_lengths
 from kept.methods import METHODS, method_key
 from kept.model_files import readable
-from kept.training.config import merged, with_auto_precision
+from kept.options import merged
+from kept.training.config import with_auto_precision
 from kept.training.pretraining.config import PretrainConfig
 
 PUBLISHED = "as_published"

@@ -20,8 +20,8 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
-from kept.kgc.kge.kinds import FORMULAS
-from kept.kgc.kge.scorers import SCORES
+from kept.kge.kinds import FORMULAS
+from kept.kge.scorers import SCORES
 from kept.objectives.base import World
 from kept.objectives.described_triples import Questions, draw_questions
 from kept.objectives.knowledge_embedding import (

@@ -30,7 +30,7 @@ from kept.objectives.masked_words import (
     span_length,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.starts import word_starts
+from kept.objectives.word_starts import word_starts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import FAMILIES, tiny_host

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 import kg_loaders
 from kept.apps.cli import app
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import InternalError
 from kg_loaders.rdf import documents
 from kg_loaders.rdf.documents import Document
 from kg_loaders.reading import isolated
-from kg_loaders.reading.budget import ReaderBudget
 
 E, RDF = "http://e/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 TRIX = "http://www.w3.org/2004/03/trix/trix-1/"
@@ -49,7 +49,7 @@ READ = """
 import json, sys
 from pathlib import Path
 from kg_loaders.rdf.documents import Document
-from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.budget import ReaderBudget
 assert not [p for p in sys.path if p in {hidden!r}], sys.path
 for name in sys.argv[1:]:
     path = Path(name)

@@ -13,10 +13,10 @@ from kept.apps.cli.terminal import echo
 from kept.kgc.completers.folders import save_completer
 from kept.kgc.completers.mix import MixCompleter
 from kept.kgc.completers.seen import TrainedOn
-from kept.kgc.kge.calibration import Calibration
-from kept.kgc.kge.kinds import Trained
-from kept.kgc.kge.splits import Splits
 from kept.kgc.mixing import SIDES
+from kept.kge.calibration import Calibration
+from kept.kge.kinds import Trained
+from kept.kge.splits import Splits
 
 
 def save_trained_completer(

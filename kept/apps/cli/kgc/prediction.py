@@ -16,8 +16,8 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.new_entity import missing_entity, with_entity
-from kept.kgc.kge.calibration import Calibration
-from kept.kgc.kge.prediction import (
+from kept.kge.calibration import Calibration
+from kept.kge.prediction import (
     UNKNOWN,
     Answer,
     Answers,
@@ -25,8 +25,8 @@ from kept.kgc.kge.prediction import (
     best_answers,
     by_identifiers,
 )
-from kept.kgc.kge.splits import Seen
-from kept.kgc.kge.trained import read_seen
+from kept.kge.splits import Seen
+from kept.kge.trained import read_seen
 
 N_REASONS = 6
 
@@ -45,7 +45,7 @@ class PredictOptions:
 
 
 def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
-    """Print and return the best answers for "?"; see `kept.kgc.kge.prediction.best_answers`."""
+    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`."""
     opened = open_over(source, model)
     is_new = options.text is not None or options.facts is not None
     question = by_identifiers(opened.splits.graph, question, allow_new=is_new)

@@ -17,8 +17,8 @@ from kept.apps.cli.kgc.opening import filter_of
 from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.terminal import echo
 from kept.evaluation.ranking import HasScores, rank
-from kept.kgc.kge.calibration import Calibration, fit_calibration, questions_of
-from kept.kgc.kge.splits import Splits
+from kept.kge.calibration import Calibration, fit_calibration, questions_of
+from kept.kge.splits import Splits
 from kept.randomness import generator
 from kept.training.costs import minutes_in_words
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from kept.errors import ConfigError
-from kept.kgc.kge.kinds import SCORERS, ScorerKind
-from kept.kgc.kge.options import ScorerOptions
-from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.trained import DESCRIPTION
+from kept.kge.kinds import SCORERS, ScorerKind
+from kept.kge.options import ScorerOptions
+from kept.kge.splits import Splits
+from kept.kge.trained import DESCRIPTION
 
 _RECORDED: dict[str, Any] = {
     "reciprocal": False, "epochs": None, "width": None, "norm": None, "host": None,

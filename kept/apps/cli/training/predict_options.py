@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kept.errors import ConfigError
+from kg_loaders.disk.kinds import LONGEST_NAME, require_file_or_folder
 
-LONGEST_NAME = 255
 FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
 
 
@@ -35,7 +35,11 @@ class FileOptions:
             raise ConfigError("--resume continues a run and --force starts anew; give one of them")
 
     def require_text_only(self, text: str) -> None:
-        """Raise `ConfigError` if `text` is not a file and options or its name say that it is."""
+        """Raise `ConfigError` if `text` is not a file and options or its name say that it is.
+
+        A pipe, a socket and a device are a `SourceError`.
+        """
+        require_file_or_folder(text)
         flags = {"-o": self.output, "--column": self.columns, "--resume": self.resume,
                  "--force": self.force, "--damage": self.damage != "stop"}  # fmt: skip
         names = [name for name, value in flags.items() if value]

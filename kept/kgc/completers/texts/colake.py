@@ -41,10 +41,10 @@ from kept.kgc.completers.texts.beside import (
 )
 from kept.kgc.completers.texts.colake_questions import Questions, Reader
 from kept.kgc.completers.ultra import sample_queries
-from kept.kgc.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.simkgc.texts import INVERSE, Texts
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.simkgc.texts import INVERSE, Texts
+from kept.kge.training_config import TrainingConfig
 from kept.layers.transform import Transform
 from kept.model_files import require_finite
 from kept.randomness import torch_draws, torch_generator

@@ -35,12 +35,12 @@ from kept.kgc.completers.texts.beside import (
 )
 from kept.kgc.completers.ultra import sample_queries
 from kept.kgc.description_links import encode_sequences
-from kept.kgc.kge.encoded import table_scorer
-from kept.kgc.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.scorers import Scorer
-from kept.kgc.kge.simkgc.texts import Texts
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.encoded import table_scorer
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.scorers import Scorer
+from kept.kge.simkgc.texts import Texts
+from kept.kge.training_config import TrainingConfig
 from kept.model_files import require_finite
 from kept.objectives.described_triples import Questions, negatives_of
 from kept.objectives.knowledge_embedding import (

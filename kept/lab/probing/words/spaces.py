@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kept import hosts
 from kept.auto import AutoEncoder
-from kept.lab.probing.models.opening import is_ours
+from kept.lab.probing.opening import is_ours
 from kept.vectors import Wikipedia2VecFile, mean_pieces
 
 

@@ -18,8 +18,8 @@ from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.texts.kepler import open_kepler_run
 from kept.kgc.description_links import description_scores
 from kept.kgc.kepler_entities import encoded_texts, train_kepler
-from kept.kgc.kge.inductive import InductiveSplit
-from kept.kgc.kge.ultra.networks import make_ultra
+from kept.kge.inductive import InductiveSplit
+from kept.kge.ultra.networks import make_ultra
 from kept.lab.completion.inductive import run_method
 from kept.lab.completion.inductive_config import (
     DegreeMethod,

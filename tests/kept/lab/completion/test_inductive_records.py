@@ -10,7 +10,7 @@ import pytest
 from experiments.inductive_completion import trial as script
 from kept.errors import ConfigError
 from kept.kgc.kepler_entities import read_kepler_state, train_kepler
-from kept.kgc.kge.inductive import InductiveSplit
+from kept.kge.inductive import InductiveSplit
 from kept.lab.completion.inductive_config import (
     GraphMethod,
     InductiveConfig,
