@@ -20,6 +20,7 @@ import msgspec
 from pydantic import NonNegativeInt, PositiveInt
 
 from experiments.command import Results, data_root, run_study
+from experiments.lama.tables import score
 from kept.decoders import load_decoder
 from kept.hosts import load_tokenizer
 from kept.lab.probing.decoders import DecoderLM
@@ -42,9 +43,9 @@ from kept.lab.probing.tables import (
     popularity_rows,
     total_row,
 )
-from kept.lab.study.cells import CellTrial
+from kept.lab.study.cells import NONE, CellTrial
 from kept.lab.study.origins import Origin
-from kept.lab.study.tables import Table
+from kept.lab.study.tables import Table, percent
 from kept.randomness import generator
 from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph, graph_from_records
@@ -215,17 +216,11 @@ def to_markdown(asked: Questions, results: dict[str, ProbeResult], command: str)
     return "\n".join([*lines, ""])
 
 
-def _cells(row: ProbeRow, n_shown: int) -> Sequence[str]:
-    def percent(value: float | None) -> str:
-        return "–" if value is None else f"{100 * value:.1f}"
-
-    interval = ""
-    if row.interval is not None:
-        interval = f" [{percent(row.interval.low)}, {percent(row.interval.high)}]"
+def _cells(row: ProbeRow, n_shown: int) -> list[object]:
     return [
-        row.name, str(row.n_asked), str(row.n_scored), str(n_shown) if row.name == "all" else "",
-        f"{percent(row.p_at_1)}{interval}", percent(row.majority), percent(row.p_at_10),
-        percent(row.reciprocal),
+        row.name, row.n_asked, row.n_scored, n_shown if row.name == "all" else "",
+        score(dataclasses.asdict(row)),
+        *(percent(value, NONE) for value in (row.majority, row.p_at_10, row.reciprocal)),
     ]  # fmt: skip
 
 
