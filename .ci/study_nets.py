@@ -243,8 +243,8 @@ def _pretraining() -> Iterator[str]:
 
 
 def _several_kinds() -> Iterator[str]:
-    from experiments.several_kinds.study import Settings
     from experiments.several_kinds.tables import page
+    from experiments.several_kinds.trial import Settings
 
     results = _json("several_kinds/results.json")
     settings = Settings.model_validate(_yaml("several_kinds/three.yaml"))

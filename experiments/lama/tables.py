@@ -10,8 +10,9 @@ from experiments.lama.data import KNOWLEDGE
 from experiments.lama.study import HOST, TEXT_ONLY, LamaStudy
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
 from kept.lab.probing.results import read_answers
+from kept.lab.study.cells import NONE
 from kept.lab.study.origins import read_stored, require_same_data
-from kept.lab.study.tables import Table, with_interval
+from kept.lab.study.tables import Table, percent, with_interval
 from kept.randomness import generator
 
 RESULT, TRAINED, NAMES = "result.json", "trained.json", "names.json"
@@ -92,10 +93,10 @@ def _main_table(
             (
                 row.method, HEADINGS[row.knowledge], one["mode"],
                 one["n_shown"] if one["mode"] == "graph" else "none", total["n_asked"],
-                total["n_scored"], _score(total), _percent(total["majority"]),
+                total["n_scored"], score(total), _percent(total["majority"]),
                 _percent(total["p_at_10"]), _percent(total["calibration_error"]),
-                _score(objects["relations"]), _score(objects["without helpful names"]),
-                words["all"]["n_scored"], _score(words["all"]),
+                score(objects["relations"]), score(objects["without helpful names"]),
+                words["all"]["n_scored"], score(words["all"]),
                 _difference(differences.get(f"{one['row']} {one['mode']}")),
             )
         )  # fmt: skip
@@ -147,7 +148,7 @@ def _further(results: Sequence[CellResult]) -> str:
     rows = [one for one in results if one.get("further")]
     names = dict.fromkeys(name for one in rows for name in one["further"])
     lines = [
-        (one["row"], name, part["n_asked"], part["n_scored"], _score(part),
+        (one["row"], name, part["n_asked"], part["n_scored"], score(part),
          _percent(part["majority"]))
         for one in rows for name in names for part in (one["further"][name],)
     ]  # fmt: skip
@@ -211,15 +212,15 @@ def _table(columns: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
+    return percent(value, NONE)
 
 
-def _score(row: CellResult) -> str:
+def score(row: CellResult) -> str:
+    """Return P@1 of a row of a probe with its interval, if it has one, in per cent."""
     interval = row["interval"]
-    spread = (
-        "" if interval is None else f" [{100 * interval['low']:.1f}, {100 * interval['high']:.1f}]"
-    )
-    return _percent(row["p_at_1"]) + spread
+    if interval is None:
+        return _percent(row["p_at_1"])
+    return f"{_percent(row['p_at_1'])} [{percent(interval['low'])}, {percent(interval['high'])}]"
 
 
 def _interval(interval: CellResult, sign: str = "") -> str:

@@ -47,12 +47,11 @@ def _conditions(study: ShownFactsStudy, world: str) -> str:
     steps = {name: arm.steps for name, arm in study.arms.items() if arm.steps is not None}
     own = "".join(f", {n} for {name}" for name, n in steps.items())
     return (
-        f"P@1 with 95 % intervals (bootstrap over relations); {world}. "
         f"{training.steps} steps of {training.batch_size} sentences{own}, seed {study.seed}. The "
-        "asked fact is *alone* in the graph; *shown* beside the entity's other facts; there with "
-        "another object of its relation, which is then the right "
-        "answer (*edited*); *hidden*; shown to the same model without the reading stage "
-        "(*untrained*). Questions whose fact was not among those shown count in all columns."
+        "fact in question is *alone* in the graph, or *shown* with the entity's other facts. It is "
+        "there with another object of its relation, which is then the right answer (*edited*), or "
+        "*hidden*. *untrained*: it is shown to the same model without the reading stage. Questions "
+        "whose fact was not among those shown count in all columns."
     )
 
 

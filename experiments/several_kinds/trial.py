@@ -1,27 +1,32 @@
-"""Adapters of three kinds on one frozen host, one by one; what each holds, and what all hold fused.
+"""`python -m experiments several_kinds CONFIG -o RUN`: three kinds of knowledge in one host.
 
-A linear probe asks the states of a row (`ROWS`) for each kind of knowledge. Beside them: adapters
-before training, and one host that learns the three kinds one after the other (`SEQUENCE`).
+Adapters of three kinds on one frozen host, one by one; what each holds, and what all hold fused. A
+linear probe asks the states of a row (`ROWS`) for each kind of knowledge. With them: adapters
+before training, and one host that learns the three kinds one after the other (`SEQUENCE`). Needs
+KEPT_DATA and WordNet 3.0. What is stored in RUN is not run again.
 
 Axis legend: item (a question), name (host or adapter), width.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import dataclasses
+import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from experiments.command import CELL_OPTIONS, Results, announce, data_root, run_cells, run_study
 from experiments.several_kinds.kinds import (
     FACTS,
     GRAMMAR,
@@ -32,7 +37,9 @@ from experiments.several_kinds.kinds import (
     facts_of,
     grammar_of,
     lexicon_of,
+    wordnet_pairs,
 )
+from experiments.several_kinds.tables import ALL, HOST, NEW, ROWS, SEQUENCE, RowAnswers, page
 from kept import hosts
 from kept.adapters.adapter import Adapter
 from kept.batches import KnowledgeBatch
@@ -41,43 +48,25 @@ from kept.encoders.kadapter import KAdapter
 from kept.graphs.words import Words
 from kept.lab.probing.layers.linear import fit_on_heldout
 from kept.lab.reading.cell import Budget, open_host
-from kept.lab.study.origins import fingerprint_of, stored_with
+from kept.lab.study.cells import Cells, CellTrial, digits
+from kept.lab.study.origins import Origin, fingerprint_of
 from kept.methods import BASELINE, method
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.terms import Pair
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.outputs import KnowledgeOutput
 from kept.randomness import generator, torch_draws
-from kept.training.config import TrainConfig
+from kept.training.config import RunConfig, TrainConfig
 from kept.training.loop import train
 from kg_loaders import graph_from_records
+from kg_loaders.disk.writing import write_json
 
-HOST, NEW, ALL = "host", "new", "all"
 AT_ONCE = 32
-ROWS = {
-    HOST: "the host as it comes",
-    f"+ {NEW}": "host + an adapter before training",
-    **{f"+ {kind}": "host + this adapter" for kind in KINDS},
-    f"+ three {NEW}": "host + three adapters before training",
-    f"+ {ALL}": "host + all three",
-    f"beside three {NEW}": "host and three adapters before training, concatenated",
-    f"beside {ALL}": "host and all three, concatenated",
-}
-"""Rows of the probes of adapters. Before training every adapter returns the sum of the states that
-it reads, but for its small random weights."""
-SEQUENCE = {
-    f"one host: {', '.join(KINDS[: n + 1])}": "all of its weights, one kind after the other"
-    for n in range(len(KINDS))
-}
-RowAnswers = dict[str, dict[str, list[bool]]]
-"""By row and kind: whether each answer is right."""
 Named = Mapping[str, Float[Tensor, "item width"]]
 
 
-class Settings(BaseModel):
-    """All settings; `adapter` are fields of `AdapterOptions`, `facts` … sizes of the data."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Settings(RunConfig):
+    """The settings; `adapter` are fields of `AdapterOptions`, `facts` … sizes of the data."""
 
     host: str
     n_layers: PositiveInt | None
@@ -120,41 +109,77 @@ def read_kinds(
     }
 
 
-def run_part(
-    part: str, settings: Settings, kinds: Mapping[str, Kind], seed: int, out: Path,
-    announce: Callable[[str], None],
-) -> RowAnswers:  # fmt: skip
-    """The answers of the rows of a part (`PARTS`); what is stored in `out` is not run again."""
-    origin = {
-        "settings": fingerprint_of(settings.model_dump(mode="json", exclude={"seeds"})),
-        "data": fingerprint_of([kind.training.fingerprint for kind in kinds.values()]),
-    }
-    make = partial(PARTS[part], settings, kinds, seed, out, announce)
-    answers: RowAnswers = stored_with(out / f"{part}-{seed}.json", origin, make)
-    return answers
+@dataclass(frozen=True)
+class KindsTrial(CellTrial):
+    """The parts of the study, each run and stored by itself: the adapters, and the sequence."""
 
+    settings: Settings
+    kinds: Mapping[str, Kind]
+    folder: Path
+    rows = ("adapters", "sequence")
 
-def of_adapters(
-    settings: Settings, kinds: Mapping[str, Kind], seed: int, out: Path,
-    announce: Callable[[str], None],
-) -> RowAnswers:  # fmt: skip
-    """The rows `ROWS`; the adapters are left in `out`/adapters/SEED."""
-    fused = adapters_of(settings, kinds, seed, announce)
-    for name in fused.names:
-        fused.save_adapter(out / "adapters" / str(seed) / name, name)
-    told: RowAnswers = {row: {} for row in ROWS}
-    for kind in kinds.values():
-        states = [named_states(fused, part) for part in (kind.probe, kind.asked)]
-        for row in ROWS:
-            features = [row_states(row, part) for part in states]
-            told[row][kind.name] = ask(kind, features[0], features[1], seed)
-    return told
+    def seeds(self, row: str) -> Sequence[int]:
+        """See `CellTrial.seeds`."""
+        return self.settings.seeds
+
+    def path(self, row: str, seed: int) -> Path:
+        """See `CellTrial.path`."""
+        return self.folder / f"{row}-{seed}.json"
+
+    def origin(self, row: str, seed: int) -> Origin:
+        """See `CellTrial.origin`."""
+        settings = self.settings.model_dump(mode="json", exclude={"seeds"})
+        data = [kind.training.fingerprint for kind in self.kinds.values()]
+        return {"settings": fingerprint_of(settings), "data": fingerprint_of(data)}
+
+    def answers(self, cells: Cells) -> list[RowAnswers]:
+        """Return by seed the answers of all parts that are there."""
+        parts = [
+            [own[seed] for own in cells.values() if seed in own] for seed in self.settings.seeds
+        ]
+        return [{row: own for part in of for row, own in part.items()} for of in parts if of]
+
+    def run(self, row: str, seed: int) -> RowAnswers:
+        """Return the answers of the rows of a part."""
+        return (self._adapters if row == "adapters" else self._sequence)(seed)
+
+    def _adapters(self, seed: int) -> RowAnswers:
+        """Return the rows `ROWS`; the adapters are left in `folder`/adapters/SEED."""
+        fused = adapters_of(self.settings, self.kinds, seed)
+        for name in fused.names:
+            fused.save_adapter(self.folder / "adapters" / str(seed) / name, name)
+        answers: RowAnswers = {row: {} for row in ROWS}
+        for kind in self.kinds.values():
+            states = [named_states(fused, part) for part in (kind.probe, kind.asked)]
+            for row in ROWS:
+                features = [row_states(row, part) for part in states]
+                answers[row][kind.name] = ask(kind, features[0], features[1], seed)
+        return answers
+
+    def _sequence(self, seed: int) -> RowAnswers:
+        """Return the rows `SEQUENCE`: one plain host learns the kinds one after the other.
+
+        It is asked for all of them after each.
+        """
+        settings, answers = self.settings, RowAnswers()
+        host, tokenizer = settings.opened(), hosts.load_tokenizer(settings.host)
+        encoder = method(BASELINE).encoder.for_graph(
+            host, graph_from_records([]), tokenizer, seed=seed
+        )
+        for row, kind in zip(SEQUENCE, self.kinds.values(), strict=True):
+            with torch_draws(seed, "initial weights", "in sequence", kind.name):
+                model = KnowledgeForPreTraining.of(encoder, kind.objectives)
+            announce(f"seed {seed}, {row}: {learn(model, kind, settings, seed)}")
+            encoder.eval()
+            answers[row] = {}
+            for asked in self.kinds.values():
+                states = [named_states(encoder, part)[HOST] for part in (asked.probe, asked.asked)]
+                answers[row][asked.name] = ask(asked, states[0], states[1], seed)
+        return answers
 
 
 # ---- training --------------------------------------------------------------
-def adapters_of(
-    settings: Settings, kinds: Mapping[str, Kind], seed: int, announce: Callable[[str], None]
-) -> KAdapter:
+def adapters_of(settings: Settings, kinds: Mapping[str, Kind], seed: int) -> KAdapter:
     """One host with each kind's adapter, trained by itself, and one as all were before (`NEW`)."""
     fused = KAdapter.from_host(
         settings.opened(), graph_from_records([]), adapters={NEW: settings.adapter}, fusion="none"
@@ -189,27 +214,6 @@ def learn(model: KnowledgeForPreTraining, kind: Kind, settings: Settings, seed: 
     assert result.first is not None
     assert result.last is not None
     return f"loss {result.first.total_loss:.3f} to {result.last.total_loss:.3f}"
-
-
-def in_sequence(
-    settings: Settings, kinds: Mapping[str, Kind], seed: int, out: Path,
-    announce: Callable[[str], None],
-) -> RowAnswers:  # fmt: skip
-    """The rows `SEQUENCE`: one plain host learns the kinds one after the other, and is asked for
-    all of them after each."""
-    told: RowAnswers = {}
-    host, tokenizer = settings.opened(), hosts.load_tokenizer(settings.host)
-    encoder = method(BASELINE).encoder.for_graph(host, graph_from_records([]), tokenizer, seed=seed)
-    for row, kind in zip(SEQUENCE, kinds.values(), strict=True):
-        with torch_draws(seed, "initial weights", "in sequence", kind.name):
-            model = KnowledgeForPreTraining.of(encoder, kind.objectives)
-        announce(f"seed {seed}, {row}: {learn(model, kind, settings, seed)}")
-        encoder.eval()
-        told[row] = {}
-        for asked in kinds.values():
-            states = [named_states(encoder, part)[HOST] for part in (asked.probe, asked.asked)]
-            told[row][asked.name] = ask(asked, states[0], states[1], seed)
-    return told
 
 
 # ---- asking ----------------------------------------------------------------
@@ -273,5 +277,35 @@ def ask(kind: Kind, fitted: Tensor, asked: Tensor, seed: int) -> list[bool]:
     return [bool(right) for right in (probe.classes(asked) == gold).tolist()]
 
 
-PARTS = {"adapters": of_adapters, "sequence": in_sequence}
-"""What is run and stored by itself."""
+# ---- the command ---------------------------------------------------------------------------------
+def run(settings: Settings, given: argparse.Namespace) -> Results | None:
+    """Run what is missing; return the page and which answers are right."""
+    path = given.out / "pairs.json"
+    if not path.exists():  # reading WordNet takes as long as a part
+        write_json(path, wordnet_pairs(given.wordnet))
+    pairs = [(one, other) for one, other in json.loads(path.read_text(encoding="utf-8"))]
+    kinds = read_kinds(settings, data_root(), pairs, hosts.load_tokenizer(settings.host))
+    trial = KindsTrial(settings, kinds, given.out)
+    if (cells := run_cells(trial, given)) is None:
+        return None
+    of_seeds = trial.answers(cells)
+    groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
+    data = [repr(kind) for kind in kinds.values()]
+    right = [
+        {row: {kind: digits(each) for kind, each in own.items()} for row, own in answers.items()}
+        for answers in of_seeds
+    ]
+    return page(settings, of_seeds, groups, data, given.command), {"right": right, "groups": groups}
+
+
+def main() -> None:
+    """Run the study."""
+    options = {name: fields for name, fields in CELL_OPTIONS.items() if name != "--row"} | {
+        "--part": {"dest": "row", "choices": KindsTrial.rows, "help": "only it, and no table"},
+        "--wordnet": {"type": Path, "default": Path("/usr/share/wordnet")},
+    }
+    run_study(__doc__, Settings, run, options)
+
+
+if __name__ == "__main__":
+    main()

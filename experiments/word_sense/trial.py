@@ -1,18 +1,22 @@
-"""Systems as weighted sums of scorers, asked once a data set, and the table of their F1.
+"""`python -m experiments word_sense CONFIG -o RUN`: word senses by weighted sums of scorers.
+
+Each scorer runs once on all data sets; the table has the F1 of every system. Needs KEPT_DATA and
+WordNet 3.0 (Debian package wordnet-base, or WNSEARCHDIR).
 
 Axis legend: instance, sentence.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from entity_linking.decision import Decision
 from entity_linking.mentions import Link, LinkedText
@@ -33,13 +37,17 @@ from entity_linking.senses.corpus import (
 from entity_linking.senses.gloss_links import gloss_links
 from entity_linking.senses.walks import SenseWalk, relations, undirected
 from entity_linking.senses.wordnet import WordNetCandidates
+from experiments.command import Results, announce, data_root, run_study
+from experiments.word_sense.tables import to_markdown
 from kept.evaluation.statistics import bootstrap_interval, paired_bootstrap_interval
+from kept.linking.sentences import HostSentenceEncoder
 from kept.randomness import generator
+from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph, Source, load
 from kg_loaders.formats.wordnet import find_wordnet
 from kg_loaders.formats.wordnet_lexicon import Lexicon
 
-Found = list[list[Scores]]
+TextScores = list[list[Scores]]
 
 
 class Part(BaseModel):
@@ -52,24 +60,22 @@ class Part(BaseModel):
     options: dict[str, Any] = {}
 
 
-class SenseConfig(BaseModel):
+class SenseConfig(RunConfig):
     """What is run: parts by name, systems as weighted sums of parts, and what was published.
 
     `files` is `NAME: [data, keys]` below the folder of data sets; `published` is
     `system: {NAME: F1, source: ...}` in per cent.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     files: dict[str, tuple[str, str]]
     gloss_senses: Literal["first", "all"] = "first"
-    encoder: dict[str, Any] = {}
+    encoder: dict[str, Any] = Field(default_factory=dict)
     parts: dict[str, Part]
     systems: dict[str, dict[str, float]]
     baseline: str
     n_resamples: PositiveInt = 10_000
     seed: int = 0
-    published: dict[str, dict[str, float | str]] = {}
+    published: dict[str, dict[str, float | str]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_are_known(self) -> SenseConfig:
@@ -103,31 +109,24 @@ def read_world(root: Path, config: SenseConfig) -> World:
     return World(graph, Lexicon.open(folder), texts, gold_synsets(folder))
 
 
-def run(
-    world: World,
-    config: SenseConfig,
-    encoder: SentenceEncoder | None,
-    announce: Callable[[str], None] = lambda text: None,
+def results_of(
+    world: World, config: SenseConfig, encoder: SentenceEncoder | None
 ) -> dict[str, Any]:
-    """Everything the tables show, as plain values; `encoder` is needed by "gloss" parts alone."""
+    """Return what the tables show, as plain values; "gloss" parts alone need `encoder`."""
     proposed = {name: _propose(world, texts) for name, texts in world.texts.items()}
+    every = [text for texts in proposed.values() for text in texts]
     edges: dict[str, Any] = {}
-    scores: dict[str, dict[str, Found]] = {}
+    scores: dict[str, dict[str, TextScores]] = {}
     seconds: dict[str, float] = {}
     used = {part for weights in config.systems.values() for part in weights}
-    for name, part in config.parts.items():
-        if name not in used:
-            continue
+    for name in (name for name in config.parts if name in used):
         start = time.process_time()
-        scorer = _scorer(part, world, config, encoder, edges)
-        scores[name] = {}
-        joined = scorer.scores([text for texts in proposed.values() for text in texts])
-        for data, texts in proposed.items():
-            scores[name][data], joined = joined[: len(texts)], joined[len(texts) :]
+        scored = iter(_scorer(config.parts[name], world, config, encoder, edges).scores(every))
+        scores[name] = {data: [next(scored) for _ in texts] for data, texts in proposed.items()}
         seconds[name] = round(time.process_time() - start, 1)
         announce(f"{name}: {seconds[name]} CPU seconds")
-    results = {data: _tell(world, config, data, proposed[data], scores) for data in world.texts}
-    return {"data": results, "cpu_seconds": seconds, "config": config.model_dump(mode="json")}
+    data = {name: _of_data_set(world, config, name, proposed[name], scores) for name in world.texts}
+    return {"data": data, "cpu_seconds": seconds, "config": config.model_dump(mode="json")}
 
 
 def _propose(world: World, texts: Sequence[SenseText]) -> list[LinkedText]:
@@ -159,49 +158,43 @@ def _scorer(
     return SenseWalk(world.graph, edges[part.edges], **part.options)
 
 
-def _tell(
-    world: World,
-    config: SenseConfig,
-    data: str,
-    proposed: Sequence[LinkedText],
-    scores: Mapping[str, Mapping[str, Found]],
-) -> dict[str, Any]:
-    """F1 and interval of every system on a data set, and its difference from the baseline."""
+def _of_data_set(
+    world: World, config: SenseConfig, data: str, proposed: Sequence[LinkedText],
+    scores: Mapping[str, Mapping[str, TextScores]],
+) -> dict[str, Any]:  # fmt: skip
+    """Return F1 of every system on a data set, and its difference from the baseline."""
     texts = world.texts[data]
-    sentences = _sentences(texts)
+    options: dict[str, Any] = {
+        "clusters": _sentences(texts), "n_resamples": config.n_resamples
+    }  # fmt: skip
     right: dict[str, list[bool]] = {}
     rows: dict[str, dict[str, Any]] = {}
     for system, weights in config.systems.items():
         mixed = _sum([(scores[part][data], weight) for part, weight in weights.items()])
         decided = [
-            replace(text, links=_decide(text, mixed_scores))
-            for text, mixed_scores in zip(proposed, mixed, strict=True)
+            replace(text, links=_decide(text, of_text))
+            for text, of_text in zip(proposed, mixed, strict=True)
         ]
         answered = answers(texts, decided)
         right[system] = list(correct(texts, answered, world.synset_of).values())
-        rows[system] = _row(score_senses(texts, answered, world.synset_of))
         draws = generator(config.seed, "f1", data, system)
-        mixed_scores = bootstrap_interval(
-            right[system], generator=draws, clusters=sentences, n_resamples=config.n_resamples
+        f1 = bootstrap_interval(right[system], generator=draws, **options)
+        score = _row(score_senses(texts, answered, world.synset_of))
+        rows[system] = score | {"low": f1.low, "high": f1.high}
+    for system in (system for system in rows if system != config.baseline):
+        draws = generator(config.seed, "difference", data, system)
+        gap = paired_bootstrap_interval(
+            right[system], right[config.baseline], generator=draws, **options
         )
-        rows[system] |= {"low": mixed_scores.low, "high": mixed_scores.high}
-    for system, row in rows.items():
-        if system != config.baseline:
-            gap = paired_bootstrap_interval(
-                right[system],
-                right[config.baseline],
-                generator=generator(config.seed, "difference", data, system),
-                clusters=sentences,
-                n_resamples=config.n_resamples,
-            )
-            row["difference"] = {"mean": gap.estimate, "low": gap.low, "high": gap.high}
+        difference = {"mean": gap.estimate, "low": gap.low, "high": gap.high}
+        rows[system]["difference"] = difference
     words = [(w, t.links[i]) for s, t in zip(texts, proposed, strict=True)
              for i, w in enumerate(s.words)]  # fmt: skip
     n_candidates = [len(link.candidates) for word, link in words if word.id is not None]
     return {
         "documents": len(texts),
         "sentences": sum(text.text.count("\n") + 1 for text in texts),
-        "sentences_with_instances": len(set(sentences)),
+        "sentences_with_instances": len({*options["clusters"]}),
         "instances": len(n_candidates),
         "one_sense": sum(n == 1 for n in n_candidates),
         "context_words": sum(bool(link.candidates) for _, link in words),
@@ -226,7 +219,7 @@ def _decide(text: LinkedText, scores: Sequence[Scores]) -> tuple[Link, ...]:
     )
 
 
-def _sum(weighted: Sequence[tuple[Found, float]]) -> Found:
+def _sum(weighted: Sequence[tuple[TextScores, float]]) -> TextScores:
     (first, weight), *rest = weighted
     total = [[weight * np.asarray(score) for score in links] for links in first]
     for scores, weight in rest:
@@ -244,3 +237,18 @@ def _sentences(texts: Sequence[SenseText]) -> list[str]:
         for word, line in zip(text.words, sentence_of(text.linked).tolist(), strict=True)
         if word.id is not None
     ]
+
+
+# ---- the command ---------------------------------------------------------------------------------
+def run(config: SenseConfig, given: argparse.Namespace) -> Results:
+    """Return the page and its values."""
+    world = read_world(data_root(), config)
+    announce(f"{world.graph} {world.lexicon}")
+    encoder = HostSentenceEncoder(**config.encoder)
+    results = results_of(world, config, encoder)
+    results |= {"encoder": encoder.name, "content_hash": world.graph.content_hash}
+    return to_markdown(results), results
+
+
+if __name__ == "__main__":
+    run_study(__doc__, SenseConfig, run)
