@@ -180,7 +180,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         message = str(error).partition(";")[0]
         raise HostError(f"{name} cannot be opened: {message}; {_remedy(name)}") from error
     except Exception as error:
-        raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
+        raise HostError(f"{name} cannot be opened: {_message(error)}; {_remedy(name)}") from error
 
 
 def _open_adapter(kind: Any, folder: Path, options: dict[str, Any]) -> Any:
@@ -253,7 +253,7 @@ def has_network() -> bool:
         return False
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """The kind of the error and the first line of its message."""
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 

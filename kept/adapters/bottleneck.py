@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.errors import ConfigError
 
-PLACE = "bottleneck"
+MODULE_NAME = "bottleneck"
 
 
 @dataclass(frozen=True, kw_only=True)

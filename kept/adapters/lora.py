@@ -20,7 +20,7 @@ TARGETS = {
     "output": "attention.output.dense",
 }
 """Names of projections to their places in a layer, the same in every host family."""
-PLACE = "lora_"
+NAME_PART = "lora_"
 
 
 MAX_ALPHA = 1e6

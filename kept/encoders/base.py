@@ -177,8 +177,8 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         with hosts.only_errors(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
-        bare = not hasattr(model, cls.base_model_prefix)
-        unexpected = [] if bare else sorted(info["unexpected_keys"])
+        has_prefix = not hasattr(model, cls.base_model_prefix)
+        unexpected = [] if has_prefix else sorted(info["unexpected_keys"])
         if missing or unexpected:
             raise CheckpointError(
                 f"{name_or_path} does not fit {cls.__name__}: missing {missing}, "
@@ -306,9 +306,9 @@ class KnowledgeEncoder(KnowledgeModel):
             return layer_group(int(match[1]))
         if name.startswith("host."):
             return HEAD if name.startswith("host.pooler.") else EMBEDDINGS
-        return self.beside(name)
+        return self.group_outside_host(name)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """Return the group of a parameter outside the host; for encoders that have some."""
         raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
 

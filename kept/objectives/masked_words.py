@@ -32,7 +32,7 @@ from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
@@ -91,7 +91,7 @@ class MaskedWordsPreparation(Preparation):
         self.special_ids, self.starts = special_ids, starts
 
     @classmethod
-    def of(cls, options: MaskedWordsOptions, world: World) -> Self:
+    def of(cls, options: MaskedWordsOptions, world: PreparationContext) -> Self:
         """Raises `ConfigError` for a tokenizer without a mask token."""
         tokenizer = world.tokenizer
         if tokenizer.mask_token_id is None:

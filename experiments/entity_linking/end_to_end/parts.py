@@ -37,7 +37,7 @@ from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
 from experiments.entity_linking.study import HELD_OUT, KINDS, Laboratory
 from kept.inputs.controls.conditions import without_pairs
-from kept.linking.bare import with_bare
+from kept.linking.bare import names_only
 from kept.linking.matching.cross import CrossScorer
 from kept.linking.matching.cross_training import CrossSettings, train_cross
 from kept.linking.matching.encoder import MatchingEncoder
@@ -145,7 +145,7 @@ class Parts:
         laboratory = self.laboratory
         graph = laboratory.world.graph
         if self.plan.bare:
-            graph = with_bare(graph, np.array(list(map(self.is_bare, graph.entities))))
+            graph = names_only(graph, np.array(list(map(self.is_bare, graph.entities))))
         texts = [text for part in ("train", HELD_OUT) for text in laboratory.gold(part)]
         return unstated(graph, texts, self.plan.stated, seed=laboratory.study.seed)
 

@@ -71,14 +71,14 @@ class Reading:
 
     entity: int
     choice: RelationChoice
-    own: tuple[RelationChoice, ...]
+    of_entity: tuple[RelationChoice, ...]
     match: Match
 
     @property
     def evidence(self) -> tuple[float, float]:
         """What speaks for it: the log of the probability of relations that the entity has, and the
         lead over what the graph has no relation for."""
-        share = math.log(sum(self.match.shares[choice] for choice in self.own) + LEAST_SHARE)
+        share = math.log(sum(self.match.shares[choice] for choice in self.of_entity) + LEAST_SHARE)
         return share, self.match.lead(self.choice)
 
     @property

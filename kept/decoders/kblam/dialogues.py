@@ -15,10 +15,10 @@ UNKNOWN = "unknown, sorry"
 
 @dataclass(frozen=True)
 class Dialogue:
-    """A question with its answer; `begun` is the text up to the value, `prompt` to the answer."""
+    """A question with its answer; `prefix` is the text up to the value, `prompt` to the answer."""
 
     text: str
-    begun: str
+    prefix: str
     prompt: str
 
     @classmethod

@@ -27,7 +27,7 @@ REMEDY = "remove it, then run the command again"
 CEILING = 1.0
 """The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]
-Tell = Callable[[Cell, Outcome | None], None]
+Report = Callable[[Cell, Outcome | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +66,8 @@ class ReadingDesign:
                             yield dataclasses.replace(first, condition=condition, budget=budget)
 
     def _tasks(self, name: str) -> tuple[str, ...]:
-        own = arm(name).tasks
-        return tuple(task for task in self.tasks if task in own) or own[:1]
+        tasks = arm(name).tasks
+        return tuple(task for task in self.tasks if task in tasks) or tasks[:1]
 
 
 def run_study(
@@ -75,7 +75,7 @@ def run_study(
     folder: Path,
     *,
     run: Run | None = None,
-    report: Tell = lambda cell, outcome: None,
+    report: Report = lambda cell, outcome: None,
 ) -> list[Outcome]:
     """The outcome of every cell; those that are stored in `folder` are not run again.
 

@@ -187,7 +187,7 @@ class WordVectors:
         return {name: value for name, value in self.__dict__.items() if name != "found"}
 
     @cached_property
-    def found(self) -> Mapping[str, NDArray[np.floating[Any]]]:
+    def vectors_by_word(self) -> Mapping[str, NDArray[np.floating[Any]]]:
         """Vectors by word, of the words that the source has."""
         if Path(self.source).is_file():
             forms = {*self._words, *(word.capitalize() for word in self._words)}
