@@ -74,6 +74,7 @@ def train(
     by_name_only: Annotated[
         float,
         typer.Option(
+            "--bare",
             min=0,
             max=1,
             help="Share of entities whose descriptions and facts are hidden in training, so that "
