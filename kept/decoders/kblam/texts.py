@@ -17,10 +17,9 @@ from transformers import DynamicCache, PreTrainedTokenizerBase
 from entity_linking.parts import SentenceEncoder
 from kept import decoders
 from kept.batches import IGNORE
-from kept.decoders.kblam.dialogues import Dialogue
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, padded
 from kept.decoders.kblam.model import KBLaM
-from kept.decoders.kblam.wording import TEMPLATES
+from kept.decoders.kblam.wording import TEMPLATES, Dialogue
 from kept.randomness import generator
 from kept.training.processes.together import processes
 from kg_loaders.disk.writing import write_bytes

@@ -21,7 +21,6 @@ from entity_linking.parts import SentenceEncoder
 from kept.decoders.hosts import layers
 from kept.decoders.kblam.alignment import AlignmentPlan, align, read_states, say_values
 from kept.decoders.kblam.config import KBLaMConfig
-from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.files import load_kblam, save_kblam
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, unit_vectors
 from kept.decoders.kblam.learner import Learner, TrainingPlan
@@ -29,7 +28,7 @@ from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.rectangular import FactTokens
 from kept.decoders.kblam.texts import StoredVectors, read_texts, texts_of
 from kept.decoders.kblam.values import HostWords
-from kept.decoders.kblam.wording import Fact
+from kept.decoders.kblam.wording import UNKNOWN, Dialogue, Fact
 from kept.decoders.trees import Continuation
 from kept.lab.questions.items import QuestionSet
 from kept.lab.questions.making import ALIGNMENT, TRAINING

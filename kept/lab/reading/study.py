@@ -16,8 +16,10 @@ from statistics import fmean
 from kept.lab.reading.arms import ARMS, TASK_NAMES, arm, recipe_arms
 from kept.lab.reading.cell import BUDGET, Budget, Cell, Outcome, described
 from kept.lab.reading.conditions import CONDITIONS, REDRAWN, TRUE
+from kept.lab.reading.descriptions import run_descriptions
 from kept.lab.reading.measures import GOOD, Verdict
-from kept.lab.reading.runs import run_cell
+from kept.lab.reading.pairs import run_pairs
+from kept.lab.reading.trial import Opened, run_text_task
 from kept.lab.reading.worlds import SIZE, Size
 from kept.lab.study.store import read_stored, stored_once
 
@@ -28,6 +30,14 @@ CEILING = 1.0
 """The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]
 Report = Callable[[Cell, Outcome | None], None]
+
+
+def run_cell(cell: Cell, opened: Opened | None = None) -> Outcome:
+    """Train and measure a cell; `opened`: a host and its tokenizer instead of the budget's."""
+    kinds = {"description": run_descriptions, "pairs": run_pairs}
+    run = kinds.get(cell.task, run_text_task)
+    assert bool(arm(cell.arm).stage) == (cell.task in kinds)
+    return run(cell, opened)
 
 
 @dataclass(frozen=True, kw_only=True)
