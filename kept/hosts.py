@@ -197,7 +197,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         message = str(error).partition(";")[0]
         raise HostError(f"{name} cannot be opened: {message}; {_remedy(name)}") from error
     except Exception as error:
-        raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
+        raise HostError(f"{name} cannot be opened: {_message(error)}; {_remedy(name)}") from error
 
 
 def _open_adapter(kind: Any, folder: Path, options: dict[str, Any]) -> Any:
@@ -270,7 +270,7 @@ def has_network() -> bool:
         return False
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """The kind of the error and the first line of its message."""
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
@@ -380,7 +380,7 @@ def require_whole_encoder(host: PreTrainedModel) -> None:
         by_ids = host(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
         raise HostError(
-            f"{name} cannot be run on vectors of words ({_said(error)}); families that work: "
+            f"{name} cannot be run on vectors of words ({_message(error)}); families that work: "
             f"{', '.join(FAMILIES)}"
         ) from error
     finally:

@@ -16,7 +16,7 @@ from kept import hosts
 from kept.errors import ConfigError, HostError
 from kept.host_families import family_of
 
-PLACE = "bottleneck"
+MODULE_NAME = "bottleneck"
 
 
 @dataclass(frozen=True, kw_only=True)

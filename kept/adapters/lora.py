@@ -16,7 +16,7 @@ from kept.host_families import family_of
 
 TARGETS = ("query", "key", "value", "output")
 """Projections of attention; `kept.host_families` has where each lies in a layer of each family."""
-PLACE = "lora_"
+NAME_PART = "lora_"
 
 
 MAX_ALPHA = 1e6

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.errors import ConfigError
 
-PLACE = "pal"
+MODULE_NAME = "pal"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,11 +97,11 @@ def insert_pals(host: PreTrainedModel, options: PALOptions) -> None:
     hosts.require_bert_layers(host, "a projected attention layer")
     config = host.config
     shared = Projections(width=config.hidden_size, inner=options.width)
-    host.encoder.add_module(PLACE, shared)
+    host.encoder.add_module(MODULE_NAME, shared)
     for layer in hosts.layers(host):
         pal = ProjectedAttention(
             inner=options.width, heads=options.heads, dropout=config.attention_probs_dropout_prob
         )
-        layer.add_module(PLACE, pal)
+        layer.add_module(MODULE_NAME, pal)
         vars(layer)["_shared"] = (shared,)  # not registered: one set of weights in a file
         layer.__class__ = type(type(layer).__name__, (LayerWithPAL, type(layer)), {})

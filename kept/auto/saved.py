@@ -24,7 +24,7 @@ ENCODER_FILE = "encoder.json"
 RUN_FILES = ("finetune.json", "pretrain.json", ENCODER_FILE)
 """A run's configuration beside its model, with its builder's settings in `graph` and the view's
 options in `view`; `ENCODER_FILE` is what `AutoEncoder.save_pretrained` writes."""
-TOLD = ("method", "host", "task", "knowledge", "training")
+STORED_SETTINGS = ("method", "host", "task", "knowledge", "training")
 """What `save_pretrained` keeps of a run's configuration beside them."""
 
 

@@ -177,8 +177,8 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         with hosts.only_errors(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
-        bare = not hasattr(model, cls.base_model_prefix)
-        unexpected = [] if bare else sorted(info["unexpected_keys"])
+        has_prefix = not hasattr(model, cls.base_model_prefix)
+        unexpected = [] if has_prefix else sorted(info["unexpected_keys"])
         if missing or unexpected:
             raise CheckpointError(
                 f"{name_or_path} does not fit {cls.__name__}: missing {missing}, "
@@ -316,14 +316,14 @@ class KnowledgeEncoder(KnowledgeModel):
         Everything that reads the last layer belongs to "head", the host's pooler too.
         """
         if not name.startswith("host."):
-            return self.beside(name)
+            return self.group_outside_host(name)
         family, inner = family_of(self.host.config), name.removeprefix("host.")
         number = family.layer_number(self.host.config, inner)
         if number is not None:
             return layer_group(number)
         return HEAD if inner.startswith(family.head_names) else EMBEDDINGS
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """Return the group of a parameter outside the host; for encoders that have some."""
         raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
 

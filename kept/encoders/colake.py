@@ -134,7 +134,7 @@ class CoLAKE(KnowledgeEncoder):
             RowTable(name="relation_embeddings.weight", of="relation", space="words"),
         )
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """All tables are embeddings."""
         return EMBEDDINGS
 

@@ -166,7 +166,7 @@ class ERNIE(KnowledgeEncoder):
         """The vectors, in the space of what they were learned by."""
         return (RowTable(name="entity_vectors.weight", of="entity"),)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """A fusion belongs to its layer, entity vectors to the embeddings."""
         part, index, *_ = name.split(".")
         return layer_group(int(index)) if part == "fusions" else EMBEDDINGS

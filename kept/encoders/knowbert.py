@@ -221,7 +221,7 @@ class KnowBERT(KnowledgeEncoder):
         self.config.kars = [dataclasses.asdict(spec) for spec in self.specs]
         super().follow(graph)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """A KAR belongs to the layer that it follows, its table of entities to the embeddings."""
         _, kar, inner, *_ = name.split(".")
         if inner == "entities":

@@ -179,7 +179,7 @@ class KTNET(KnowledgeEncoder):
         """The host's, and the last."""
         return super().n_states + 1
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The layers read the host's last states; the vectors are embeddings."""
         return EMBEDDINGS if name.startswith("concept_vectors.") else HEAD
 

@@ -264,7 +264,7 @@ class LUKE(KnowledgeEncoder):
         space: Space = "words" if self.config.entity_space == "words" else "own"
         return (RowTable(name="entity_vectors.weight", of="entity", space=space),)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """Query maps belong to their layer, all else to the embeddings."""
         part, index, *_ = name.split(".")
         return layer_group(int(index)) if part == "queries" else EMBEDDINGS
@@ -442,11 +442,11 @@ def _basis(
     words of its table. None is the identity.
     """
     n_wide = words.shape[1]
-    own = torch.eye(n_wide).to(words) if projection is None else projection
-    if width == len(own):
+    weights = torch.eye(n_wide).to(words) if projection is None else projection
+    if width == len(weights):
         return (None if projection is None else projection.T), None
     _, vectors = torch.linalg.eigh(words.T.double() @ words.double())
     inner = words.new_zeros(n_wide, width)
     n_kept = min(width, n_wide)
     inner[:, :n_kept] = vectors.flip(1)[:, :n_kept].to(words)
-    return inner, own @ inner
+    return inner, weights @ inner

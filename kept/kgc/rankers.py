@@ -245,7 +245,7 @@ class CoLAKERun:
         ).require_end()
         return model
 
-    def ask(
+    def rank(
         self,
         model: KnowledgeForPreTraining,
         split: CompletionSplit,

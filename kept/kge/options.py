@@ -82,7 +82,7 @@ Tokens = Annotated[
         description="Longest text of an entity, in word pieces (default: the recipe's).",
     ),
 ]
-Ask = Annotated[
+EpochTriples = Annotated[
     int | None,
     Field(
         ge=1,
@@ -126,7 +126,7 @@ class PathOptions(NetworkOptions):
     """Of a scorer that reads paths."""
 
     batch_size: BatchSize = None
-    ask: Ask = None
+    ask: EpochTriples = None
 
 
 class UltraOptions(PathOptions):
@@ -155,7 +155,7 @@ class EncoderOptions(TextOptions):
     """Of a scorer that is an encoder of kept over texts."""
 
     tokens: Tokens = None
-    ask: Ask = None
+    ask: EpochTriples = None
 
 
 class KeplerOptions(EncoderOptions):

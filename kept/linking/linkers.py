@@ -172,8 +172,8 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     if settings.misspelt:
         from entity_linking.detection.misspelt import WithMisspelt
 
-        mentions = WithMisspelt(NameLinker(parts.names, gates), parts.slips)
-    likeness = parts.slips.likeness if settings.misspelt else None
+        mentions = WithMisspelt(NameLinker(parts.names, gates), parts.typos)
+    likeness = parts.typos.likeness if settings.misspelt else None
     return Pipeline(mentions, parts.source(), scorer, decision, likeness=likeness)
 
 
@@ -182,14 +182,14 @@ def open_for_training(
     graph: KnowledgeGraph,
     added: Sequence[str] = (),
     *,
-    bare: NDArray[np.bool_] | None = None,
+    by_name_only: NDArray[np.bool_] | None = None,
 ) -> tuple[Pipeline, dict[str, Scorer]]:
     """The linker whose candidates a re-ranker learns to order, and the scorers that it reads.
 
     `added` are of `ADDED`: "coherence" walks the graph, "dense" compares cards with the context,
     whose nearest cards are candidates too, "cross" reads both together. Scorers know the entities
-    `bare` `[entity]` by name alone (`kept.linking.bare`). Raises `LinkingError` for other names,
-    and for `bare` beside "dense", whose cards are made.
+    `by_name_only` `[entity]` by name alone (`kept.linking.bare`). Raises `LinkingError` for other
+    names, and for `by_name_only` with "dense", whose cards are made.
     """
     from entity_linking.scorers.mix import default_scorers
 
@@ -200,15 +200,15 @@ def open_for_training(
         )
     parts = _Parts(settings, graph, reads=tuple(added))
     read = graph
-    if bare is not None:
-        from kept.linking.bare import with_bare
+    if by_name_only is not None:
+        from kept.linking.bare import names_only
 
         if "dense" in added:
             raise LinkingError(
                 "the cards of an index are made, so that dense knows every entity as the graph "
                 "does; leave --bare or dense away"
             )
-        read = with_bare(graph, bare)
+        read = names_only(graph, by_name_only)
     scorers = default_scorers(read) | {name: parts.named_scorer(name, read) for name in added}
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
     return Pipeline(NameLinker(parts.names, gates), parts.source(), PriorScorer()), scorers
@@ -280,14 +280,14 @@ class _Parts:
         if self._settings.misspelt:
             from entity_linking.detection.misspelt import TypoCandidates
 
-            by_name = TypoCandidates(by_name, self.slips)
+            by_name = TypoCandidates(by_name, self.typos)
         source = candidates_of(by_name, further, self._settings.min_prior)
         if self.names.manifest.deprecated:
             return source
         return NotDeprecated(source, self._graph)
 
     @cached_property
-    def slips(self) -> TypoIndex:
+    def typos(self) -> TypoIndex:
         """What words of text are slips of those of names."""
         from entity_linking.detection.misspelt import TypoIndex  # few need it
 

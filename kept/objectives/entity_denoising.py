@@ -24,7 +24,7 @@ from kept.errors import BatchError, ConfigError
 from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_nodes import entity_slots
 from kept.outputs import KnowledgeOutput
 
@@ -59,7 +59,7 @@ class EntityDenoisingPreparation(Preparation):
         self.options = options
 
     @classmethod
-    def of(cls, options: EntityDenoisingOptions, world: World) -> Self:
+    def of(cls, options: EntityDenoisingOptions, world: PreparationContext) -> Self:
         return cls(options)
 
     @property

@@ -32,7 +32,7 @@ from kept.layers.means import mean_of
 from kept.layers.part_table import PartTable
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_nodes import corrected, entity_slots
 from kept.objectives.masking import EntitySampler
 from kept.outputs import KnowledgeOutput
@@ -69,7 +69,7 @@ class MaskedEntitiesPreparation(Preparation):
         self.options, self.sampler = options, sampler
 
     @classmethod
-    def of(cls, options: MaskedEntitiesOptions, world: World) -> Self:
+    def of(cls, options: MaskedEntitiesOptions, world: PreparationContext) -> Self:
         counts = world.entity_counts
         return cls(options, None if options.shared_negatives is None else EntitySampler(counts))
 

@@ -33,7 +33,7 @@ from kept.graphs.graph import NodeKind
 from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
@@ -92,7 +92,7 @@ class MaskedWordsPreparation(Preparation):
         self.special_ids, self.starts = special_ids, starts
 
     @classmethod
-    def of(cls, options: MaskedWordsOptions, world: World) -> Self:
+    def of(cls, options: MaskedWordsOptions, world: PreparationContext) -> Self:
         """Raises `ConfigError` for a tokenizer without a mask token."""
         tokenizer = world.tokenizer
         if tokenizer.mask_token_id is None:

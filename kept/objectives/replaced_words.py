@@ -25,7 +25,7 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.graphs.graph import NodeKind
 from kept.layers.means import mean_of
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_words import MaskedWords, MaskedWordsOptions, MaskedWordsPreparation
 from kept.outputs import KnowledgeOutput
 
@@ -61,7 +61,7 @@ class ReplacedWordsPreparation(Preparation):
         self.words = words
 
     @classmethod
-    def of(cls, options: ReplacedWordsOptions, world: World) -> Self:
+    def of(cls, options: ReplacedWordsOptions, world: PreparationContext) -> Self:
         """Raises `ConfigError` for a tokenizer without a mask token."""
         return cls(MaskedWordsPreparation.of(options.words(), world))
 

@@ -153,7 +153,7 @@ class _Run:
                 model=self.model,
                 optimisers=self.optimisers,
                 check=self._fits(path),
-                part=self.shards.own,
+                part=self.shards.local_part,
             )
             self.step = self.saved_step = state.step
             self.is_published = bool(state.published)

@@ -37,9 +37,9 @@ tokenizer. Each row is tested with every method: a training step works, or an er
 
 {table(head, rows)}
 **Positions by distance.** Some families know no table of positions. They compare the positions of
-two nodes. kept gives them the positions of the word-knowledge graph. So a fact of K-BERT that begins
-one place after its mention is at distance 1, with any number of words between them. In a local
-layer of ModernBERT a node sees the nodes whose *positions* are in its window, if the method
+two nodes. kept gives them the positions of the word-knowledge graph. So a fact of K-BERT that
+begins one place after its mention is at distance 1, with any number of words between them. In a
+local layer of ModernBERT a node sees the nodes whose *positions* are in its window, if the method
 lets it.
 
 **ALBERT** passes the same layer several times. What a method adds after layer *n* comes after pass

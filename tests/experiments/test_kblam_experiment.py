@@ -23,12 +23,18 @@ from experiments.kblam.trial import (
 )
 from kept.decoders.kblam.alignment import AlignmentPlan, align, head_shares, read_states
 from kept.decoders.kblam.config import KBLaMConfig
-from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, facts_of_graph
 from kept.decoders.kblam.learner import Learner
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
-from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
+from kept.decoders.kblam.wording import (
+    IN_CONTEXT_OR_REFUSE,
+    TEMPLATES,
+    UNKNOWN,
+    Dialogue,
+    Fact,
+    is_refusal,
+)
 from kept.lab.questions.worlds import VALUES, private_world
 from kept.training.log import read_log
 from tests.kept.tiny_chat import WordVectors, chat_tokenizer

@@ -36,7 +36,7 @@ from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import plain_scorers, with_candidates
 from experiments.entity_linking.stages import HELD_OUT, LinkingStages
 from kept.inputs.controls.conditions import without_pairs
-from kept.linking.bare import with_bare
+from kept.linking.bare import names_only
 from kept.linking.matching.cross import CrossScorer
 from kept.linking.matching.cross_training import CrossSettings, train_cross
 from kept.linking.matching.encoder import MatchingEncoder
@@ -141,7 +141,7 @@ class Parts:
         stages = self.stages
         graph = stages.world.graph
         if self.plan.bare:
-            graph = with_bare(graph, np.array(list(map(self.is_bare, graph.entities))))
+            graph = names_only(graph, np.array(list(map(self.is_bare, graph.entities))))
         texts = [text for part in ("train", HELD_OUT) for text in stages.gold(part)]
         return unstated(graph, texts, self.plan.stated, seed=stages.study.seed)
 

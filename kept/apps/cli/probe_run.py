@@ -186,7 +186,7 @@ def _print_edits(
 ) -> list[dict[str, Any]]:
     """Change facts one at a time, probe again, print what changed; return the rows for JSON."""
 
-    def ask(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
+    def probe_changed(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
         return probe(
             open_model(options.model, "graph", changed, show_asked=True),
             items,
@@ -195,7 +195,7 @@ def _print_edits(
             likelihood=options.likelihood,
         )
 
-    effects = probe_edits(graph, edits, questions.items, ask, seed=options.seed)
+    effects = probe_edits(graph, edits, questions.items, probe_changed, seed=options.seed)
     rows = summarise(effects, seed=options.seed)
     console.print(edit_table(rows))
     return [dataclasses.asdict(row) for row in rows]

@@ -64,12 +64,12 @@ def case_of(readers: Sequence[Reader], encoder: AutoEncoder | None = None) -> Ca
     return next(iter(cases.values()), None)
 
 
-def read_texts(given: str) -> list[str]:
+def read_texts(name: str) -> list[str]:
     """Return the texts of a file, one per line, or the text itself; empty lines are left out.
 
     Raises `ConfigError` for a text that is too long, too many of them, and a file of no text.
     """
-    path = file_or_text(given)
+    path = file_or_text(name)
     if path is not None:
         if path.stat().st_size > MAX_FILE:
             raise ConfigError(f"{path} has more than {MAX_FILE:,} bytes; give some of its lines")
@@ -79,7 +79,7 @@ def read_texts(given: str) -> list[str]:
             raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
         texts, where = [line.strip() for line in lines if line.strip()], str(path)
     else:
-        texts, where = [given], "--text"
+        texts, where = [name], "--text"
     if not texts or len(texts) > MAX_TEXTS:
         raise ConfigError(f"{where} holds {len(texts)} texts; give from 1 to {MAX_TEXTS}")
     longest = max(map(len, texts))

@@ -85,11 +85,11 @@ class NBFNetCompleter:
 @dataclass(frozen=True, eq=False)
 class _Renamed:
     inner: UltraScorer
-    own: RelationRows
+    relation_rows: RelationRows
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
         """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
-        queries = triples if direction == "relation" else self.own.asked(triples)
+        queries = triples if direction == "relation" else self.relation_rows.with_rows(triples)
         return self.inner.scores(direction, queries)
 
 

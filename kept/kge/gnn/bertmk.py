@@ -161,16 +161,16 @@ def reconstruction_losses(
     nodes: Int[Tensor, "batch node"],
     subgraphs: Subgraphs,
     corrupts_tail: Bool[Tensor, "batch slot"],
-    strangers: Int[Tensor, "batch slot"],
+    corrupted: Int[Tensor, "batch slot"],
     margin: float,
 ) -> Float[Tensor, " triple"]:
     """`max(0, margin + |h + r - t| - |h' + r - t'|)` of each triple that is there.
 
-    The corrupted side is the entity in the middle of another subgraph of the batch, `strangers`.
+    The corrupted side is the entity in the middle of another subgraph of the batch, `corrupted`.
     """
     there = (nodes[:, subgraphs.slots] != NONE).all(-1)
     head, relation, tail = states[:, subgraphs.slots].unbind(2)
-    other = states[strangers, subgraphs.centre]
+    other = states[corrupted, subgraphs.centre]
     right = (head + relation - tail)[there].norm(dim=-1)
     side = corrupts_tail[..., None]
     wrong = torch.where(side, head + relation - other, other + relation - tail)[there].norm(dim=-1)

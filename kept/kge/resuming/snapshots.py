@@ -47,25 +47,25 @@ class Snapshots:
         self._written = time.monotonic()
 
     @property
-    def place(self) -> Path:
+    def state_folder(self) -> Path:
         """The folder of the state."""
         return self.folder / "state"
 
     @property
     def is_there(self) -> bool:
         """Whether there is a state to go on from, whoever wrote it."""
-        return self.place.is_dir()
+        return self.state_folder.is_dir()
 
     @property
     def is_of_another(self) -> bool:
         """Whether there is a state, of another training."""
-        return self.is_there and bool(self._differences(open_sealed(self.place, STATE)))
+        return self.is_there and bool(self._differences(open_sealed(self.state_folder, STATE)))
 
     def read(self) -> dict[str, Any] | None:
         """The last state, None where there is none; CheckpointError: damaged, or of another one."""
         if not self.is_there:
             return None
-        sealed = open_sealed(self.place, STATE)
+        sealed = open_sealed(self.state_folder, STATE)
         sealed.require_files([TENSORS])
         if differences := self._differences(sealed):
             raise CheckpointError(
@@ -73,8 +73,8 @@ class Snapshots:
                 f"({'; '.join(differences)}); continue it with its own options, or discard "
                 f"it with --force"
             )
-        with readable(self.place / TENSORS):
-            tensors = load((self.place / TENSORS).read_bytes())
+        with readable(self.state_folder / TENSORS):
+            tensors = load((self.state_folder / TENSORS).read_bytes())
         state: dict[str, Any] = _insert_tensors(sealed.values["state"], tensors)
         return state
 
@@ -100,7 +100,7 @@ class Snapshots:
         tensors: dict[str, Tensor] = {}
         values = _split_tensors(state, "", tensors)
         with whole_folder(
-            self.place, kind="state of a training", is_kind=_is_state, force=True
+            self.state_folder, kind="state of a training", is_kind=_is_state, force=True
         ) as (part):
             (part / TENSORS).write_bytes(save(tensors))
             seal(part, STATE, {"about": self.about, "state": values}, [TENSORS])

@@ -92,7 +92,7 @@ def run_method(
         if scorer is None:
             skipped[name] = "an entity has no trained vector"
             continue
-        scores[name], result = _ask(scorer, part, split, sampled)
+        scores[name], result = _complete(scorer, part, split, sampled)
         questions |= {f"{name}/{field}": values for field, values in result.items()}
     costs |= {
         "cpu_seconds": round(time.process_time() - cpu, 1),
@@ -101,7 +101,7 @@ def run_method(
     return InductiveResult(scores, skipped, questions, costs)
 
 
-def _ask(
+def _complete(
     scorer: HasScores, part: Part, split: InductiveSplit, sampled: SampledConfig
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Candidates and resamples do not depend on the seed of the training, so that runs pair."""

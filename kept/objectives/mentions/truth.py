@@ -30,7 +30,7 @@ from kept.graphs.views.linked_words import LinkedWordsView
 from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, Rewritten, World
+from kept.objectives.base import Objective, Preparation, PreparationContext, Rewritten
 from kept.objectives.masked_words import MaskedWords
 from kept.objectives.mentions.replacement import TRUE, Types, replace_mentions
 from kept.outputs import KnowledgeOutput
@@ -84,7 +84,7 @@ class MentionTruthPreparation(Preparation):
         self.types = Types(graph, options.types)
 
     @classmethod
-    def of(cls, options: MentionTruthOptions, world: World) -> Self:
+    def of(cls, options: MentionTruthOptions, world: PreparationContext) -> Self:
         return cls(options, world.graph)
 
     def require_view(self, view: View) -> None:

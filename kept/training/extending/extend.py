@@ -36,7 +36,7 @@ from kept.suggestions import no_such
 from kept.training.extending.starts import (
     MEAN,
     STARTS,
-    World,
+    StartContext,
     best_first,
     has_row,
     mean_row,
@@ -123,7 +123,7 @@ def extend(
         "entity": _mask(new_rows["entity"], graph.n_entities),
         "relation": _mask(new_rows["relation"], graph.n_relations),
     }
-    world = World(graph, is_old["entity"], words, tokenizer)
+    world = StartContext(graph, is_old["entity"], words, tokenizer)
     grown, marks = [], dict[str, NDArray[np.object_]]()
     for table in model.row_tables():
         growth, used = _grow(model, table, new_rows[table.of], is_old[table.of], world, start)
@@ -250,7 +250,7 @@ def _grow(
     table: RowTable,
     new_rows: Tensor,
     is_old: Bool[Tensor, " node"],
-    world: World,
+    world: StartContext,
     start: str | None,
 ) -> tuple[TableGrowth, NDArray[np.object_]]:
     """Put the grown table into the model; the second value names the start of each new row."""
@@ -279,7 +279,7 @@ def _grow(
 
 
 def _start_entities(
-    rows: Float[Tensor, "entity width"], table: RowTable, world: World, start: str | None
+    rows: Float[Tensor, "entity width"], table: RowTable, world: StartContext, start: str | None
 ) -> tuple[dict[str, float | None], NDArray[np.object_]]:
     """Fill the rows of new entities; how good each start is, and which each new one took."""
     in_words = table.space == "words"
@@ -310,7 +310,7 @@ def _start_numbers(
 
 
 def _start_relations(
-    rows: Tensor, table: RowTable, is_old: Bool[Tensor, " relation"], world: World
+    rows: Tensor, table: RowTable, is_old: Bool[Tensor, " relation"], world: StartContext
 ) -> NDArray[np.object_]:
     """Fill the rows of new relations: from their names in the space of words, else the mean."""
     new = (~is_old).nonzero()[:, 0]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from rich.table import Table as RichTable
 from transformers.utils.logging import disable_progress_bar
 
-from kept.apps.cli.comparing.control_names import control_names
 from kept.apps.cli.comparing.options import CompareOptions
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import command_line, echo
 from kept.apps.cli.training.run import catch_interrupt, require_run_folder
+from kept.inputs.controls.conditions import Knowledge
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import data_root, method_names, stopping
@@ -28,6 +28,7 @@ from kept.lab.study.store import RECORDS
 from kept.lab.study.tables import Table
 from kept.lab.study.verdicts import Compared, headline
 from kept.results import Result
+from kept.suggestions import no_such
 from kept.training.processes.launch import rank_and_size
 from kept.training.processes.together import join_processes, leave_processes, report_dead_process
 from kg_loaders.disk.writing import write_json, write_text
@@ -62,6 +63,18 @@ def run(experiment: Experiment, options: CompareOptions, task: str) -> Result:
     if experiment.tuning is not None and choices is None:
         echo("learning rates are not chosen yet; the same command resumes")
     return result
+
+
+def control_names(text: str) -> tuple[Knowledge, ...]:
+    """The control conditions in a comma-separated text; ConfigError for an unknown one."""
+    kinds: tuple[Knowledge, ...] = get_args(Knowledge)
+    controls = []
+    for name in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):
+        match = next((kind for kind in kinds if kind == name and kind != "true"), None)
+        if match is None:
+            raise no_such("control", name, kinds[1:])
+        controls.append(match)
+    return tuple(controls)
 
 
 @contextmanager

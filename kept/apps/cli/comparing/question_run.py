@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kept.apps.cli.comparing.compare_run import print_table, running
-from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.comparing.compare_run import control_names, print_table, running
 from kept.apps.cli.comparing.options import CompareOptions
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.terminal import command_line, echo

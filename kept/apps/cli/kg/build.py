@@ -177,10 +177,10 @@ def build(
 
     of_format: dict[str, dict[str, Any]] = {
         "rdf": {
-            **_given(types=rdf_types if rdf_types != "triple" else None),
+            **_options_set(types=rdf_types if rdf_types != "triple" else None),
             **rdf_options(base, names, context),
         },
-        "wikidata": _given(
+        "wikidata": _options_set(
             ranks=ranks if ranks != "truthy" else None, qualifiers=qualifiers, properties=property,
             sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,
         ),
@@ -264,7 +264,7 @@ def _forecast(sources: list[Source], *, only: bool) -> None:
         )
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _options_set(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 

@@ -36,8 +36,8 @@ def save_trained_completer(
                      "best_epoch": history.best_epoch}  # fmt: skip
     scorer = completer.on(splits.graph, splits.train)
     training |= calibrated(scorer, splits, triples, options.seed)
-    own = None if options.weights else TrainedOn.of(splits.graph, splits.train)
-    save_completer(output, completer, own, training, force=force)
+    trained_on = None if options.weights else TrainedOn.of(splits.graph, splits.train)
+    save_completer(output, completer, trained_on, training, force=force)
     if isinstance(completer, MixCompleter):
         _tell_mix(output, completer)
     elif history is None:
@@ -48,7 +48,7 @@ def save_trained_completer(
         of = f" of {len(splits.valid)}" if len(triples) < len(splits.valid) else ""
         echo(f"the weights of epoch {history.best_epoch} were kept, by {len(triples)}{of} "
              "validation triples")  # fmt: skip
-    if own is None:
+    if trained_on is None:
         echo("what these weights were trained on is not recorded: kept audit --against")
 
 
@@ -68,5 +68,5 @@ def _tell_mix(output: Path, mix: MixCompleter) -> None:
             )
             continue
         share = weights / weights.sum()
-        shown = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))
-        echo(f"  shares for {side}s: {shown}")
+        weights_text = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))
+        echo(f"  shares for {side}s: {weights_text}")

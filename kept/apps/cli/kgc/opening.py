@@ -83,9 +83,9 @@ def open_over(source: Path, model: Path) -> Opened:
         splits = with_literals(splits, source)
     if not is_completer(model):
         return Opened(splits, load_scorer(model, splits.graph).scorer, described)
-    found = open_completer(model)
-    scorer = found.completer.on(splits.graph, splits.train)
-    return Opened(splits, scorer, described, found.completer, found.trained_on)
+    completer = open_completer(model)
+    scorer = completer.completer.on(splits.graph, splits.train)
+    return Opened(splits, scorer, described, completer.completer, completer.trained_on)
 
 
 def warn_about_leaks(splits: Splits) -> None:

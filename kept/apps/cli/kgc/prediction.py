@@ -90,11 +90,11 @@ def _with_newcomer(opened: Opened, question: Question, options: PredictOptions) 
             f"{name} has vectors for the entities of its training only; train ultra or "
             f"nbfnet (then give --facts), or simkgc, dkrl, kepler or colake (then give --text)"
         )
-    given, flag = (
+    node, flag = (
         (options.facts, "--facts") if opened.completer.reads == "triples"
         else (options.text, "--text")
     )  # fmt: skip
-    if given is None:
+    if node is None:
         raise ConfigError(f"{name} reads {opened.completer.reads}: give {flag}")
     entity = missing_entity(opened.splits.graph, question)
     splits = with_entity(opened.splits, entity, text=options.text, facts=options.facts)
@@ -128,10 +128,10 @@ def _print_json(answers: Answers, reasons: list[Reason] | None) -> None:
 def _print_answers(answers: Answers, opened: Opened) -> None:
     table = Table("rank", Column("id", no_wrap=True), "label", "score",
                   "confidence", "known", "trained")  # fmt: skip
-    for place, answer in enumerate(answers.best, 1):
+    for rank, answer in enumerate(answers.best, 1):
         sure = "" if answer.confidence is None else f"{answer.confidence:.3f}"
         table.add_row(
-            str(place), answer.id, answer.label, f"{answer.score:.3f}", sure,
+            str(rank), answer.id, answer.label, f"{answer.score:.3f}", sure,
             "yes" if answer.known else "", "" if answer.trained else "no",
         )  # fmt: skip
     TerminalConsole().print_whole(table)

@@ -72,7 +72,7 @@ def _parts_read_literals(options: TrainOptions) -> bool:
 
     What one of them reads, all of them read.
     """
-    parts = [read_description(place) for place in options.parts]
+    parts = [read_description(folder) for folder in options.parts]
     readers = [part for part in parts if SCORERS[part["scorer"]].reads == "texts"]
     reads = {bool(part["training"].get("literals")) for part in readers}
     if len(reads) > 1:

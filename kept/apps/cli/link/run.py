@@ -64,18 +64,18 @@ class LinkRun:
         with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
             n_done, rest = part.rest(items)
             steps = line_stream(rest, self.work, self.graph, self.n_workers, self.cluster)
-            n_texts = n_done + part.write(self._shown(steps, n_done))
+            n_texts = n_done + part.write(self._with_progress(steps, n_done))
         echo(f"{n_texts} texts in {target}")
 
     def print_json(self, items: Iterator[Item]) -> None:
         steps = line_stream(items, self.work, self.graph, self.n_workers, self.cluster)
-        for step in self._shown(steps):
+        for step in self._with_progress(steps):
             for line in step:
                 echo(line[:-1].decode())
 
     def print_table(self, items: Iterator[Item], *, explain: bool) -> None:
         steps = link_stream(items, self.work, self.graph, self.n_workers, self.cluster)
-        texts = [text for step in self._shown(steps) for text in step]
+        texts = [text for step in self._with_progress(steps) for text in step]
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
         echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
@@ -83,7 +83,9 @@ class LinkRun:
         if warning is not None:
             echo(warning, fg="yellow", err=True)
 
-    def _shown(self, steps: Iterator[list[_Linked]], n_done: int = 0) -> Iterator[list[_Linked]]:
+    def _with_progress(
+        self, steps: Iterator[list[_Linked]], n_done: int = 0
+    ) -> Iterator[list[_Linked]]:
         """The same steps, behind a progress bar."""
         with line_progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
@@ -102,7 +104,7 @@ def items_of(
         return read_items(path, known, report), count_lines(path, known)
     if format is not None:
         raise LinkingError(f"{source} is not a file; without --format it is taken as text")
-    return iter([Item(LinkedText(source, ()), given=False)]), 1
+    return iter([Item(LinkedText(source, ()), is_linked=False)]), 1
 
 
 def line_progress(console: TerminalConsole) -> Progress:

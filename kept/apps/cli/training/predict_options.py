@@ -71,7 +71,7 @@ class PredictOptions(RunConfig):
 
     def require_file_options(self) -> None:
         """Raise `ConfigError` for options about one text, and for others that do not fit."""
-        for flag in self._given("target", "context", "choice", "about", "explain"):
+        for flag in self._flags_of("target", "context", "choice", "about", "explain"):
             raise ConfigError(f"{flag} is for a single text; in a file, use a column")
         if self.damage not in ("stop", "skip"):
             raise ConfigError(f"--damage is {self.damage!r}; choose stop or skip")
@@ -86,7 +86,7 @@ class PredictOptions(RunConfig):
         A pipe, a socket and a device are a `SourceError`.
         """
         require_file_or_folder(self.text)
-        flags = ["-o"] if self.output else self._given("column", "resume", "force")
+        flags = ["-o"] if self.output else self._flags_of("column", "resume", "force")
         if flags or self.damage != "stop":
             flag = next(iter(flags), "--damage")
             raise ConfigError(f"{flag} is for a file of texts; {self._not_a_file()}")
@@ -95,10 +95,10 @@ class PredictOptions(RunConfig):
 
     def require_question_options(self) -> None:
         """Raise `ConfigError` for options of texts with classes."""
-        for flag in self._given("target", "context", "choice", "about", "explain", "case"):
+        for flag in self._flags_of("target", "context", "choice", "about", "explain", "case"):
             raise ConfigError(f"{flag} is for texts with classes; {self.run} answers questions")
 
-    def _given(self, *names: str) -> list[str]:
+    def _flags_of(self, *names: str) -> list[str]:
         return [f"--{name}" for name in names if getattr(self, name)]
 
     def _not_a_file(self) -> str:

@@ -49,7 +49,7 @@ def predict_file(options: PredictOptions) -> Result:
     lines = read_unlabelled(path, task, report, options.column_names())
     n_expected = count_lines(path, "text")
 
-    def shown(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
+    def with_progress(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
         with line_progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("predicting", total=n_expected, completed=n_done)
             for block in blocks:
@@ -59,7 +59,7 @@ def predict_file(options: PredictOptions) -> Result:
     rows: list[dict[str, Any]] = []
     n_lines = 0
     if output is None:
-        for row in (row for block in shown(bulk.blocks(lines), 0) for row in block):
+        for row in (row for block in with_progress(bulk.blocks(lines), 0) for row in block):
             n_lines += 1
             if CALL.get():  # called from Python, which gets the rows
                 rows.append(row)
@@ -68,7 +68,7 @@ def predict_file(options: PredictOptions) -> Result:
     else:
         n_lines = write_predictions(
             bulk, lines, output, key=key, resume=options.resume,
-            force=options.force, inputs=inputs, shown=shown,
+            force=options.force, inputs=inputs, progress=with_progress,
         )  # fmt: skip
         echo(f"{n_lines} predictions in {output}")
     bulk.report_cuts()

@@ -230,7 +230,7 @@ class CoLAKEScorer:
         """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
         if direction == "relation":
             raise EvaluationError("CoLAKE ranks heads and tails; leave the direction relation out")
-        self.relations.asked(triples)
+        self.relations.with_rows(triples)
         self.model.eval()
         self.encoder.eval()
         answers, blocks = answer_rows(self.rows, self.model.centre), []

@@ -158,7 +158,7 @@ class KeplerScorer:
         if direction == "relation":
             raise EvaluationError("KEPLER ranks heads and tails; leave the direction relation out")
         scorer = self.completer.scorer(self.vectors)
-        return scorer.scores(direction, self.relations.asked(triples))
+        return scorer.scores(direction, self.relations.with_rows(triples))
 
     def of(self, entities: NDArray[np.integer]) -> KeplerScorer:
         """The same for some entities alone, whose ids are then their places."""

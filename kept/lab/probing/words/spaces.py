@@ -53,7 +53,7 @@ def open_space(name: str, words: Sequence[str]) -> Space:
     return Space.of(*mean_pieces(words, table, tokenizer))
 
 
-def stranger(space: Space, seed: int) -> Space:
+def random_space(space: Space, seed: int) -> Space:
     """The control: as many random directions, for the same words."""
     draws = torch.randn(space.vectors.shape, generator=torch.Generator().manual_seed(seed))
     return Space.of(draws, space.known)
