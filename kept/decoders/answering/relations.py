@@ -109,8 +109,10 @@ class RelationMatcher:
         evidence = direct + OF_DETOUR * detours + _by_values(known, vectors)
         shares = np.exp((evidence - evidence.max()) / TEMPERATURE)
         shares /= shares.sum()
-        columns = (dict(zip(choices, c.tolist(), strict=True)) for c in (shares, direct, detours))
-        return Match(*columns, common)
+        by_choice = [
+            dict(zip(choices, column.tolist(), strict=True)) for column in (shares, direct, detours)
+        ]
+        return Match(by_choice[0], by_choice[1], by_choice[2], common)
 
     def share_phrases(self, other: RelationMatcher) -> None:
         """Use what another matcher encoded; the relations must be the same."""
