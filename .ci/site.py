@@ -269,6 +269,7 @@ def settings(pages: list[Path]) -> str:
             "[project.markdown_extensions.toc]",
             "permalink = true",
             "[project.markdown_extensions.pymdownx.highlight]",
+            "pygments_lang_class = true",
             "[project.markdown_extensions.pymdownx.superfences]",
             "",
         ]
