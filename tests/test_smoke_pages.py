@@ -147,3 +147,13 @@ def test_durations_sizes_and_paths_are_masked_and_other_numbers_are_not(
     run.require_same("done in 3 s (0.91…)", "done in 14.2 s (0.9132)")
     with pytest.raises(AssertionError, match="3 epochs"):
         run.require_same("3 epochs in 3 s", "4 epochs in 3 s")
+
+
+def test_numbers_below_about_may_differ_a_little(pages: ModuleType, run: ModuleType) -> None:
+    shown = "```text\nMRR 0.56 of …, 3\n```\n"
+    text = f"```\nkept kgc eval world -m scorer/\n```\n\n<!-- about -->\n{shown}"
+    (command,) = pages.commands(pages.Page("tutorial.md", text, is_tutorial=True), set())
+    run.require_same(command.shown, "MRR 0.52 of 870, 3\n")
+    for other in ("MRR 0.71 of 870, 3", "MRR 0.56 of 870, 4"):
+        with pytest.raises(AssertionError, match="the page shows"):
+            run.require_same(command.shown, other)

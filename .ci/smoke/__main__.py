@@ -216,15 +216,27 @@ ARROW = re.compile(r"\s*# →")
 
 def require_same(expected: str, got: str) -> None:
     """AssertionError unless both are the same, white space and `pages.masked` aside; `…` is for
-    anything."""
+    anything, and below `pages.ABOUT` decimal numbers are about the same."""
     import pages
 
-    pieces = [re.escape(" ".join(piece.split())) for piece in pages.masked(expected).split("…")]
+    is_about, expected = expected.startswith(pages.ABOUT), expected.removeprefix(pages.ABOUT)
+    pieces = [" ".join(piece.split()) for piece in pages.masked(expected).split("…")]
+    numbers = [float(x) for piece in pieces for x in DECIMAL.findall(piece)] if is_about else []
+    patterns = [re.escape(piece) for piece in pieces]
+    if is_about:
+        patterns = [ESCAPED_DECIMAL.sub(lambda _: f"({DECIMAL.pattern})", p) for p in patterns]
     found = " ".join(pages.masked(got).split())
-    if not re.fullmatch(r"\s*.*?\s*".join(pieces), found, re.DOTALL):
+    match = re.fullmatch(r"\s*.*?\s*".join(patterns), found, re.DOTALL)
+    close = match is not None and all(
+        abs(float(text) - number) <= max(0.1, abs(number) / 5)
+        for text, number in zip(match.groups(), numbers, strict=True)
+    )
+    if not close:
         raise AssertionError(f"the page shows\n{expected.strip()}\nand it is\n{got.strip()}")
 
 
+DECIMAL = re.compile(r"\d+\.\d+")
+ESCAPED_DECIMAL = re.compile(r"\d+\\\.\d+")
 KEPT = ("kg", "kg/", "atlas", "atlas/")
 READ = """
 import sys, tempfile

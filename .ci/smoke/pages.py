@@ -10,6 +10,9 @@ any text: it is there for what differs from run to run (losses, scores of traine
 what a reader does not need. Durations, sizes of files and memory, and absolute paths are compared
 without their values: `masked` has the rule.
 
+Below `<!-- about -->` numbers with a decimal point may differ by a tenth, or by a fifth of
+themselves: scores of models that are trained on this machine.
+
 In a tutorial every command shows its output, but for those of `NOT_COMPARED` and `NOT_RUN`.
 """
 
@@ -23,7 +26,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHOWN = re.compile(r"^```(\w*)\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+ABOUT = "<!-- about -->\n"
+"""Before an output whose numbers with a decimal point are about those of any machine."""
+SHOWN = re.compile(
+    rf"^```(\w*)\n(.*?)^```$(?:\n+((?:{ABOUT}\n*)?)```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
 INDENTED = re.compile(r"^    (kept .*)$", re.MULTILINE)
 NAMED = re.compile(
     r"^[^`\n]*`([\w-]+\.[a-z]+)`[^`\n]*:\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
@@ -76,7 +83,6 @@ NOT_RUN = {
 """Why a command is not run, by a piece of it."""
 NOT_COMPARED = {
     "kept fit ": "it takes three minutes: .ci/fit_worlds.py",
-    "kept finetune ": "it takes more than a minute: tests/kept/apps/cli",
     "--steps 300": "it takes minutes: tests/kept/training/pretraining",
     "kept probe runs/": "it follows a training of minutes: tests/kept/lab/probing",
     "kept compare ": "it takes minutes: tests/kept/lab/comparison",
@@ -244,7 +250,7 @@ def commands(page: Page, seen: set[str]) -> Iterator[Command]:
 
 def _blocks(name: str, text: str) -> Iterator[list[tuple[str, str]]]:
     """The lines of each block of the shell, each with the output that is shown."""
-    for language, content, shown in SHOWN.findall(text):
+    for language, content, about, shown in SHOWN.findall(text):
         if language not in SHELL:
             continue
         lines = content.splitlines()
@@ -254,7 +260,7 @@ def _blocks(name: str, text: str) -> Iterator[list[tuple[str, str]]]:
                 f"{name}: the output below {lines[0]!r} is of {n_commands} commands; give each "
                 "its own block"
             )
-        yield [(line, shown) for line in lines]
+        yield [(line, ABOUT * bool(about) + shown if shown else "") for line in lines]
 
 
 def _command(line: str) -> str:

@@ -74,11 +74,11 @@ def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
         is_argument |= each.name == "kg" and each.default is each.empty
         kind = each.POSITIONAL_OR_KEYWORD if is_argument else each.KEYWORD_ONLY
         parameters.append(each.replace(kind=kind))
-    parameters.sort(key=_place)
+    parameters.sort(key=_rank_in_signature)
     return inspect.Signature(parameters)
 
 
-def _place(parameter: inspect.Parameter) -> tuple[Any, ...]:
+def _rank_in_signature(parameter: inspect.Parameter) -> tuple[Any, ...]:
     """Arguments without a default first, of these the graph last; then options."""
     by_place = parameter.kind == parameter.POSITIONAL_OR_KEYWORD
     has_default = by_place and parameter.default is not parameter.empty
