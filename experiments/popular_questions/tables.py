@@ -238,8 +238,9 @@ def _scores(every: Results) -> str:
     return "## Scores\n\n" + _table(head, rows)
 
 
-def _n(results: Results) -> str:
-    return f"{len(results.asked)}, {len(results.traits('thirds'))}"
+def _n(results: Results, mask: Mask | None = None) -> str:
+    n = len(results.traits("thirds")) if mask is None else mask.sum()
+    return f"{len(results.asked)}, {n}"
 
 
 def _gains(every: Results) -> str:
@@ -250,7 +251,7 @@ def _gains(every: Results) -> str:
             gain = results.gain(KEPT, theirs, "exact", mask)
             scores = [f"{results.score(arm, 'exact', mask).estimate:.3f}" for arm in (KEPT, theirs)]
             others = [_signed(gain), f"{gain.visible():.3f}"]
-            rows.append([ROWS[theirs[0]], name, _n(results), *scores, *others])
+            rows.append([ROWS[theirs[0]], name, _n(results, mask), *scores, *others])
     head = ("kept against", "subjects", "seeds, n", "kept", "the other", "exact, difference",
             "smallest visible effect")  # fmt: skip
     return "## Differences\n\n" + _table(head, rows)

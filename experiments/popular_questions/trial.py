@@ -32,8 +32,7 @@ from experiments.popular_questions.questions import (
 )
 from experiments.popular_questions.retrieval import BM25, ByVectors
 from experiments.popular_questions.tables import (
-    CONDITIONS,
-    ROWS,
+    ARMS,
     Asked,
     Outcome,
     refusal_counts,
@@ -248,7 +247,8 @@ class PopularQuestions:
         ]
         return Outcome(
             row, condition, self.seed, [w.partition("\n")[0] for w in written],
-            *([own[name] for own in counts] for name in (EXACT, CHOSEN, REFUSED)),
+            exact=[own[EXACT] for own in counts], chosen=[own[CHOSEN] for own in counts],
+            refused=[own[REFUSED] for own in counts],
             f1=[set_f1(values_in(w), r) for w, r in zip(written, right, strict=True)],
             shows_right=[self._is_shown(graph, i, rows) for i, rows in enumerate(shown.rows)],
             pieces=pieces,
@@ -375,10 +375,9 @@ def main() -> None:
                 settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out
             )
             study.stored_questions(answers)
-            for row in ROWS:
-                for condition in CONDITIONS[row]:
-                    print(f"seed {seed}: {row}, {condition}", flush=True)
-                    study.stored(answers, row, condition)
+            for row, condition in sorted(ARMS, key=lambda arm: arm[1] not in ("true", "off")):
+                print(f"seed {seed}: {row}, {condition}", flush=True)
+                study.stored(answers, row, condition)
             write_page(arguments.config.parent, answers)
     write_page(arguments.config.parent, answers)
 

@@ -66,8 +66,8 @@ def ask(
     order: Annotated[
         str,
         typer.Option(
-            help="Which facts come first: alike (most similar to the question, by MiniLM), or "
-            "file (order of the graph)."
+            help="Which facts come first: alike (one of each relation, the relation most similar "
+            "to the question first, by MiniLM), or file (order of the graph)."
         ),
     ] = "alike",
     directions: Annotated[
