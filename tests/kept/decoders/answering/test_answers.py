@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import kept
@@ -164,3 +165,10 @@ def test_a_common_relation_that_the_graph_has_does_not_compete() -> None:
     assert without.likeliest()[0] == "age"
     assert having.scores[age] == -np.inf
     assert known.compare(question, known.vectors).lead(age, 0.5) == 0.0
+
+
+def test_the_quick_encoder_leaves_the_threads_of_torch_alone() -> None:
+    """A model that is trained later in the same program trains with as many threads as before."""
+    before = torch.get_num_threads()
+    FastSentenceEncoder(before + 1).encode(["Where does Brada Okoral live?"])
+    assert torch.get_num_threads() == before
