@@ -30,6 +30,7 @@ sys.path.insert(0, str(IMPORTABLE))  # first: some packages install a `tests` of
 os.environ.pop("PYTHONPATH", None)
 N_THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "1"))
 """Of torch, which is not loaded yet: a core for each worker."""
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # what has more threads shares a core with them
 
 from tests import shape_checks  # noqa: E402
 
