@@ -53,9 +53,9 @@ def asker_of(family: str = "llama", graph: KnowledgeGraph | None = None, **more:
     tokenizer = chat_tokenizer([*texts, " Padre baker rome maria Baker Rome Maria"])
     tokenizer.chat_template = CHAT
     host = tiny_decoder(family, vocab_size=len(tokenizer), max_position_embeddings=128, **more)
-    with torch.no_grad():  # the mean of two words is never likelier than both: it does not end
+    with torch.no_grad():  # the mean of two words is never likelier than both: words are written
         words = host.get_output_embeddings().weight
-        words[tokenizer.eos_token_id] = words[-2:].mean(0)
+        words[tokenizer.all_special_ids] = words[-2:].mean(0)
     return Asker(host, tokenizer, graph, DictionaryLinker(graph), in_order)
 
 
