@@ -15,10 +15,10 @@ from kept.apps.cli.kgc import shared_parts as kgc_shared
 from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.batches import N_SPECIAL_ROWS
 from kept.errors import ConfigError
-from kept.kgc.kge.kinds import NETWORK_RECIPES
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
-from kept.kgc.kge.vectors import entity_vectors
+from kept.kge.kinds import NETWORK_RECIPES
+from kept.kge.splits import read_splits
+from kept.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
+from kept.kge.vectors import entity_vectors
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import seal
 from tests.flips import forge

@@ -17,13 +17,13 @@ from kept.evaluation.ranking import Filter, rank
 from kept.kgc.completers.folders import open_completer
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.ultra import ULTRA_RECIPE
-from kept.kgc.kge.options import UltraOptions
-from kept.kgc.kge.prediction import Answer
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import load_scorer
-from kept.kgc.kge.ultra.graphs import Edges, relation_graph
 from kept.kgc.shared_ranking import RememberedBlocks
 from kept.kgc.training import by_recipe
+from kept.kge.options import UltraOptions
+from kept.kge.prediction import Answer
+from kept.kge.splits import read_splits
+from kept.kge.trained import load_scorer
+from kept.kge.ultra.graphs import Edges, relation_graph
 from kg_loaders import KnowledgeGraph
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 
