@@ -199,8 +199,7 @@ def _yaml(name: str) -> Any:
 
 
 def _distillation() -> Iterator[str]:
-    from experiments.distillation.study import DistillationStudy
-    from experiments.distillation.tables import page
+    from experiments.distillation.trial import DistillationStudy, page
 
     results = _json("distillation/results.json")
     study = DistillationStudy.model_validate(_yaml("distillation/plain-host.yaml"))

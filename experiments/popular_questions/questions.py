@@ -117,7 +117,8 @@ def write_sources(data: Path, folder: Path) -> None:
 
 def _facts(data: Path) -> Iterator[Fact]:
     for split in ("train", "valid", "test"):
-        yield from _rows(data / f"codex/codex-m/{split}.txt.gz", header=False)
+        for row in _rows(data / f"codex/codex-m/{split}.txt.gz", header=False):
+            yield row[0], row[1], row[2]
     for path in sorted((data / "lama/TREx").glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for row in map(json.loads, lines):
@@ -221,5 +222,6 @@ class Pool:
 
 def fingerprint_of(questions: Iterable[Question]) -> str:
     """Return a hash of questions with their answers."""
-    text = json.dumps([[q.item.question, q.item.entity, q.item.answers] for q in questions])
+    items = [(q.item.question, q.item.begin, q.item.entity, q.item.answers) for q in questions]
+    text = json.dumps(items)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -51,7 +51,8 @@ def wordnet_graph() -> KnowledgeGraph:
 
 def zipped(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()))
+    packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(text.encode()))
 
 
 def write_lexical(root: Path) -> None:

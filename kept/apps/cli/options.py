@@ -16,31 +16,14 @@ import typer
 from typer.core import TyperCommand
 
 from kept.bounds import (
-    LEAST_MINUTES,
-    LEAST_RATE,
-    MAX_COUNT,
-    MAX_MINUTES,
-    MAX_RATE,
-    MAX_SEED,
     MAX_THREADS,
     CaseName,
 )
 from kept.errors import ConfigError
 from kept.help_texts import (
-    BUDGET_MINUTES,
     CASE,
-    CONFIG,
-    DEVICE,
-    HOST,
-    LEARNING_RATE,
     REDIRECTS,
-    RESUME,
-    SEED,
-    SHARD,
-    SKIP_DAMAGED,
-    STEPS,
     THREADS,
-    TRACK,
 )
 from kept.suggestions import no_such, require_local, require_there
 from kg_loaders import plugins
@@ -62,45 +45,7 @@ WRITTEN = frozenset(
 MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 """What to do when a path of that name is missing."""
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help=CONFIG),
-]
-LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help=LEARNING_RATE)
-]
-Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help=SEED)]
-HostModel = Annotated[
-    str | None,
-    typer.Option(callback=local_or_hub, help=HOST),
-]
-Steps = Annotated[int | None, typer.Option(min=1, max=MAX_COUNT, help=STEPS)]
 Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help=THREADS)]
-Device = Annotated[str | None, typer.Option(help=DEVICE)]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        min=LEAST_MINUTES,
-        max=MAX_MINUTES,
-        help=BUDGET_MINUTES,
-    ),
-]
-Track = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help=TRACK,
-    ),
-]
-Sharding = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PART",
-        help=SHARD,
-    ),
-]
-Going = Annotated[bool, typer.Option("--resume", help=RESUME)]
-Skipping = Annotated[bool, typer.Option("--skip-damaged", help=SKIP_DAMAGED)]
 
 
 def known_case(value: str | None) -> str | None:

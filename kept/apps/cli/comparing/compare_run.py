@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.comparing.options import CompareOptions
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import command_line, echo
@@ -22,7 +23,7 @@ from kept.lab.comparison.find import data_root, method_names, stopping
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.comparison.tuning import tune, with_chosen_rates, with_rates
 from kept.lab.study.comparison_tables import score_table, to_json, to_markdown, verdict_table
-from kept.lab.study.requests import REQUESTED
+from kept.lab.study.requests import REQUESTED, Request, remember_request
 from kept.lab.study.store import RECORDS
 from kept.lab.study.tables import Table
 from kept.lab.study.verdicts import Compared, headline
@@ -32,30 +33,20 @@ from kept.training.processes.together import join_processes, leave_processes, re
 from kg_loaders.disk.writing import write_json, write_text
 
 
-def run(
-    experiment: Experiment,
-    *,
-    output: Path,
-    methods: str,
-    controls: str,
-    seeds: int | None,
-    data: Path | None,
-    budget: float | None,
-    threads: int | None,
-    remember: Callable[[], None] = lambda: None,
-) -> Result:
-    """Compare, print, return, and write NAME.md and NAME.json into `output`.
+def run(experiment: Experiment, options: CompareOptions, task: str) -> Result:
+    """Compare, print, return, and write NAME.md and NAME.json into the folder of runs.
 
-    `remember` writes with which options the experiment was read, for `kept report`.
+    `task` is the name of the file of the experiment, for `kept report`.
     """
-    names, kinds = method_names(methods, tuple(experiment.methods)), control_names(controls)
+    names = method_names(options.methods, tuple(experiment.methods))
+    kinds, output = control_names(options.controls), options.output
     device = ComparisonTrial(experiment, Path(), output).device
-    with running(output, device, remember, budget=budget, threads=threads) as (bar, should_stop):
+    with running(options, device, task) as (bar, should_stop):
         overrides: dict[str, Any] = {
-            "root": data_root(data), "folder": output, "methods": names, "controls": kinds,
-            "announce": bar.notice, "reporter": bar, "should_stop": should_stop,
+            "root": data_root(options.data), "folder": output, "methods": names,
+            "controls": kinds, "announce": bar.notice, "reporter": bar, "should_stop": should_stop,
         }  # fmt: skip
-        n_seeds = experiment.seeds if seeds is None else seeds
+        n_seeds = experiment.seeds if options.seeds is None else options.seeds
         choices = None if experiment.tuning is None else tune(experiment, **overrides)
         compared = compare(experiment, seeds=n_seeds, **overrides)
         pages = [compared]
@@ -75,33 +66,39 @@ def run(
 
 @contextmanager
 def running(
-    output: Path,
-    device: str,
-    remember: Callable[[], None] = lambda: None,
-    *,
-    budget: float | None,
-    threads: int | None,
+    options: CompareOptions, device: str, task: str
 ) -> Iterator[tuple[TrainingProgress, Callable[[], bool]]]:
-    """Yield the progress of runs in `output` to report to, and whether to stop them.
+    """Yield the progress of runs to report to, and whether to stop them.
 
-    Several processes that a launcher has started meet here, over what `device` asks for, and part.
+    Several processes that a launcher has started meet here, over what `device` needs, and part.
     """
 
     def prepare() -> None:
-        require_run_folder(output, REQUESTED, RECORDS)
-        output.mkdir(parents=True, exist_ok=True)
-        remember()
+        require_run_folder(options.output, REQUESTED, RECORDS)
+        options.output.mkdir(parents=True, exist_ok=True)
+        remember_request(options.output, task, _request(options))
 
     try:
         with report_dead_process():
             join_processes(device).from_first(prepare)
             disable_progress_bar()
-            if threads is not None:
-                torch.set_num_threads(threads)
+            if options.threads is not None:
+                torch.set_num_threads(options.threads)
             with catch_interrupt() as stop, TrainingProgress(TerminalConsole()) as bar:
-                yield bar, stopping(stop, budget)
+                yield bar, stopping(stop, options.budget)
     finally:
         leave_processes()
+
+
+def _request(options: CompareOptions) -> Request:
+    """What `kept report` reads the experiment with."""
+    return Request(
+        kg=None if options.kg is None else str(options.kg.resolve()),
+        case=options.case,
+        data=None if options.data is None else str(options.data.resolve()),
+        limit=options.limit,
+        as_published=options.as_published,
+    )
 
 
 def _write(compared: Compared, output: Path) -> None:

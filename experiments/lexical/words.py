@@ -1,4 +1,4 @@
-"""`python -m experiments.lexical PAIRS MODEL... --kg GRAPH`: do near words come nearer?
+"""`python -m experiments.lexical.words PAIRS MODEL... --kg GRAPH`: do near words come nearer?
 
 PAIRS holds two words and a score per line, after a head. A MODEL is a host, or a run of `kept
 pretrain`. A word is the mean of its pieces' last states in "[CLS] word [SEP]"; the similarity of
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept import hosts
-from kept.evaluation.correlation import Floats, pearson, spearman_parts
+from kept.evaluation.correlation import pearson, spearman_parts
 from kept.evaluation.paired import difference_interval, score_interval
+from kept.lab.study.cells import NONE
 from kept.lab.study.tables import Table, with_interval
 from kept.objectives.lexical.terms import Lexicon, graph_pairs
 from kept.objectives.model import KnowledgeForPreTraining
@@ -64,6 +65,11 @@ def similarities(name: str, pairs: Sequence[tuple[str, str]]) -> NDArray[np.floa
     return np.array([vectors[one] @ vectors[other] for one, other in pairs])
 
 
+def parts_of(joined: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """Return which pairs are in each part: all, those that a lexicon joins, and the others."""
+    return {"all": np.ones_like(joined), "joined": joined, "not joined": ~joined}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pairs", type=Path)
@@ -73,34 +79,27 @@ def main() -> None:
     torch.set_num_threads(1)
     pairs, gold = read_scores(arguments.pairs)
     lexicon = Lexicon(graph_pairs(KnowledgeGraph.open(arguments.kg)))
-    joined = np.array([lexicon.joins(*pair) for pair in pairs])
-    parts = {"all": np.ones_like(joined), "joined": joined, "not joined": ~joined}
+    parts = parts_of(np.array([lexicon.joins(*pair) for pair in pairs]))
     counts = ", ".join(f"{int(chosen.sum())} {name}" for name, chosen in parts.items())
     print(f"{arguments.pairs.name}: {counts}")
     models = {name: similarities(name, pairs) for name in arguments.models}
-    rows = []
+    first, rows = arguments.models[0], []
     for name, ours in models.items():
         for part, chosen in parts.items():
             if chosen.sum() < 3:
                 continue
-            mine, first = (
-                spearman_parts(each[chosen], gold[chosen])
-                for each in (ours, models[arguments.models[0]])
+            mine, theirs = (
+                spearman_parts(each[chosen], gold[chosen]) for each in (ours, models[first])
             )
             interval = score_interval(mine, pearson, generator=generator(0, "lexical"))
-            difference = difference_from(mine, first, name, models)
-            rows.append([Path(name).name, part, with_interval(interval), difference])
-    columns = "model", "pairs", "Spearman", f"less {arguments.models[0]}"
-    print(f"\n{Table(columns, rows).compact()}")
-
-
-def difference_from(
-    mine: Floats, first: Floats, name: str, models: dict[str, NDArray[np.float64]]
-) -> str:
-    if name == next(iter(models)):
-        return "–"
-    interval = difference_interval(mine, first, pearson, generator=generator(0, "lexical"))
-    return with_interval(interval, "+")
+            less = NONE
+            if name != first:
+                draws = generator(0, "lexical")
+                less = with_interval(
+                    difference_interval(mine, theirs, pearson, generator=draws), "+"
+                )
+            rows.append([Path(name).name, part, with_interval(interval), less])
+    print(f"\n{Table(('model', 'pairs', 'Spearman', f'less {first}'), rows).compact()}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m experiments.lexical.tasks CONFIG -o RUN`: SenseBERT and SentiLARE before a task.
+"""`python -m experiments lexical CONFIG -o RUN`: SenseBERT and SentiLARE before a task.
 
 CONFIG is `senses.yaml` or `reviews.yaml`; needs KEPT_DATA and WordNet 3.0.
 """
@@ -9,4 +9,4 @@ from experiments.lexical.files import PREPARATIONS
 from experiments.stages import main
 
 if __name__ == "__main__":
-    main("experiments.lexical.tasks", lambda study, *told: PREPARATIONS[study.name](study, *told))
+    main("experiments lexical", lambda study, *folders: PREPARATIONS[study.name](study, *folders))
