@@ -148,10 +148,10 @@ AIMS = [
     *(Aim(line, STARTUP, {"row": line}, "kept_s", at_most=most, aim=aim)
       for line, most, aim in (("kept --help", 0.4, 0.2), ("kept finetunne", 0.4, 0.2),
                               ("kept link, two sentences", 1.0, 0.6))),
-    *(Aim(f"2 workers beside 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
+    *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
       for work in ("kept link", "kept kg build facts.nt", "kept kg build facts.tsv")),
-    *(Aim(f"2 workers beside 1, {work}, 10 million triples, clock", PROCESSES,
+    *(Aim(f"2 workers compared with 1, {work}, 10 million triples, clock", PROCESSES,
             {"work": work}, "ratio", at_least=1.6, aim=1.9,
             against="one worker", large=True)
       for work in ("kept kg build facts.nt", "kept kg build facts.tsv")),

@@ -31,26 +31,26 @@ def page(results: Results, machine: dict[str, Any], aims: Sequence[Aim] = AIMS) 
         [
             "# What the benchmarks printed",
             "",
-            ("Written by `python -m benchmarks` from the lines beside it; what falls short stands "
-            "first. Ours and the peer took turns in one run."),
+            ("Written by `python -m benchmarks` from the lines in this folder; what misses its "
+             "aim is first. Ours and the peer took turns in one run."),
             "",
             f"**Machine**: {in_words(machine)}",
             "",
-            (f"**Code**: {', '.join(commits)}. {n_met} of {len(rows)} rows meet what is asked; "
+            (f"**Code**: {', '.join(commits)}. {n_met} of {len(rows)} rows reach what is required; "
             f"{n_grown} of {len(powers)} costs grow no faster than n log n."),
             *[f"\n**`{run['script']}` failed**: {run['exit_code']}" for run in failed],
             "",
             *[f"- {reason}" for reason in left_out(results)],
             "",
-            "## Beside what is asked",
+            "## Compared with what is required",
             "",
             *_table(("work", "script", "against", "at", "ours", "theirs", "figure", "asked", "aim",
                      ""), rows),
             "",
             "## As work grows",
             "",
-            ("The cost grows as the size to this power, fitted over the sizes; *n log n* is what "
-            f"that would be over the same sizes, and {ROOM:g} above it is taken for noise."),
+            ("The cost grows as the size to this power, fitted over the sizes. *n log n* is what "
+             f"that would be over the same sizes, and {ROOM:g} above it counts as noise."),
             "",
             *_table(("row", "script", "of", "sizes", "ours", "theirs", "n log n", ""), powers),
             "",

@@ -135,7 +135,7 @@ def page(name: str, rows: list[list[str]]) -> str:
         "seeds: of the seeds' differences. Variance of items: of the old interval, whole, which is "
         "too large; *open* is what seeds alone would show (p with Holm's correction below .05) and "
         "both would not. Gains by slice and a contrast with a fact against without need the "
-        f"answers and are not told. With one seed nothing is known of others.\n\n{table}"
+        f"answers and are not given. With one seed nothing is known of others.\n\n{table}"
     )
 
 

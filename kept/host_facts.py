@@ -105,6 +105,14 @@ def report_frozen(host: nn.Module, name: str | Path = "the host") -> None:
         )
 
 
+def report_whole(model_type: str) -> None:
+    """Log, once per family, that a host is run as a whole."""
+    _log_once(
+        f"{model_type} hosts are run as a whole: kept does not know their layers, so only methods "
+        "that need none work, such as none, words, kepler and ebert"
+    )
+
+
 def _is_of_peft(module: nn.Module) -> bool:
     return type(module).__module__.partition(".")[0] == "peft"
 

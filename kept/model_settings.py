@@ -29,15 +29,25 @@ FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What transformers may open in a folder."""
 INDEXES = "*.index.json"
 ATTENTION = ("eager", "sdpa", "flex_attention")
-LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
-WIDTHS = ("hidden_size", "embedding_size", "n_embd", "intermediate_size", "n_inner")
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "num_hidden_groups")
+WIDTHS = (
+    "hidden_size", "embedding_size", "n_embd", "intermediate_size", "n_inner", "dim", "hidden_dim",
+)  # fmt: skip
 SIZES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(LAYERS, (1, 1000)),
-    **dict.fromkeys(("num_attention_heads", "n_head", "num_key_value_heads"), (1, 10_000)),
+    **dict.fromkeys(
+        ("num_attention_heads", "n_head", "n_heads", "num_key_value_heads"), (1, 10_000)
+    ),
     **dict.fromkeys((*WIDTHS, "head_dim"), (1, 1_000_000)),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), (1, 10**8)),
     "vocab_size": (1, 10**8),
     "type_vocab_size": (0, 10_000),
+    "inner_group_num": (1, 1000),
+    "n_layers": (0, 1000),
+    "position_buckets": (-1, 10**6),
+    "max_relative_positions": (-1, 10**6),
+    "conv_kernel_size": (0, 1000),
+    "local_attention": (1, 10**6),
     "num_labels": (0, 10**6),
     "chunk_size_feed_forward": (0, 10**6),
     "n_entities": (0, 2**31 - 1),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -384,7 +385,7 @@ def load(
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         fields = columns.fields(
             languages=_preferred(languages, onto),
-            sources=[*(onto.manifest.sources if onto else ()), *(each.name for each in named)],
+            sources=[*(onto.manifest.sources if onto else ()), *map(_name_in_manifest, named)],
             licence=licence or (onto.manifest.licence if onto else ""),
         )
         graph = KnowledgeGraph(**fields)
@@ -397,6 +398,11 @@ def load(
             graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside
     return (graph if out is None else KnowledgeGraph.open(out, n_threads=n_workers)), report
+
+
+def _name_in_manifest(source: Source) -> str:
+    """The name of a source as JSON can hold it: a byte that is not UTF-8 is written `\\xff`."""
+    return os.fsencode(source.name).decode("utf-8", "backslashreplace")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ TEXT_COLUMNS = {
 
 
 def open_graph(
-    path: str | Path | KnowledgeGraph,
+    path: str | Path | KnowledgeGraph | Sequence[tuple[str, str, str]] | Any,
     *,
     format: str | None = None,
     labels: Files = (),
@@ -46,6 +46,8 @@ def open_graph(
     **options: Any,
 ) -> KnowledgeGraph:
     """Return the graph in a folder of `kept kg build`, or read from any file that it reads.
+
+    Rows of three names, a data frame and a networkx graph are taken as well.
 
     `labels` and the other files of texts are TSV: an identifier, then the text. With
     `types_of_facts` entities of files that give no types have those that facts say, as in `kept kg
@@ -66,6 +68,8 @@ def open_graph(
 
     if isinstance(path, KnowledgeGraph):
         return path
+    if not isinstance(path, str | Path):
+        return _from_memory(path, types_of_facts=types_of_facts)
     texts = {
         "labels": labels, "aliases": aliases, "descriptions": descriptions, "types": types,
         "relation_labels": relation_labels,
@@ -79,6 +83,22 @@ def open_graph(
         return KnowledgeGraph.open(location)
     graph, _ = load([Source(location, format, options), *further], types_of_facts=types_of_facts)
     return graph
+
+
+def _from_memory(source: Any, *, types_of_facts: bool) -> KnowledgeGraph:
+    """The graph of rows, of a data frame or of a networkx graph."""
+    from kg_loaders.store import KnowledgeGraph
+
+    if hasattr(source, "itertuples"):
+        return from_pandas(source, types_of_facts=types_of_facts)
+    if hasattr(source, "nodes") and hasattr(source, "edges"):
+        return from_networkx(source, types_of_facts=types_of_facts)
+    if isinstance(source, list | tuple | set):
+        return KnowledgeGraph.from_triples(source, types_of_facts=types_of_facts)
+    raise SourceError(
+        f"no graph can be read from a {type(source).__name__}; give a path, a graph, rows of "
+        "(head, relation, tail), a data frame or a networkx graph"
+    )
 
 
 def _is_wordnet(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from kg_loaders.errors import GraphMismatchError, StoreError, UnknownNodeError
 from kg_loaders.indexing import hashes_of, indexed
 from kg_loaders.makers import makers
 from kg_loaders.notebook import N_SHOWN, table
-from kg_loaders.records import Text, TextKind, Triple
+from kg_loaders.records import Text, TextKind, Triple, checked_triples
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids
 
@@ -45,6 +45,12 @@ class KnowledgeGraph:
     Shapes: `triples` int32 `[triple 3]`; `out_offsets`, `in_offsets` int64 `[entity+1]`;
     `in_order` int32 `[triple]`. `folder` is where it was opened from, None in memory.
     """
+
+    def __new__(cls, *rows: object, **parts: object) -> Self:
+        """A graph of its parts; rows of Python are for `from_triples`."""
+        if rows:
+            raise TypeError("a graph of rows is made by KnowledgeGraph.from_triples(rows)")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -127,7 +133,7 @@ class KnowledgeGraph:
         >>> graph.facts("Paris")
         [('Paris', 'country', 'Q142')]
         """
-        rows = [Triple(*triple) for triple in triples]
+        rows = list(checked_triples(triples))
         relations = {row.relation for row in rows}
         entities = {end for row in rows for end in (row.head, row.tail)}
         columns = Columns()

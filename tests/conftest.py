@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
 IMPORTABLE = ROOT / "tests" / "importable"
@@ -29,12 +28,12 @@ IMPORTABLE = ROOT / "tests" / "importable"
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
 sys.path.insert(0, str(IMPORTABLE))  # first: some packages install a `tests` of their own
 os.environ.pop("PYTHONPATH", None)
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # of torch, not loaded yet: a core for each worker
+N_THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "1"))
+"""Of torch, which is not loaded yet: a core for each worker."""
 
-install_import_hook(
-    ["kept.batches", "kept.outputs", "kept.layers", "kept.encoders", "kept.adapters"],
-    "beartype.beartype",
-)
+from tests import shape_checks  # noqa: E402
+
+shape_checks.install()
 
 from kg_loaders import (  # noqa: E402
     KnowledgeGraph,
@@ -64,8 +63,11 @@ settings.register_profile("long", deadline=None, print_blob=True, max_examples=5
 settings.load_profile("same")
 
 
-def seed_torch() -> None:
-    """Where torch is loaded; a torch that is not yet begins with a seed of its own, always it.
+def reset_torch() -> None:
+    """Seed and threads, where torch is loaded; before that it has its first seed in any case.
+
+    A command in this process may leave torch with a thread for each core, and then every later
+    test would take several times as much processor time, for threads that wait for one another.
 
     Without a device only the processor's generator: `torch.manual_seed` notes the whole stack for
     each kind of device that may yet come, which takes a millisecond a test.
@@ -73,6 +75,8 @@ def seed_torch() -> None:
     if "torch" not in sys.modules:
         return
     torch = sys.modules["torch"]
+    if torch.get_num_threads() != N_THREADS:
+        torch.set_num_threads(N_THREADS)
     if torch.cuda.is_available():
         torch.manual_seed(0)
     else:
@@ -80,16 +84,16 @@ def seed_torch() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
-    """The draws of a test depend on no other test."""
-    seed_torch()
+def _reset() -> None:
+    """The draws and the threads of a test depend on no other test."""
+    reset_torch()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
     """Nor do those of what several tests share, whichever of them is the first."""
     if fixturedef.scope != "function":
-        seed_torch()
+        reset_torch()
 
 
 @pytest.hookimpl(wrapper=True)

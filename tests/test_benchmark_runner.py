@@ -160,7 +160,7 @@ def test_what_falls_short_stands_first() -> None:
         beside.index(f"| {name} |") for name in ("slow", "none", "fine")
     )
     assert grown.index("| slow |") < grown.index("| fine |")
-    assert "1 of 3 rows meet what is asked; 1 of 2 costs grow no faster than n log n" in told
+    assert "1 of 3 rows reach what is required; 1 of 2 costs grow no faster than n log n" in told
     assert "- `t/s.py`: dgl: no module dgl" in told
     assert "| fine | `t/s.py` |  | 1,000 texts | 2 ms | 10 ms | 5 | at least 2 |  | met" in told
 

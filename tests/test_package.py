@@ -34,7 +34,7 @@ FLOORS = (
         "suggestions",
         "vectors",
     ),
-    ("evaluation", "graphs", "layers", "model_files"),
+    ("evaluation", "graphs", "host_families", "layers", "model_files"),
     ("cluster", "hosts", "kge"),
     ("adapters", "tasks"),
     ("encoders",),

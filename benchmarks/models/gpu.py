@@ -244,7 +244,7 @@ def main() -> None:
     options = parser.parse_args()
     device = "cpu" if options.small else options.device
     if device == "cuda" and not torch.cuda.is_available():
-        write_line(work="gpu", found=None, said="no GPU is at hand: nothing was measured")
+        write_line(work="gpu", found=None, said="there is no GPU: nothing was measured")
         return
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     write_line(work="gpu", found=name, torch=torch.__version__, small=options.small)

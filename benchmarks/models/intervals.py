@@ -94,7 +94,8 @@ def answers(repeats: int) -> None:
     print(
         "\n## Right and wrong answers in groups\n\n400 items in 250 groups; whether a model is "
         "right depends on the item, the group, the seed and chance. `spread`: of a seed's logit. "
-        "`bootstrap of both`: seeds and groups drawn with replacement. `false`: a difference shown "
+        "`bootstrap of both`: seeds and groups resampled with replacement. `false`: a difference "
+        "shown "
         "where there is none; `one of 12 false`: any of twelve pairs, p with Holm's correction; "
         "`seen`: shown where the effect is as large as `visible` says.\n"
     )

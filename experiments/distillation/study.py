@@ -39,7 +39,7 @@ ROWS = {
     "teacher": "reads the graph",
     "teacher, no links": "the same model without links, so without facts",
     "labels": "the plain host, trained on the labelled texts",
-    "taught": "the plain host, taught on the texts to transfer",
+    "taught": "the plain host, trained by the teacher on the texts to transfer",
     "taught by another": "the same, by a teacher that there reads other people's facts",
 }
 RowAnswers = dict[str, dict[str, list[bool]]]

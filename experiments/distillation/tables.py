@@ -19,7 +19,7 @@ def page(
         shares = [with_interval(effect(counts(told, row, a), f1_value)) for a in ASKED]
         rows.append([row, *shares, says])
     parts = [
-        "# A plain host taught by one that reads the graph",
+        "# A plain host trained by one that reads the graph",
         f"`{command}`",
         f"Accuracy, 95 % intervals over {len(study.seeds)} seeds and people; by chance .125.",
         Table(("", *ASKED, ""), rows).compact(),
@@ -27,7 +27,7 @@ def page(
     for asked in ASKED:
         sides = (list(counts(told, row, asked)) for row in ("taught", "taught by another"))
         gain = difference(*sides, f1_value)
-        parts.append(f"{asked}: taught − taught by another {with_interval(gain)}")
+        parts.append(f"{asked}: distilled − distilled from another {with_interval(gain)}")
     ratio = spent["teacher"] / spent["student"]
     parts.append(
         "Processor milliseconds a text, from linked text to answer: teacher "

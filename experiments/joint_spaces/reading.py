@@ -273,7 +273,7 @@ def page(study: ReadingStudy, told: Sequence[CellResult], command: str) -> str:
         f"Accuracy on {study.n_test} people whom no training text names, 95 % intervals over "
         f"{len(told)} seeds and people; by chance {CHANCE:.3f}. *Probe*: a linear one of the "
         f"vectors alone, mean over seeds. Behind the semicolon: the steps of each seed, at most "
-        f"{study.steps}; a cell with fewer of them was not run with all seeds, and with one its "
+        f"{study.steps}. A cell with fewer of them was not run with all seeds; with one, its "
         "interval is over people alone."
     )
     lines = [

@@ -60,8 +60,8 @@ ROWS = {
     **{f"+ {kind}": "host + this adapter" for kind in KINDS},
     f"+ three {NEW}": "host + three adapters before training",
     f"+ {ALL}": "host + all three",
-    f"beside three {NEW}": "host and three adapters before training, beside one another",
-    f"beside {ALL}": "host and all three, beside one another",
+    f"beside three {NEW}": "host and three adapters before training, concatenated",
+    f"beside {ALL}": "host and all three, concatenated",
 }
 """Rows of the probes of adapters. Before training every adapter returns the sum of the states that
 it reads, but for its small random weights."""

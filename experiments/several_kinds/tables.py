@@ -49,7 +49,8 @@ def _about(settings: Settings, n_seeds: int, n_last: int) -> str:
         f"Accuracy of a linear probe, 95 % intervals over {n_seeds} seeds and groups of questions "
         f"(subjects, sentences, terms); each kind learned for {settings.adapter_steps} steps of "
         f"{settings.batch_size}. Chance is .5 for the lexicon. Sums are what `fusion: sum` gives "
-        "a task; *beside*: what the linear layers of `fusion: concat` can read. Rows of one "
+        "a task; *concatenated*: what the linear layers of `fusion: concat` can read. Rows of "
+        "one "
         f"host that learns all: {n_last} of {n_seeds} seeds (of one seed, intervals are "
         "over questions alone)."
     )
@@ -64,8 +65,8 @@ def contrasts() -> dict[str, tuple[str, str]]:
         "own adapter − before training": ("+ OWN", f"+ {NEW}"),
         "all three, added − own adapter": (f"+ {ALL}", "+ OWN"),
         "all three, added − before training": (f"+ {ALL}", f"+ {three}"),
-        "all three, beside − own adapter": (f"beside {ALL}", "+ OWN"),
-        "all three, beside − before training": (f"beside {ALL}", f"beside {three}"),
+        "all three, concatenated − own adapter": (f"beside {ALL}", "+ OWN"),
+        "all three, concatenated − before training": (f"beside {ALL}", f"beside {three}"),
         "one host after its own kind − host": ("THEN", HOST),
         "one host after all three − after its own": ([*SEQUENCE][-1], "THEN"),
         "one host after all three − all three adapters, added": ([*SEQUENCE][-1], f"+ {ALL}"),

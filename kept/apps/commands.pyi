@@ -8,8 +8,8 @@ from kg_loaders import KnowledgeGraph
 
 def ask(
     question: str,
-    *,
     kg: KnowledgeGraph | str | Path,
+    *,
     decoder: str | None = ...,
     decoder_model: str = ...,
     facts_as: str = ...,
@@ -42,9 +42,9 @@ def compare(
 def complete(
     head: str,
     relation: str,
+    kg: KnowledgeGraph | str | Path,
     tail: str = ...,
     *,
-    kg: KnowledgeGraph | str | Path,
     model: str | Path,
     top: int = ...,
     untrained: bool = ...,
@@ -93,8 +93,8 @@ def finetune(
 ) -> Any: ...
 def fit(
     data: str | Path,
-    *,
     kg: KnowledgeGraph | str | Path,
+    *,
     output: str | Path = ...,
     text: str | None = ...,
     label: str | None = ...,
@@ -126,8 +126,8 @@ def fit(
 def predict(
     run: str | Path,
     text: str,
-    *,
     kg: KnowledgeGraph | str | Path,
+    *,
     output: str | Path | None = ...,
     column: str | Sequence[str] | Mapping[str, Any] | None = ...,
     damage: str = ...,

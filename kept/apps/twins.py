@@ -59,7 +59,10 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a command for Python: arguments first, options by keyword alone."""
+    """Return the signature of a command for Python: arguments first, options by keyword alone.
+
+    The graph that a command needs comes by its place, too: `kept.ask(question, graph)`.
+    """
     import typer
 
     parameters = []
@@ -68,12 +71,18 @@ def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
             continue
         info = _info(each)
         is_argument = isinstance(info, typer.models.ArgumentInfo)
+        is_argument |= each.name == "kg" and each.default is each.empty
         kind = each.POSITIONAL_OR_KEYWORD if is_argument else each.KEYWORD_ONLY
         parameters.append(each.replace(kind=kind))
-    parameters.sort(
-        key=lambda p: (p.kind, p.kind == p.POSITIONAL_OR_KEYWORD and p.default is not p.empty)
-    )
+    parameters.sort(key=_order)
     return inspect.Signature(parameters)
+
+
+def _order(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    """Arguments without a default first, of these the graph last; then options."""
+    by_place = parameter.kind == parameter.POSITIONAL_OR_KEYWORD
+    has_default = by_place and parameter.default is not parameter.empty
+    return parameter.kind, has_default, by_place and parameter.name == "kg"
 
 
 def _docstring(declared: Callable[..., Any], signature: inspect.Signature) -> str:
@@ -144,10 +153,14 @@ def _in_python(message: str, parsed: Any) -> str:
 
 def _plain(value: Any, parameter: Any) -> Any:
     """A value of Python as the option takes it: graphs by their folder, lists by commas."""
-    from kg_loaders import KnowledgeGraph
+    from kg_loaders import KnowledgeGraph, open_graph
 
+    if parameter.name == "kg" and not isinstance(value, str | Path):
+        return str(folder_of(open_graph(value)))
     if isinstance(value, KnowledgeGraph):
         return str(folder_of(value))
+    if parameter.param_type_name == "argument":
+        _require_plain(value, parameter)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
@@ -156,6 +169,23 @@ def _plain(value: Any, parameter: Any) -> Any:
         items = [str(each) for each in value]
         return items if parameter.multiple else ",".join(items)
     return [value] if parameter.multiple and not isinstance(value, bool) else value
+
+
+def _require_plain(value: Any, argument: Any) -> None:
+    """ConfigError unless an argument has one value, or paths and texts where it takes several."""
+    from kept.errors import ConfigError
+
+    is_several = isinstance(value, list | tuple | set)
+    for each in value if is_several else [value]:
+        if not isinstance(each, str | Path | int | float | Mapping):
+            raise ConfigError(
+                f"{argument.name}: give text or the path of a file, not a {type(each).__name__}; "
+                "write data to a file first (a data frame has .to_csv)"
+            )
+    if is_several and not argument.multiple and argument.nargs != -1:
+        raise ConfigError(
+            f"{argument.name}: give one value, not {len(value)}; for several, call it for each"
+        )
 
 
 def declared_parameters(declared: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -179,7 +179,10 @@ class CoLAKE(KnowledgeEncoder):
             batch.positions + self.position_offset,
             batch.node_kinds if own_kinds else batch.segment_ids,
         )
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
+            positions=batch.positions,
+        )  # fmt: skip
         return KnowledgeOutput.of(states)
 
     @torch.no_grad()

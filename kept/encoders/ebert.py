@@ -61,6 +61,7 @@ class EBERT(KnowledgeEncoder):
 
     config_class = EBERTConfig
     own_vectors = tuple(PROVIDERS)
+    needs_layers = False
 
     def __init__(self, config: EBERTConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)

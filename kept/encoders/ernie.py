@@ -88,6 +88,7 @@ class ERNIE(KnowledgeEncoder):
 
     config_class = ERNIEConfig
     enters_layers = True
+    needs_bert_layers = True
     parts = {  # noqa: RUF012 - a class variable of the base
         "host": ("host.",),
         "fusion": ("fusions.",),

@@ -226,8 +226,8 @@ class KAdapter(KnowledgeEncoder):
         rows = None if released else dense_rows(batch.node_mask)
         if rows is not None:
             visibility = rows.pack_visibility(visibility, batch.node_mask)
-            hidden = rows.pack(hidden)
-        states = hosts.run(self.host, hidden, visibility)
+            hidden, positions = rows.pack(hidden), rows.pack(positions)
+        states = hosts.run(self.host, hidden, visibility, positions=positions)
         if released:  # its adapters see padding, too
             visibility = Visibility.everyone(*positions.shape, device=positions.device)
         attention = self.host.config._attn_implementation

@@ -266,7 +266,9 @@ class KnowBERT(KnowledgeEncoder):
         """
         check_candidates(batch, self.specs)
         hidden = hosts.embed_words(self.host, batch)
-        step = hosts.stepper(self.host, batch.visibility, batch.node_mask)
+        step = hosts.stepper(
+            self.host, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         states, scores = [hidden], None
         if batch.candidate_ids is not None:
             scores = hidden.new_full(batch.candidate_ids.shape, FAR)

@@ -200,7 +200,9 @@ class KTNET(KnowledgeEncoder):
         Raises `BatchError` for a row beyond the concept vectors.
         """
         hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         last = states[-1]
         none = batch.node_ids.new_full((*batch.node_ids.shape, 1), NONE)
         joint = self.with_concepts(last, (batch.extra_ids or {}).get(CONCEPTS, none))

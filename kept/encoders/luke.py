@@ -109,6 +109,7 @@ class LUKE(KnowledgeEncoder):
 
     config_class = LUKEConfig
     enters_layers = True
+    needs_bert_layers = True
     own_vectors = (RANDOM, LABELS, FACTS, TRAINED)
     parts = {  # noqa: RUF012 - a class variable of the base
         "host": ("host.",),
@@ -410,12 +411,6 @@ def _require_parts(host: PreTrainedModel, inside: Collection[str]) -> None:
         raise ConfigError(
             "entity-aware attention goes through the parts of a layer, and PALs stand beside it; "
             "give options.entity_aware=false, or lora or houlsby instead"
-        )
-    first = hosts.layers(host)[0]
-    if not hasattr(getattr(first, "attention", None), "self"):
-        raise ConfigError(
-            f"entity-aware attention needs BERT's parts of a layer, {type(first).__name__} has "
-            "others; give options.entity_aware=false"
         )
 
 

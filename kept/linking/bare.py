@@ -38,7 +38,7 @@ def names_only(graph: KnowledgeGraph, mask: NDArray[np.bool_]) -> KnowledgeGraph
     ...     Triple("Q1", "P1", "Q2"), Text("Q1", TextKind.LABEL, "Ulm"),
     ...     Text("Q1", TextKind.DESCRIPTION, "a city"),
     ... ])
-    >>> known = with_bare(graph, np.array([True, False]))
+    >>> known = names_only(graph, np.array([True, False]))
     >>> known.label(0), known.description(0), known.n_triples
     ('Ulm', None, 0)
     """

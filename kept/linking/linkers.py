@@ -42,7 +42,9 @@ from entity_linking.sources import NotDeprecated
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
 from kept.linking.tagging import SPACY
+from kept.suggestions import is_there, not_there
 from kg_loaders import KnowledgeGraph
+from kg_loaders.disk.kinds import require_file_or_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -412,9 +414,12 @@ def _decided_by(
 
 
 def _hash_of_manifests(folder: Path) -> str:
-    manifests = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
-    if not manifests:
+    require_file_or_folder(folder)
+    if not is_there(folder):
+        raise LinkIndexError(not_there(folder))
+    if folder.is_dir() and not any(folder.glob("*.json")):  # of ours each has one at its top
         raise LinkIndexError(f"{folder} holds no manifest; `kept link index` and `train` make one")
+    manifests = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
     hashed = hashlib.sha256()
     for path in manifests:
         name = str(path.relative_to(folder)) if path != folder else ""

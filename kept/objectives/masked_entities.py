@@ -27,6 +27,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.luke import LUKE
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.part_table import PartTable
 from kept.layers.rows import RowTable
@@ -142,7 +143,7 @@ class MaskedEntities(Objective):
             )
         return cls(
             width=host.hidden_size, entity_width=table.embedding_dim,
-            n_rows=table.num_embeddings, epsilon=host.layer_norm_eps,
+            n_rows=table.num_embeddings, epsilon=layer_norm_eps(host),
             has_second=encoder.second_mask is not None,
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
@@ -159,7 +160,7 @@ class MaskedNodes(Objective):
             embedding=words.embedding_dim,
             n_words=words.num_embeddings,
             n_relation_rows=encoder.relation_embeddings.num_embeddings,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
             empty_loss=options.empty_loss,
         )
 

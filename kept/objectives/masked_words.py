@@ -30,6 +30,7 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
 from kept.objectives.base import Objective, Preparation, PreparationContext
@@ -230,7 +231,7 @@ class MaskedWords(Objective):
             width=host.hidden_size,
             embedding=words.embedding_dim,
             n_words=words.num_embeddings,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
         )
 
     def logits(

@@ -131,7 +131,7 @@ class Document:
     # ---- the parser ------------------------------------------------------------------------------
     def _parse_here(self, data: bytes) -> Iterator[Row]:
         """As `_parse`, for Turtle too short to do harm."""
-        stream = document_parser.Stream(iter((data,)))
+        stream = document_parser.Stream(iter((data,)), self.format)
         rows = document_parser.oxigraph_rows(stream, self.format, self.base_iri)
         while True:
             try:

@@ -73,4 +73,4 @@ def test_the_study_in_small(study: DistillationStudy, tmp_path: Path) -> None:
     spent = milliseconds(study, lambda: _open(study), repeats=1)
     text = page(study, told, spent, "the command")
     assert all(f"| {row} |" in text for row in ROWS)
-    assert "taught − taught by another" in text
+    assert "distilled − distilled from another" in text

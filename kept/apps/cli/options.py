@@ -95,6 +95,10 @@ class KeptCommand(TyperCommand):
         for parameter in self.params:
             values = ctx.params.get(str(parameter.name))
             for value in values if isinstance(values, (list, tuple)) else [values]:
+                if isinstance(value, str) and not _is_utf8(value):
+                    raise typer.BadParameter(
+                        f"{value!r} is not text in UTF-8", ctx=ctx, param_hint=parameter.opts
+                    )
                 if isinstance(value, float) and not math.isfinite(value):
                     raise typer.BadParameter(
                         f"{value} is not a finite number", ctx=ctx, param_hint=parameter.opts
@@ -103,6 +107,15 @@ class KeptCommand(TyperCommand):
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
                     require_file_or_folder(value)
         return super().invoke(ctx)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether an argument is text; bytes that are none came as half surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def unwrapped(help_text: str) -> str:

@@ -13,6 +13,7 @@ from kept.auto import AutoEncoder
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.linking.linkers import open_graph, open_pipeline, settings_of
+from kg_loaders.disk.kinds import file_or_text
 
 MAX_TEXTS = 200
 MAX_FILE = 10_000_000
@@ -68,8 +69,8 @@ def read_texts(name: str) -> list[str]:
 
     Raises `ConfigError` for a text that is too long, too many of them, and a file of no text.
     """
-    path = Path(name)
-    if len(name) <= 255 and path.is_file():
+    path = file_or_text(name)
+    if path is not None:
         if path.stat().st_size > MAX_FILE:
             raise ConfigError(f"{path} has more than {MAX_FILE:,} bytes; give some of its lines")
         try:
@@ -77,8 +78,6 @@ def read_texts(name: str) -> list[str]:
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
         texts, where = [line.strip() for line in lines if line.strip()], str(path)
-    elif path.suffix and " " not in name:
-        raise ConfigError(f"{name} is not a file; text with spaces is taken as text")
     else:
         texts, where = [name], "--text"
     if not texts or len(texts) > MAX_TEXTS:

@@ -140,7 +140,9 @@ class GreaseLM(SubgraphEncoder):
         hidden = hosts.embed_words(self.host, batch)
         graph, inputs = self.typed_graph(batch), self.inputs(batch)
         features = self.flat_features(batch, inputs.new_zeros(inputs.shape[:2]))
-        step = hosts.stepper(self.host, batch.visibility, batch.node_mask)
+        step = hosts.stepper(
+            self.host, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         layers = list(hosts.layers(self.host))
         n_alone = len(layers) - self.config.n_fused
         states, spots = [hidden], to_spots(inputs)

@@ -20,6 +20,7 @@ from torch.nn.functional import cross_entropy, normalize
 from transformers import PreTrainedModel
 
 from kept.errors import ConfigError
+from kept.host_families import n_segments
 from kept.kge.simkgc.texts import Tokens
 
 Pooling = Literal["mean", "cls", "max"]
@@ -64,7 +65,7 @@ class BiEncoder(nn.Module):
         states = encoder(
             input_ids=tokens.ids,
             attention_mask=tokens.mask.long(),
-            token_type_ids=tokens.types if encoder.config.type_vocab_size > 1 else None,
+            token_type_ids=tokens.types if n_segments(encoder.config) > 1 else None,
         ).last_hidden_state
         return normalize(pooled(states, tokens.mask, self.pooling), dim=1)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from kept.evaluation.published import Published
-from kept.training.config import RunConfig, TrainConfig
+from kept.lab.study.design import Design
+from kept.training.config import TrainConfig
 
 
 class _Method(BaseModel):
@@ -108,7 +109,7 @@ class KeplerTraining(_Method):
     training: TrainConfig
 
 
-class InductiveConfig(RunConfig):
+class InductiveConfig(Design):
     """Splits x methods x seeds.
 
     `splits` are names of GraIL's, or `codex-s-unseen`, whose shares stand in `unseen`. `differs`
@@ -127,3 +128,6 @@ class InductiveConfig(RunConfig):
     published: tuple[Published, ...] = ()
     differs: str
     notes: tuple[str, ...] = ()
+    metric: ClassVar[str] = "mrr"
+    asked: ClassVar[str] = "test"
+    primary: ClassVar[None] = None

@@ -87,7 +87,7 @@ ROWS: Mapping[str, Row] = {
         trains="questions",
     ),
     "kblam": Row(
-        about="KBLaM: all facts that could be asked for as keys and values",
+        about="KBLaM: the facts of all questions as keys and values",
         options=kblam.KBLaMPlan,
         make=kblam.make,
         trains="questions",
@@ -100,7 +100,7 @@ ROWS: Mapping[str, Row] = {
         reads=False,
     ),
     "adapter": Row(
-        about="K-Adapter's blocks beside the host, trained on the facts themselves",
+        about="K-Adapter's blocks added to the host, trained on the facts themselves",
         options=AdapterPlan,
         make=making.adapter,
         trains="facts",

@@ -163,7 +163,7 @@ ARMS: dict[str, Arm] = {
     "kadapter-long": Arm(
         method="kadapter",
         changes="the adapter learns for the whole budget, faster, by its own states alone; the "
-        "host stands still; read at the mentions, where the adapter is trained, not at marks",
+        "host is frozen; read at the mentions, where the adapter is trained, not at marks",
         tasks=("pairs",),
         stage={"objectives": {"relation_pairs": {"alone": True}}},
         options={"task_trains": ["fusion"]},
@@ -172,8 +172,8 @@ ARMS: dict[str, Arm] = {
     ),
     "kadapter-fixed": Arm(
         method="kadapter",
-        changes="as kadapter-long, and the adapter's head stands still, so that the adapter alone "
-        "must tell the relations apart",
+        changes="as kadapter-long, and the adapter's head is frozen, so that the adapter alone "
+        "must separate the relations",
         tasks=("pairs",),
         stage={"objectives": {"relation_pairs": {"alone": True, "fixed_head": 0.3}}},
         options={"task_trains": ["fusion"]},

@@ -28,6 +28,7 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.graphs.sentiment import NEUTRAL
 from kept.graphs.views.sentilare import PART, POLARITY, RATING
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.vocabularies import VocabularyHead, allowed_losses
 from kept.objectives.base import Objective, Preparation, PreparationContext
@@ -216,7 +217,7 @@ class Sentiment(Objective):
                 width=host.hidden_size,
                 embedding=embedding,
                 n_entries=n_entries,
-                epsilon=host.layer_norm_eps,
+                epsilon=layer_norm_eps(host),
             )
         return cls(heads)
 

@@ -44,7 +44,7 @@ from kept.methods import method_of
 from kept.tasks.datasets.example import pair_of, question
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import TASKS, Prediction, TaskKind, task_kind
-from kept.training.finetuning.attention import rollout
+from kept.training.finetuning.attention import gives_weights, rollout
 from kept.training.finetuning.data import TaskData, apply_condition
 from kept.training.finetuning.markers import MARKERS
 from kept.training.finetuning.run import class_logits, predictions
@@ -478,8 +478,11 @@ class Predictor:
     def _attention(
         self, batch: KnowledgeBatch, nodes: Sequence[NDArray[np.int64]]
     ) -> list[float | None]:
-        """Of each group of nodes, its share of what is read; of several targets their mean."""
-        if not any(len(group) for group in nodes):
+        """Of each group of nodes, its share of what is read; of several targets their mean.
+
+        None where the host's layers do not give their weights.
+        """
+        if not any(len(group) for group in nodes) or not gives_weights(self.model):
             return [None] * len(nodes)
         batch = batch.to(self.model.device)
         spans = batch.target_spans

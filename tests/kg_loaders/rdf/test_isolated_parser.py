@@ -203,3 +203,9 @@ def test_the_command_ends_with_the_code_of_faults(
     assert reason in result.output
     assert "a fault in kept, not in the file" in " ".join(result.output.split())
     assert not (tmp_path / "kg").exists()
+
+
+def test_the_parser_starts_without_numpy() -> None:
+    """The start of this process is what a small file waits for, and numpy would double it."""
+    code = "import kg_loaders.rdf.document_parser, sys; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

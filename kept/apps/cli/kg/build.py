@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -189,7 +190,7 @@ def build(
     inputs = [Source(path, format, _options(path, format, of_format)) for path in sources or ()]
     pages = None
     if sparql is not None or query is not None:
-        pages = work or out.with_name(f"{out.name}.pages")
+        pages = work or Path(f"{out if out.name else os.path.abspath(out)}.pages")
         refuse_folder(out, **replaced(GRAPH), force=force)
         how = (page_rows, pause, contact, most_rows)
         answers = _fetched(sparql, query, pages, *how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def train_scorer(
     keep_freed_memory()
     weights = [] if options.weights is None else [options.weights]
     inputs = [source, *weights, *options.parts]
-    half_done = output.with_name(output.name + HALF_DONE)
+    half_done = Path(f"{output if output.name else os.path.abspath(output)}{HALF_DONE}")
     if not force:
         _tidy_finished(output, half_done)
     refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +28,7 @@ from kept.linking.linkers import LinkerSettings, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
-from kg_loaders.disk.kinds import require_file_or_folder
+from kg_loaders.disk.kinds import file_or_text
 
 N_SHOWN = 20
 _Linked = TypeVar("_Linked")
@@ -95,21 +94,16 @@ class LinkRun:
                 progress.update(task, advance=len(step))
 
 
-_PATH = re.compile(r"(/|\.\.?/|~/)")
-"""How a path begins, and no text in a language that is written without spaces."""
-
-
 def items_of(
     source: str, format: str | None, report: DamageReport
 ) -> tuple[Iterator[Item], int | None]:
     """The items, and how many there may be."""
-    path = Path(source)
-    require_file_or_folder(source)
-    if len(source) <= 255 and (path.is_file() or (path.is_dir() and format in FOLDERS)):
+    path = file_or_text(source, folders=format in FOLDERS)
+    if path is not None:
         known = format_of(path, format)
         return read_items(path, known, report), count_lines(path, known)
-    if format is not None or (" " not in source and (path.suffix or _PATH.match(source))):
-        raise LinkingError(f"{source} is not a file; text with spaces is taken as text")
+    if format is not None:
+        raise LinkingError(f"{source} is not a file; without --format it is taken as text")
     return iter([Item(LinkedText(source, ()), is_linked=False)]), 1
 
 

@@ -11,8 +11,8 @@ from kept.errors import ConfigError
 from kept.help_texts import CASE, FORCE_OUTPUT, KG, RESUME_OUTPUT, THREADS
 from kept.training.config import RunConfig
 from kept.training.options import option
+from kg_loaders.disk.kinds import LONGEST_NAME, require_file_or_folder
 
-LONGEST_NAME = 255
 FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
 
 
@@ -81,7 +81,11 @@ class PredictOptions(RunConfig):
             raise ConfigError("--resume continues a run and --force starts anew; give one of them")
 
     def require_text_options(self) -> None:
-        """Raise `ConfigError` where options or the name of the text say that it is a file."""
+        """Raise `ConfigError` where options or the name of the text say that it is a file.
+
+        A pipe, a socket and a device are a `SourceError`.
+        """
+        require_file_or_folder(self.text)
         flags = ["-o"] if self.output else self._flags_of("column", "resume", "force")
         if flags or self.damage != "stop":
             flag = next(iter(flags), "--damage")

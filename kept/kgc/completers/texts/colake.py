@@ -28,6 +28,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
+from kept.host_families import layer_norm_eps
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -84,7 +85,7 @@ class CoLAKEModel(nn.Module):
         self.transform = Transform(
             width=host.config.hidden_size,
             embedding=words.embedding_dim,
-            epsilon=host.config.layer_norm_eps,
+            epsilon=layer_norm_eps(host.config),
         )
         self.register_buffer("centre", torch.zeros(words.embedding_dim))
 

@@ -20,7 +20,7 @@ def to_markdown(rows: Rows, command: str) -> str:
         f"`{command}`",
         "",
         "Share of correct answers (intervals over pairs a, b). Pairs separated: mean over",
-        "relations of the average precision at telling true pairs from three false ones each",
+        "relations of the average precision in separating true pairs from three false ones each",
         f"(chance {induced.chance:g}; intervals over relations).",
         "",
         f"| space | questions | left out | candidates | {' | '.join(RULES)} | pairs separated |",

@@ -25,17 +25,18 @@ from kept.lab.study.verdicts import Compared, ComparedRow, headline
 
 SETTINGS = {
     "asked": (
-        "A control is asked, not trained: rows that are trained learn from true facts of other "
-        "entities, and are then shown false ones, which says whether an answer follows what is "
-        "shown. It does not say what training with false facts would give (controls: trained)."
+        "A control is evaluated, not trained. Rows that are trained learn from true facts of "
+        "other entities and are then shown false ones. That says whether an answer follows what "
+        "is shown. It does not say what training with false facts would give (controls: trained)."
     ),
     "trained": (
-        "A control is trained: a row learns from facts that are false, or none, as it is asked."
+        "A control is trained: a row learns from facts that are false, or none, as in its "
+        "evaluation."
     ),
 }
 REMEMBERED = (
-    "A row that remembers facts is always trained with those of its kind of knowledge; it reads no "
-    "graph, so an edit after training cannot reach it, and no fact can be taken out."
+    "A row that stores facts in weights is always trained with those of its kind of knowledge. It"
+    " reads no graph, so an edit after training cannot reach it, and no fact can be taken out."
 )
 
 
@@ -50,16 +51,17 @@ def conditions(results: QuestionTables) -> list[str]:
             f"{results.n_new} pieces are written. {measures[0].upper()}{measures[1:]}."
         ),
         (
-            "none: the decoder alone. off: nothing is shown. shuffled: the values of each relation "
-            "dealt out anew among its facts. random-entity: another entity's facts, who has facts "
-            "of the same relations; right is the true answer. edited: every value was changed "
-            "after training, right is the new one."
+            "*None*: the decoder alone. *Off*: nothing is shown. *Shuffled*: the values of each "
+            "relation are permuted among its facts. *Random-entity*: the facts of another entity "
+            "with the same relations; the true answer is right. *Edited*: every value was changed"
+            " after training; the new one is right."
         ),
         f"{SETTINGS[compared.experiment.model_dump(mode='json')['controls']]} {REMEMBERED}",
         (
-            "Intervals of 95 % and p are over seeds of training and over entities that are asked "
-            "about, both drawn. A row that trains nothing has one run: all seeds give the same. "
-            "What is shuffled, edited and drawn is the same for all seeds. Where all or none are "
+            "Intervals of 95 % and p are over seeds of training and over entities that questions "
+            "are about, both treated as samples. A row that trains nothing has one run: all seeds"
+            " give the same. "
+            "What is shuffled, edited and sampled is the same for all seeds. Where all or none are "
             "right an interval has no width: of n questions 3 / n is still possible. Verdicts are "
             "at 5 %, p with Holm's correction over the pairs of both measures; *not visible*: "
             "found in fewer than four of five such comparisons."

@@ -96,7 +96,7 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     for name in ROWS:
         assert page.count(f"\n| {name} |") >= 4
     assert "as none" in page
-    assert "A control is asked, not trained" in page
+    assert "A control is evaluated, not trained" in page
     family = [pair for each in found.measures.values() for pair in each.pairs]
     least = min(family, key=lambda pair: pair.effect.p)
     assert least.holm == pytest.approx(min(1.0, least.effect.p * len(family)))
@@ -307,7 +307,7 @@ def test_controls_are_asked_or_trained(host: Path, tmp_path: Path, controls: str
     weights = list((runs.folder / "pretrained").glob("*/weights.safetensors"))
     assert len(weights) == n
     page = to_markdown(tables(runs.trial, ran), "command")
-    assert ("A control is asked, not trained" in page) == (controls == "asked")
+    assert ("A control is evaluated, not trained" in page) == (controls == "asked")
 
 
 def test_faults_are_named(host: Path, tmp_path: Path) -> None:
