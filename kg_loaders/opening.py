@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kg_loaders.errors import SourceError
+from kg_loaders.fact_types import typed_by_facts
 from kg_loaders.formats.field_names import RELATIONS, TEXTS, first_of, plain_name
 from kg_loaders.formats.tables.layout import places_of
 from kg_loaders.records import Record, Text, TextKind, Triple
+from kg_loaders.store import KnowledgeGraph
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
     from kg_loaders.build import Source
-    from kg_loaders.store import KnowledgeGraph
 
 Files = str | Path | Sequence[str | Path]
 EDGE_NAMES = (*RELATIONS, "key")
@@ -64,7 +65,6 @@ def open_graph(
     >>> folder.cleanup()
     """
     from kg_loaders.build import Source, load
-    from kg_loaders.store import KnowledgeGraph
 
     if isinstance(path, KnowledgeGraph):
         return path
@@ -130,7 +130,6 @@ def from_networkx(graph: nx.Graph[Any], *, types_of_facts: bool = True) -> Knowl
     [('Ada', 'born in', 'London')]
     """
     from kg_loaders.build import graph_from_records
-    from kg_loaders.fact_types import typed_by_facts
 
     read = graph_from_records(_networkx_records(graph), sources=("networkx",))
     return typed_by_facts(read) if types_of_facts else read
@@ -190,8 +189,6 @@ def from_pandas(
     >>> from_pandas(rows).facts("Ada")
     [('Ada', 'born in', 'London')]
     """
-    from kg_loaders.store import KnowledgeGraph
-
     columns = _named_columns([str(each) for each in frame.columns], (head, relation, tail))
     parts = [frame[frame.columns[position]] for position in columns]
     for part in parts:
@@ -226,4 +223,4 @@ def _named_columns(
     return tuple(chosen)
 
 
-__all__ = ["from_networkx", "from_pandas", "open_graph", "text_sources"]
+__all__ = ["from_networkx", "from_pandas", "open_graph", "text_sources", "typed_by_facts"]

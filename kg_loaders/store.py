@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +22,7 @@ from kg_loaders.disk.threads import together
 from kg_loaders.entity import Entity, entity_named, facts_of
 from kg_loaders.errors import GraphMismatchError, StoreError, UnknownNodeError
 from kg_loaders.indexing import hashes_of, indexed
+from kg_loaders.makers import makers
 from kg_loaders.notebook import N_SHOWN, table
 from kg_loaders.records import Text, TextKind, Triple, checked_triples
 from kg_loaders.texts import Texts
@@ -145,7 +145,8 @@ class KnowledgeGraph:
                 if node in nodes:
                     columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
         graph = cls(**columns.fields(languages=DEFAULT_LANGUAGES))
-        return _typed_by_facts(graph) if types_of_facts else graph
+        typed: KnowledgeGraph = makers().typed_by_facts(graph) if types_of_facts else graph
+        return typed
 
     @classmethod
     def from_tsv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
@@ -165,13 +166,13 @@ class KnowledgeGraph:
     @classmethod
     def from_networkx(cls, graph: nx.Graph[Any], **options: Any) -> KnowledgeGraph:
         """Return the graph of a networkx graph; see `kg_loaders.opening.from_networkx`."""
-        result: KnowledgeGraph = _opening().from_networkx(graph, **options)
+        result: KnowledgeGraph = makers().from_networkx(graph, **options)
         return result
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame, **options: Any) -> KnowledgeGraph:
         """Return the graph of a data frame; see `kg_loaders.opening.from_pandas`."""
-        result: KnowledgeGraph = _opening().from_pandas(frame, **options)
+        result: KnowledgeGraph = makers().from_pandas(frame, **options)
         return result
 
     def named(self, name: str) -> list[int]:
@@ -436,18 +437,8 @@ class KnowledgeGraph:
 
 
 def _opened(path: str | Path, format: str, options: Mapping[str, Any]) -> KnowledgeGraph:
-    graph: KnowledgeGraph = _opening().open_graph(path, format=format, **options)
+    graph: KnowledgeGraph = makers().open_graph(path, format=format, **options)
     return graph
-
-
-def _typed_by_facts(graph: KnowledgeGraph) -> KnowledgeGraph:
-    typed: KnowledgeGraph = import_module("kg_loaders.fact_types").typed_by_facts(graph)
-    return typed
-
-
-def _opening() -> Any:
-    """The module that reads everything; it makes graphs, so it is imported by name when used."""
-    return import_module("kg_loaders.opening")
 
 
 def _reopen(path: str, content_hash: str) -> KnowledgeGraph:

@@ -71,8 +71,8 @@ def linker_for(graph: KnowledgeGraph, **settings: Any) -> Linker:
     """Return the linker of `graph` with `settings` of `kept link`; the last few are kept."""
     key = (graph.content_hash, repr(sorted(settings.items())))
     if key not in _LINKERS:
-        place = str(graph.folder or "a graph in memory")
-        _LINKERS[key] = open_linker(LinkerSettings(kg=place, **settings), by_identifiers(graph))
+        source = str(graph.folder or "a graph in memory")
+        _LINKERS[key] = open_linker(LinkerSettings(kg=source, **settings), by_identifiers(graph))
         while len(_LINKERS) > MOST_LINKERS:
             _LINKERS.popitem(last=False)
     _LINKERS.move_to_end(key)
@@ -143,12 +143,12 @@ class Picture:
         from kept.lab.report.page import is_kept_page
         from kg_loaders.disk.writing import write_text
 
-        place = Path(path)
+        location = Path(path)
         forms = {".html": self.html, ".htm": self.html, ".svg": self.svg}
-        if place.suffix.lower() not in forms:
-            raise ConfigError(f"{place}: a picture is saved as .svg, a page as .html")
-        write_text(place, forms[place.suffix.lower()], force=force or is_kept_page(place))
-        return place
+        if location.suffix.lower() not in forms:
+            raise ConfigError(f"{location}: a picture is saved as .svg, a page as .html")
+        write_text(location, forms[location.suffix.lower()], force=force or is_kept_page(location))
+        return location
 
     def open(self, path: str | Path = "graph.html") -> None:
         """Write the page and open it in the browser."""

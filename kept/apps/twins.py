@@ -23,13 +23,13 @@ from kept.results import Result
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("kept.apps.cli.ask", "ask"),
-    "compare": ("kept.apps.cli.comparing.compare", "compare"),
+    "compare": ("kept.apps.cli.comparing.compare", "compare_command"),
     "complete": ("kept.apps.cli.kgc", "predict_command"),
     "finetune": ("kept.apps.cli.training.finetune", "finetune_command"),
     "fit": ("kept.apps.cli.training.fit", "fit_command"),
-    "predict": ("kept.apps.cli.training.predict", "predict"),
+    "predict": ("kept.apps.cli.training.predict", "predict_command"),
     "pretrain": ("kept.apps.cli.training.pretrain", "pretrain_command"),
-    "probe": ("kept.apps.cli.probe", "probe"),
+    "probe": ("kept.apps.cli.probe", "probe_command"),
 }
 """The Python name of a command, and the module and function that declare it."""
 HIDDEN = frozenset({"as_json", "open_page"})
@@ -97,7 +97,7 @@ def _docstring(declared: Callable[..., Any], signature: inspect.Signature) -> st
     return "\n".join(lines) + "\n"
 
 
-def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def _run(name: str, declared: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Check the values as the command line does, run the command, return what it came to."""
     import typer
     from typer.main import get_command
@@ -116,12 +116,12 @@ def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> A
             for parameter in parsed.params:
                 if parameter.name == "help":
                     continue
-                if parameter.name in given and given[parameter.name] is not None:
-                    value = _plain(given[parameter.name], parameter)
+                if parameter.name in values and values[parameter.name] is not None:
+                    value = _plain(values[parameter.name], parameter)
                 else:
                     value, _ = parameter.consume_value(context, {})
                 context.params[parameter.name] = parameter.process_value(context, value)
-            call = CALL.set(_call(name, given))
+            call = CALL.set(_call(name, values))
             try:
                 with redirect_stdout(printed):
                     outcome = parsed.invoke(context)
@@ -137,9 +137,9 @@ def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> A
     return outcome.with_text(text) if isinstance(outcome, Result) else outcome
 
 
-def _call(name: str, given: Mapping[str, Any]) -> str:
+def _call(name: str, values: Mapping[str, Any]) -> str:
     """The call as somebody would write it, for pages that say how they were made."""
-    return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in values.items())})"
 
 
 def _in_python(message: str, parsed: Any) -> str:

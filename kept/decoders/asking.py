@@ -11,7 +11,7 @@ Axis legend: variant (of the facts in view), node, new (words written).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from entity_linking.mentions import Link, LinkedText, Linker, Mention
 from entity_linking.parts import SentenceEncoder
 from kept.batches import KnowledgeBatch
+from kept.decoders.answering.relations import RelationChoice, RelationMatcher
 from kept.decoders.trees import LabelVectors, chances, knowledge_tree, write
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, Exclusion, build_many
@@ -37,6 +38,10 @@ FactsAs = Literal["words", "branches", "nodes"]
 Directions = Literal["head", "both"]
 Order = Callable[[str, Sequence[str]], Sequence[int]]
 """From a question and facts in words to their places, best first."""
+PREPOSITIONS = frozenset(
+    {"after", "as", "at", "by", "for", "from", "in", "into", "of", "on", "to", "with"}
+)
+"""Last words of relations that are followed by their value: "educated at"."""
 N_RANKED = 512
 """Facts of one entity that are put in order; of a hub the first ones of the graph."""
 
@@ -110,13 +115,19 @@ class Reply:
 
 @dataclass(frozen=True, eq=False)
 class Asker:
-    """A decoder, a graph, and the linker and the order that find facts for a question."""
+    """A decoder, a graph, and the linker and the order that find facts for a question.
+
+    With a `matcher`, facts whose relation the question may ask about come first, one of each
+    relation before a second one of any, so that many values of one relation hide no other; `order`
+    says how alike the facts of a relation are.
+    """
 
     host: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     graph: KnowledgeGraph
     linker: Linker
     order: Order
+    matcher: RelationMatcher | None = None
 
     def ask(self, question: str, options: AskOptions) -> Reply:
         """The decoder's reply to one question; raises `ConfigError` where it does not fit.
@@ -125,11 +136,11 @@ class Asker:
         """
         question = question.strip()
         (linked,) = self.linker.link([question])
-        links, entities = self._known(linked)
+        links, entities = self.known(linked)
         labels = tuple(self.graph.label(entity) for entity in entities)
         if not entities:
             return Reply(question, None, "no entity of the graph was found in the question")
-        rows, left_out = self._facts(question, entities, options)
+        rows, left_out = self.facts(question, entities, options)
         if not rows:
             reason = f"the graph has no fact of {', '.join(labels)}"
             return Reply(question, None, reason, labels)
@@ -155,20 +166,23 @@ class Asker:
             n_nodes=read.n_nodes,
         )
 
-    def _known(self, linked: LinkedText) -> tuple[list[Link], list[int]]:
-        """The links to entities of the graph, and these, each once."""
-        entities = [
-            (link, entity)
-            for link in linked.links
-            if link.entity is not None
-            and (entity := self.graph.entities.find(link.entity)) is not None
-        ]
-        return [link for link, _ in entities], list(dict.fromkeys(entity for _, entity in entities))
+    def known(self, linked: LinkedText) -> tuple[list[Link], dict[int, str]]:
+        """Return the links to entities of the graph, and these, each with its first surface."""
+        surfaces, links = dict[int, str](), list[Link]()
+        for link in linked.links:
+            number = None if link.entity is None else self.graph.entities.find(link.entity)
+            if number is not None:
+                links.append(link)
+                surfaces.setdefault(number, linked.text[link.start : link.end])
+        return links, surfaces
 
-    def _facts(
-        self, question: str, entities: Sequence[int], options: AskOptions
+    def facts(
+        self, question: str, entities: Mapping[int, str], options: AskOptions
     ) -> tuple[list[int], int]:
-        """Rows of the facts to show, best first, and how many more there are."""
+        """Return the rows of the facts to show, best first, and how many more there are.
+
+        `entities` are those of the question, by their surfaces in it.
+        """
         graph, candidates = self.graph, list[int]()
         for entity in entities:
             candidates += np.arange(*graph.out_offsets[entity : entity + 2])[:N_RANKED].tolist()
@@ -179,9 +193,34 @@ class Asker:
         candidates = list(dict.fromkeys(candidates))
         if not candidates:
             return [], 0
-        order = self.order(question, [fact_in_words(graph, row) for row in candidates])
-        rows = [candidates[index] for index in order[: options.max_facts]]
-        return rows, len(candidates) - len(rows)
+        order = self.order(question, [sentence(graph, row) for row in candidates])
+        rows = [candidates[index] for index in order]
+        if self.matcher is not None:
+            rows = self._by_relation(question, entities, rows)
+        return rows[: options.max_facts], max(len(rows) - options.max_facts, 0)
+
+    def _by_relation(
+        self, question: str, entities: Mapping[int, str], rows: Sequence[int]
+    ) -> list[int]:
+        """The rows in rounds, one of each entity and relation, the likeliest relation first."""
+        assert self.matcher is not None
+        scores = dict[tuple[int, RelationChoice], float]()
+        for entity, surface in entities.items():
+            match = self.matcher.match(question, surface, entity)
+            if match is not None:
+                scores |= {(entity, choice): match.score(choice) for choice in match.shares}
+        groups: dict[tuple[int, RelationChoice], list[int]] = {}
+        for row in rows:
+            head, relation, tail = self.graph.triples[row].tolist()
+            ends = ((head, RelationChoice(relation, False)), (tail, RelationChoice(relation, True)))
+            known = [end for end in ends if end in scores]
+            best = max(known, key=lambda end: scores[end], default=ends[0])
+            groups.setdefault(best, []).append(row)
+        ordered = sorted(groups, key=lambda end: -scores.get(end, -1.0))
+        most = max(map(len, groups.values()), default=0)
+        return [
+            groups[end][turn] for turn in range(most) for end in ordered if turn < len(groups[end])
+        ]
 
     def _read(
         self, question: str, links: Sequence[Link], rows: Sequence[int], options: AskOptions
@@ -211,7 +250,7 @@ class Asker:
         small = excerpt(self.graph, rows)
         kept = [list(rows), *([r for r in rows if r != row] for row in rows), []]
         if options.facts_as == "words":
-            context = ["".join(f"{sentence(self.graph, row)} " for row in some) for some in kept]
+            context = [sentences(self.graph, some) for some in kept]
             texts = [prompt(self.tokenizer, question, (), s, options.begin) for s in context]
         else:
             text = prompt(self.tokenizer, question, links, "", options.begin)
@@ -313,10 +352,21 @@ def _ids(graph: KnowledgeGraph, row: int, small: KnowledgeGraph) -> list[int]:
 
 
 def sentence(graph: KnowledgeGraph, row: int) -> str:
-    """A fact in words that fit any relation, a noun or a verb: "Rouen, country: France."."""
+    """Return a fact as a sentence: "The country of Rouen is France.", "Eva member of Rotary."."""
     head, relation, tail = graph.triples[row].tolist()
-    labels = graph.label(head), graph.relation_label(relation), graph.label(tail)
-    return "{}, {}: {}.".format(*labels)
+    subject, label, value = graph.label(head), graph.relation_label(relation), graph.label(tail)
+    if label.split()[-1:] and label.split()[-1] in PREPOSITIONS:
+        return f"{subject} {label} {value}."
+    return f"The {label} of {subject} is {value}."
+
+
+def sentences(graph: KnowledgeGraph, rows: Sequence[int]) -> str:
+    """Return facts as a text before a question, the first of `rows` last.
+
+    A small decoder answers best from what it read last: 60 of 75 dev questions of
+    `experiments/popular_questions` against 55 with the best fact first.
+    """
+    return "".join(f"{sentence(graph, row)} " for row in reversed(rows))
 
 
 def prompt(

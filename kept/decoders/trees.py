@@ -55,11 +55,11 @@ class LabelVectors:
 def _means(
     labels: Sequence[str], host: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Tensor:
-    table: Tensor = host.get_input_embeddings().weight
-    means = table.new_zeros(len(labels), table.shape[1])
+    table = host.get_input_embeddings()  # called, since Gemma's scales its rows
+    means: Tensor = table.weight.new_zeros(len(labels), table.weight.shape[1])
     for row, label in enumerate(labels):
         ids = tokenizer(f" {label}", add_special_tokens=False)["input_ids"]
-        means[row] = table[ids].mean(dim=0)
+        means[row] = table(torch.tensor(ids, device=table.weight.device)).mean(dim=0)
     return means
 
 

@@ -15,6 +15,7 @@ from kept.suggestions import require_local
 
 if TYPE_CHECKING:
     from kept.decoders.answering.answer import Answerer
+    from kept.decoders.answering.relations import RelationMatcher
     from kept.decoders.asking import Order, Reply
 
 LIKELIER = 0.1
@@ -65,8 +66,8 @@ def ask(
     order: Annotated[
         str,
         typer.Option(
-            help="Which facts come first: alike (most similar to the question, by MiniLM), or "
-            "file (order of the graph)."
+            help="Which facts come first: alike (one of each relation, the relation most similar "
+            "to the question first, by MiniLM), or file (order of the graph)."
         ),
     ] = "alike",
     directions: Annotated[
@@ -205,9 +206,9 @@ def _local_reply(
     if threads is not None:
         torch.set_num_threads(threads)
     disable_progress_bar()
-    ordered = _order(order)
+    ordered, matcher = _order(order, answerer.matcher)
     host, tokenizer = load_decoder(decoder), load_tokenizer(decoder)
-    reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered).ask(
+    reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered, matcher).ask(
         question, options_for_decoder
     )
     if reply.facts and reply.facts[0].change < LIKELIER:
@@ -219,14 +220,14 @@ def _local_reply(
     return reply
 
 
-def _order(name: str) -> Order:
+def _order(name: str, matcher: RelationMatcher) -> tuple[Order, RelationMatcher | None]:
+    """The order of facts, and what puts the likeliest relation first."""
     from kept.decoders.asking import by_likeness, in_order
     from kept.errors import ConfigError
-    from kept.linking.sentences import HostSentenceEncoder
 
     if name not in ("alike", "file"):
         raise ConfigError(f"--order is {name!r}; choose one of alike, file")
-    return in_order if name == "file" else by_likeness(HostSentenceEncoder("minilm"))
+    return (in_order, None) if name == "file" else (by_likeness(matcher.encoder), matcher)
 
 
 def _page(reply: Reply) -> str:

@@ -78,7 +78,7 @@ class Reading:
 
     entity: int
     choice: RelationChoice
-    own: tuple[RelationChoice, ...]
+    of_entity: tuple[RelationChoice, ...]
     match: Match
 
     @property
@@ -86,7 +86,7 @@ class Reading:
         """What speaks for it: the log of the probability of relations that the entity has, the
         lead over what the graph has no relation for, and the similarity with the question,
         directly and by way of a common relation."""
-        share = math.log(sum(self.match.shares[choice] for choice in self.own) + LEAST_SHARE)
+        share = math.log(sum(self.match.shares[choice] for choice in self.of_entity) + LEAST_SHARE)
         match, choice = self.match, self.choice
         return share, match.lead(choice), match.direct[choice], match.detours[choice]
 

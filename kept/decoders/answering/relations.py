@@ -109,10 +109,10 @@ class RelationMatcher:
         evidence = direct + OF_DETOUR * detours + _by_values(known, vectors)
         shares = np.exp((evidence - evidence.max()) / TEMPERATURE)
         shares /= shares.sum()
-        by_choice = [
+        by_share, by_words, by_detour = (
             dict(zip(choices, column.tolist(), strict=True)) for column in (shares, direct, detours)
-        ]
-        return Match(by_choice[0], by_choice[1], by_choice[2], common)
+        )
+        return Match(by_share, by_words, by_detour, common)
 
     def share_phrases(self, other: RelationMatcher) -> None:
         """Use what another matcher encoded; the relations must be the same."""

@@ -31,9 +31,10 @@ from kept.lab.reading.verdicts import stored_verdict
 from kept.lab.study.design import DEFAULT_SEEDS, DOES_NOT_READ, Design, PrimaryContrast
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE, METHODS, method, method_key, title
+from kept.options import merged
 from kept.suggestions import no_such
 from kept.tasks.scores.official_scores import OFFICIAL
-from kept.training.config import TrainConfig, merged, with_auto_precision
+from kept.training.config import TrainConfig, with_auto_precision
 from kept.training.finetuning.recipes import with_recipe
 
 RUN_FIELDS = {

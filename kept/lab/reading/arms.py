@@ -19,9 +19,9 @@ BOTH: Mapping[str, Any] = {"directions": "both"}
 TARGETS = "targets"
 """The head of every method that has none of its own for targets."""
 
-BESIDE_TEXT = ("occupation", "typing", "relation", "cloze", "conflict", "two-hops")
+TEXT_TASKS = ("occupation", "typing", "relation", "cloze", "conflict", "two-hops")
 """Controls of methods that read the graph beside a text, each new text with facts of its own."""
-TASK_NAMES = (*BESIDE_TEXT, "description", "pairs")
+TASK_NAMES = (*TEXT_TASKS, "description", "pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Arm:
     head_options: Mapping[str, Any] = field(default_factory=dict)
     markers: str = "kadapter"
     rates: Mapping[str, Any] = field(default_factory=dict)
-    tasks: tuple[str, ...] = BESIDE_TEXT
+    tasks: tuple[str, ...] = TEXT_TASKS
     stage: Mapping[str, Any] = field(default_factory=dict)
 
     @property

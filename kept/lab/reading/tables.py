@@ -36,7 +36,7 @@ def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
     for (task, name), mine in _by_arm(outcomes):
         by_condition = [[o for o in mine if o.condition == c] for c in CONDITIONS]
         true = [o for o in mine if o.condition == TRUE]
-        found = verdict(outcomes, name, task)
+        result = verdict(outcomes, name, task)
         rows.append(
             [
                 name,
@@ -45,7 +45,7 @@ def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
                 _steps(true),
                 *(_mean(o.probe[i] for o in true if o.probe is not None) for i in (0, 1)),
                 *(_mean(o.moved[i] for o in true if o.moved is not None) for i in (0, 1)),
-                NOTHING if found is None else in_budget(_stored(name, task, true, found)),
+                NOTHING if result is None else in_budget(_stored(name, task, true, result)),
             ]
         )
     return rows
@@ -150,10 +150,10 @@ def verdict_values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """The verdicts for comparisons, one mapping per arm and task."""
     values = []
     for (task, name), mine in _by_arm(outcomes):
-        found, true = verdict(outcomes, name, task), [o for o in mine if o.condition == TRUE]
-        if found is None:
+        result, true = verdict(outcomes, name, task), [o for o in mine if o.condition == TRUE]
+        if result is None:
             continue
-        values.append(_stored(name, task, true, found))
+        values.append(_stored(name, task, true, result))
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from entity_linking import DictionaryLinker
 from kept import decoders
+from kept.decoders.answering.relations import RelationMatcher
 from kept.decoders.asking import (
     Asker,
     AskOptions,
@@ -19,6 +21,7 @@ from kept.decoders.asking import (
     in_order,
     prompt,
     sentence,
+    sentences,
 )
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
@@ -50,8 +53,9 @@ def asker_of(family: str = "llama", graph: KnowledgeGraph | None = None, **more:
     tokenizer = chat_tokenizer([*texts, " Padre baker rome maria Baker Rome Maria"])
     tokenizer.chat_template = CHAT
     host = tiny_decoder(family, vocab_size=len(tokenizer), max_position_embeddings=128, **more)
-    with torch.no_grad():  # it does not end before it has written
-        host.get_output_embeddings().weight[tokenizer.eos_token_id] = 0
+    with torch.no_grad():  # the mean of two words is never likelier than both: words are written
+        words = host.get_output_embeddings().weight
+        words[tokenizer.all_special_ids] = words[-2:].mean(0)
     return Asker(host, tokenizer, graph, DictionaryLinker(graph), in_order)
 
 
@@ -88,18 +92,18 @@ def test_changes_are_differences_of_log_probabilities() -> None:
     rows.sort(key=lambda row: row)
 
     def total(kept: Sequence[int]) -> tuple[float, int]:
-        said = "".join(f"{sentence(asker.graph, row)} " for row in kept)
+        said = sentences(asker.graph, kept)
         text = prompt(asker.tokenizer, "what is the job of Padre", (), said, "").text
         ids = asker.tokenizer(text)["input_ids"]
-        more = asker.tokenizer(full)["input_ids"]
+        more = words
         with torch.no_grad():
             scores = asker.host(torch.tensor([ids + more])).logits[0].log_softmax(-1)
         each = [scores[len(ids) - 1 + i, word] for i, word in enumerate(more)]
         return float(sum(each)), len(more)
 
     assert reply.answer is not None
-    full = asker.tokenizer.decode(_greedy(asker, rows, 4))
-    assert full.strip() == reply.answer
+    words = _greedy(asker, rows, 4)
+    assert asker.tokenizer.decode(words, skip_special_tokens=True).strip() == reply.answer
     whole, n = total(rows)
     assert reply.probability == pytest.approx(2.718281828 ** (whole / n), rel=1e-3)
     for one in reply.facts:
@@ -109,7 +113,7 @@ def test_changes_are_differences_of_log_probabilities() -> None:
 
 
 def _greedy(asker: Asker, rows: Sequence[int], n: int) -> list[int]:
-    said = "".join(f"{sentence(asker.graph, row)} " for row in rows)
+    said = sentences(asker.graph, rows)
     ids = asker.tokenizer(prompt(asker.tokenizer, "what is the job of Padre", (), said, "").text)
     out = asker.host.generate(
         torch.tensor([ids["input_ids"]]), max_new_tokens=n, do_sample=False, use_cache=False,
@@ -147,6 +151,38 @@ def test_facts_are_ordered_counted_and_taken_in_both_directions() -> None:
     assert [one.fact for one in reply.facts] == ["Maria — job → Pilot"]
     assert reply.left_out == 1
     assert reply.as_json()["facts"][0]["fact"] == "Maria — job → Pilot"
+
+
+def test_many_values_of_one_relation_hide_no_other() -> None:
+    """Four jobs are alike, and "where" is like none of them; of each relation one is shown."""
+    jobs = [("padre", "job", name) for name in ("baker", "rome", "maria", "atlantis")]
+    graph = graph_from_records([
+        *(Triple(*fact) for fact in [*jobs, ("padre", "home", "pilot")]),
+        *(Text(n, TextKind.LABEL, n.capitalize()) for n in ("padre", "pilot", "baker")),
+    ])  # fmt: skip
+    asker, options = asker_of(graph=graph), AskOptions(n_new=1, max_facts=3, directions="head")
+    question, entity = "where is Padre job job", graph.entities.id("padre")
+
+    def relations(own: Asker) -> list[str]:
+        rows, left_out = own.facts(question, {entity: "Padre"}, options)
+        assert left_out == 2
+        return [graph.relation_label(graph.triples[row, 1]) for row in rows]
+
+    alike = dataclasses.replace(asker, order=by_likeness(WordVectors()))
+    assert relations(alike) == ["job", "job", "job"]
+    matcher = RelationMatcher(graph, WordVectors())
+    assert sorted(relations(dataclasses.replace(alike, matcher=matcher))[:2]) == ["home", "job"]
+
+
+def test_facts_are_sentences_and_the_best_is_nearest_to_the_question() -> None:
+    graph = graph_from_records([
+        Triple("Eva", "educated at", "Sorbonne"), Triple("Eva", "place of birth", "Rouen"),
+    ])  # fmt: skip
+    rows = [0, 1] if graph.relations.name(graph.triples[0, 1]) == "educated at" else [1, 0]
+    assert sentences(graph, rows) == (
+        "The place of birth of Eva is Rouen. Eva educated at Sorbonne. "
+    )
+    assert sentences(graph, []) == ""
 
 
 def test_a_prompt_is_the_tokenizers_own_and_links_move_with_it() -> None:

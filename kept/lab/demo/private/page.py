@@ -134,7 +134,7 @@ def _newcomers(result: PrivateResult) -> Section:
                 f"facts: {added.accuracy:.1%} of the questions about them are answered rightly, "
                 f"{added.without:.1%} before they were added."
             ),
-            _explained(added.shown, "One of them"),
+            _explained(added.explanation, "One of them"),
         ),
     )
 
@@ -155,9 +155,9 @@ def _wrong_facts(result: PrivateResult) -> Section:
                 f"one that was added; in {misled.restored:.1%} the answer is right without it."
             )
         )
-    if misled.shown is not None:
-        added = misled.shown.influences[0].what
-        blocks.append(_explained(misled.shown, f"A misled answer, where “{added}” was added"))
+    if misled.explanation is not None:
+        added = misled.explanation.influences[0].what
+        blocks.append(_explained(misled.explanation, f"A misled answer, where “{added}” was added"))
     return Section("A wrong fact misleads, and is found", tuple(blocks))
 
 

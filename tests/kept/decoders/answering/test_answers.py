@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import kept
@@ -216,3 +217,10 @@ def test_other_names_of_common_relations_lead_to_the_graphs_own() -> None:
 )
 def test_the_type_of_an_answer_is_read_from_the_question(question: str, kind: str) -> None:
     assert answer_type(question) == kind
+
+
+def test_the_quick_encoder_leaves_the_threads_of_torch_alone() -> None:
+    """A model that is trained later in the same program trains with as many threads as before."""
+    before = torch.get_num_threads()
+    FastSentenceEncoder(before + 1).encode(["Where does Brada Okoral live?"])
+    assert torch.get_num_threads() == before

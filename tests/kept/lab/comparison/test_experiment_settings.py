@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.comparing.compare_run import control_names
 from kept.errors import (
     ConfigError,
 )

@@ -1,0 +1,373 @@
+"""From stored outcomes to the page: scores with intervals, slices, and where the gain is lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from experiments.popular_questions.questions import POPULARITY
+from kept.evaluation.crossed import Effect, effect
+from kept.evaluation.paired import accuracy_counts, f1_value, minus
+from kept.lab.questions.answering import ARTICLE, CHOSEN, EXACT, REFUSED, is_right
+from kg_loaders.disk.writing import write_text
+
+ROWS = {
+    "none": "no graph",
+    "kept": "kept: its links, its facts",
+    "gold-fact": "right link, right fact",
+    "gold-link": "right link, kept's facts",
+    "bm25": "passages by BM25",
+    "minilm": "passages by MiniLM",
+    "ask": "`kept ask` without a decoder",
+}
+WRONG = ("random-entity", "shuffled")
+CONDITIONS = {
+    "none": ("off",),
+    "kept": ("true", "edited", *WRONG, "absent"),
+    "gold-fact": ("true",),
+    "gold-link": ("true",),
+    "bm25": ("true",),
+    "minilm": ("true",),
+    "ask": ("true", "edited", "absent"),
+}
+PARTS = re.compile(r", and |,| and | or ")
+Arm = tuple[str, str]
+T = TypeVar("T")
+Values = np.ndarray
+Mask = np.ndarray
+KEPT, NONE = ("kept", "true"), ("none", "off")
+LINK, FACT = ("gold-link", "true"), ("gold-fact", "true")
+ARMS = [(row, condition) for row, own in CONDITIONS.items() for condition in own]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answers of a row under a condition to the questions of a seed, and what they count.
+
+    `shows_right`: the fact that is asked for is among those shown; `pieces`: word pieces shown.
+    """
+
+    row: str
+    condition: str
+    seed: int
+    written: list[str]
+    exact: list[float]
+    chosen: list[float]
+    refused: list[float]
+    f1: list[float]
+    shows_right: list[bool]
+    pieces: list[int]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of a seed; `edited` answers; `coincides`: shuffled values that are right."""
+
+    seed: int
+    questions: list[str]
+    entities: list[str]
+    relations: list[str]
+    answers: list[list[str]]
+    edited: list[list[str]]
+    coincides: list[float]
+    chance: list[float]
+    thirds: list[int]
+    degrees: list[int]
+    n_facts: list[int]
+    linked: list[str]
+
+
+def refusal_counts() -> dict[str, float]:
+    """Return the counts of a question to which nothing is written."""
+    return {EXACT: 0.0, CHOSEN: 0.0, REFUSED: 1.0}
+
+
+def values_in(written: str) -> list[str]:
+    """Return the values that the first sentence lists.
+
+    >>> values_in("singer, actor and film director. He was")
+    ['singer', 'actor', 'film director']
+    """
+    sentence = re.split(r"\.\s|\.$|\n|;", written.strip(), maxsplit=1)[0]
+    return [part.strip() for part in PARTS.split(sentence) if part.strip()]
+
+
+def set_f1(values: Iterable[str], right: Sequence[str]) -> float:
+    """Return the F1 of a set of values against the right set.
+
+    >>> set_f1(["the Singer", "actor"], ["singer"])
+    0.6666666666666666
+    """
+    given, wanted = ({ARTICLE.sub("", v.casefold()) for v in own} for own in (values, right))
+    return 2 * len(given & wanted) / max(len(given) + len(wanted), 1)
+
+
+# ---- all seeds together --------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Stored outcomes; the questions of all seeds in `asked` follow one another."""
+
+    asked: list[Asked]
+    outcomes: dict[tuple[str, str, int], Outcome]
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        """Read what is stored."""
+        asked = sorted(_read(folder.glob("questions-*.json"), Asked), key=lambda each: each.seed)
+        paths = (p for p in sorted(folder.glob("*.json")) if not p.name.startswith("questions-"))
+        return cls(asked, {(o.row, o.condition, o.seed): o for o in _read(paths, Outcome)})
+
+    def having(self, *arms: Arm) -> Results:
+        """Return the results of the seeds that have all these rows and conditions."""
+        asked = [a for a in self.asked if all((*arm, a.seed) in self.outcomes for arm in arms)]
+        return Results(asked, self.outcomes)
+
+    def of(self, arm: Arm, measure: str) -> Values:
+        """A measure of each question."""
+        own = [getattr(self.outcomes[(*arm, a.seed)], measure) for a in self.asked]
+        return np.array([value for seed in own for value in seed], np.float64)
+
+    def traits(self, name: str) -> np.ndarray:
+        """A trait of each question."""
+        return np.array([value for a in self.asked for value in getattr(a, name)])
+
+    def score(self, arm: Arm, measure: str, mask: Mask | None = None) -> Effect:
+        """The mean over questions, resampled by subject or by relation, whichever is wider."""
+        return self._wider(
+            lambda groups, own: effect(
+                accuracy_counts(self.of(arm, measure)[own], groups)[None], f1_value
+            ),
+            mask,
+        )
+
+    def gain(self, ours: Arm, theirs: Arm, measure: str, mask: Mask | None = None) -> Effect:
+        """The difference of two means."""
+
+        def of(groups: list[str], own: Mask) -> Effect:
+            left, right = (
+                accuracy_counts(self.of(arm, measure)[own], groups) for arm in (ours, theirs)
+            )
+            both = np.concatenate([left, right], axis=-1)[None]
+            return effect(both, minus(f1_value, left.shape[-1]))
+
+        return self._wider(of, mask)
+
+    def _wider(self, of: Callable[[list[str], Mask], Effect], mask: Mask | None) -> Effect:
+        own = np.ones(len(self.traits("thirds")), np.bool_) if mask is None else mask
+        groups = [self.traits(kind)[own].tolist() for kind in ("entities", "relations")]
+        effects = [of(keys, own) for keys in groups if len({*keys}) > 1]
+        return max(effects, key=lambda each: each.standard_error)
+
+
+def _read(paths: Iterable[Path], form: type[T]) -> list[T]:
+    return [msgspec.json.decode(path.read_bytes(), type=form) for path in paths]
+
+
+# ---- the page ------------------------------------------------------------------------------------
+def write_page(folder: Path, answers: Path) -> None:
+    """Write `results.md` of what is stored, once a seed has every row."""
+    results = Results.read(answers)
+    if results.having(*ARMS).asked:
+        write_text(folder / "results.md", page(results), force=True)
+
+
+def page(results: Results) -> str:
+    """Return all tables."""
+    tables = (_scores, _gains, _slices, _lost, _edits, _wrong, _absent, _by_seed, _relations)
+    parts = [_heading(results.having(KEPT, NONE)), *(table(results) for table in tables)]
+    return "\n".join(parts)
+
+
+def _heading(results: Results) -> str:
+    n_all, thirds = len(results.traits("thirds")), results.traits("thirds")
+    degrees = results.traits("degrees")
+    ranges = "; ".join(
+        f"{name}: {(thirds == i).sum()} questions, {degrees[thirds == i].min()} to "
+        f"{degrees[thirds == i].max()} triples"
+        for i, name in enumerate(POPULARITY)
+    )
+    n_relations = len({*results.traits("relations").tolist()})
+    chance = results.traits("chance").mean()
+    return (
+        "# Questions by popularity of the subject\n\n"
+        f"{n_all} questions, {len(results.asked)} seeds, {n_relations} relations, each about "
+        f"another subject. Popularity is the number of triples that the subject is in, of all "
+        f"sources: {ranges}. Chance of *chosen*: {chance:.3f}. Brackets: 95 % intervals, questions "
+        "of one subject or of one relation together, whichever is wider.\n"
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _shown(found: Effect) -> str:
+    own = found.interval()
+    return f"{own.estimate:.3f} [{max(own.low, 0):.3f}, {min(own.high, 1):.3f}]"
+
+
+def _signed(found: Effect) -> str:
+    own = found.interval()
+    return f"{own.estimate:+.3f} [{own.low:+.3f}, {own.high:+.3f}]"
+
+
+def _parts(results: Results) -> list[tuple[str, Mask | None]]:
+    """All questions, and each third."""
+    thirds = results.traits("thirds")
+    return [("all", None), *((name, thirds == i) for i, name in enumerate(POPULARITY))]
+
+
+def _scores(every: Results) -> str:
+    rows = []
+    for arm in ARMS:
+        results = every.having(arm)
+        cells = [_shown(results.score(arm, m)) for m in ("exact", "chosen")]
+        means = [f"{results.of(arm, m).mean():.3f}" for m in ("f1", "refused")]
+        right, pieces = results.of(arm, "shows_right"), results.of(arm, "pieces")
+        costs = [f"{x.mean():.{n}f}" if len(x) else "" for x, n in ((right, 3), (pieces, 0))]
+        rows.append([ROWS[arm[0]], arm[1], _n(results), *cells, *means, *costs])
+    head = ("row", "facts", "seeds, n", "exact", "chosen", "F1 of the set", "refused",
+            "shows the fact", "pieces of facts")  # fmt: skip
+    return "## Scores\n\n" + _table(head, rows)
+
+
+def _n(results: Results, mask: Mask | None = None) -> str:
+    n = len(results.traits("thirds")) if mask is None else mask.sum()
+    return f"{len(results.asked)}, {n}"
+
+
+def _gains(every: Results) -> str:
+    rows = []
+    for theirs in (NONE, ("bm25", "true"), ("minilm", "true")):
+        results = every.having(KEPT, theirs)
+        for name, mask in _parts(results):
+            gain = results.gain(KEPT, theirs, "exact", mask)
+            scores = [f"{results.score(arm, 'exact', mask).estimate:.3f}" for arm in (KEPT, theirs)]
+            others = [_signed(gain), f"{gain.visible():.3f}"]
+            rows.append([ROWS[theirs[0]], name, _n(results, mask), *scores, *others])
+    head = ("kept against", "subjects", "seeds, n", "kept", "the other", "exact, difference",
+            "smallest visible effect")  # fmt: skip
+    return "## Differences\n\n" + _table(head, rows)
+
+
+def _slices(every: Results) -> str:
+    results = every.having(*((row, own[0]) for row, own in CONDITIONS.items()))
+    facts, linked = results.traits("n_facts"), results.traits("linked")
+    slices = {
+        **dict(_parts(results)[1:]),
+        "2 or 3 facts": facts <= 3, "4 to 12 facts": (facts > 3) & (facts <= 12),
+        "more than 12 facts": facts > 12, "link right, no other": linked == "only",
+        "link right, others too": linked == "among others", "link wrong or none": linked == "wrong",
+    }  # fmt: skip
+    rows = []
+    for name, mask in slices.items():
+        if mask is not None and mask.any():
+            cells = [
+                f"{results.of((row, own[0]), 'exact')[mask].mean():.3f}"
+                for row, own in CONDITIONS.items()
+            ]
+            rows.append([name, str(mask.sum()), *cells])
+    return "## Exact, by slice\n\n" + _table(("slice", "n", *ROWS.values()), rows)
+
+
+def _lost(every: Results) -> str:
+    rows, arms = [], (NONE, KEPT, LINK, FACT)
+    results = every.having(*arms)
+    for name, mask in _parts(results):
+        none, kept, link, fact = (results.score(arm, "exact", mask).estimate for arm in arms)
+        shares = [x / (1 - none) for x in (kept - none, link - kept, fact - link, 1 - fact)]
+        rows.append([name, f"{1 - none:.3f}", *(f"{share:.3f}" for share in shares)])
+    head = ("subjects", "possible gain", "gained", "lost to links", "lost to the choice of facts",
+            "lost to reading")  # fmt: skip
+    return (
+        "## Where the gain is lost\n\nOf what no graph leaves open, shares: kept's gain, then what "
+        "the right link, the right fact and a perfect reader would add.\n\n" + _table(head, rows)
+    )
+
+
+def _edits(every: Results) -> str:
+    rows = []
+    for row in ("kept", "ask"):
+        arm = row, "edited"
+        results = every.having((row, "true"), arm)
+        before = results.of((row, "true"), "exact") == 1
+        old = np.array([
+            any(is_right(text, value) for value in values)
+            for a in results.asked
+            for text, values in zip(
+                results.outcomes[(*arm, a.seed)].written, a.answers, strict=True
+            )
+        ])  # fmt: skip
+        for name, mask in (("all", np.ones_like(before)), ("right before the edit", before)):
+            if mask.sum() > 1:
+                new = [_shown(results.score(arm, m, mask)) for m in ("exact", "chosen")]
+                cells = [str(mask.sum()), *new, f"{old[mask].mean():.3f}"]
+                rows.append([ROWS[row], name, *cells])
+    head = ("row", "questions", "n", "the new value is written", "the new value is chosen",
+            "the old value is written")  # fmt: skip
+    return "## Edited facts\n\nEvery value is another one.\n\n" + _table(head, rows)
+
+
+def _wrong(every: Results) -> str:
+    rows = []
+    for condition in WRONG:
+        arm = "kept", condition
+        results = every.having(arm)
+        chance, coincides = results.traits("chance"), results.traits("coincides")
+        by_chance = coincides.mean() if condition == "shuffled" else 0.0
+        cells = [_shown(results.score(arm, measure)) for measure in ("exact", "chosen")]
+        rows.append([condition, cells[0], f"{by_chance:.3f}", cells[1], f"{chance.mean():.3f}"])
+    head = ("facts", "exact", "values shown that are right", "chosen", "chance of chosen")
+    return (
+        "## Wrong facts\n\nAnother entity has none of the right values. Shuffled values of a "
+        "relation can be right by coincidence.\n\n" + _table(head, rows)
+    )
+
+
+def _absent(every: Results) -> str:
+    rows = []
+    results = every.having(*((row, c) for row in ("kept", "ask") for c in ("true", "absent")))
+    for row in ("kept", "ask", "kept, silent where `kept ask` refuses"):
+        base = "ask" if row == "ask" else "kept"
+        cells = []
+        for condition in ("true", "absent"):
+            refused = results.of((base, condition), "refused")
+            exact = results.of((base, condition), "exact")
+            if row not in ROWS:
+                refused = np.maximum(refused, results.of(("ask", condition), "refused"))
+                exact = exact * (1 - refused)
+            cells += [f"{exact.mean():.3f}", f"{refused.mean():.3f}"]
+        rows.append([ROWS.get(row, row), *cells])
+    head = ("row", "exact with the fact", "refused with it", "exact without it",
+            "refused without it")  # fmt: skip
+    return "## The fact missing\n\n" + _table(head, rows)
+
+
+def _by_seed(every: Results) -> str:
+    rows = []
+    for arm in ((row, own[0]) for row, own in CONDITIONS.items()):
+        cells = []
+        for seed in every.asked:
+            own = every.outcomes.get((*arm, seed.seed))
+            cells.append("" if own is None else f"{np.mean(own.exact):.3f}")
+        rows.append([ROWS[arm[0]], *cells])
+    return "## Exact, by seed\n\n" + _table(("row", *(f"seed {a.seed}" for a in every.asked)), rows)
+
+
+def _relations(every: Results) -> str:
+    arms = NONE, KEPT, FACT, ("bm25", "true"), ("ask", "true")
+    results, rows = every.having(*arms), []
+    relations = results.traits("relations")
+    for name in sorted({*relations.tolist()}, key=lambda each: int(each[1:])):
+        mask = relations == name
+        cells = [f"{results.of(arm, 'exact')[mask].mean():.2f}" for arm in arms]
+        rows.append([name, str(mask.sum()), *cells])
+    head = ("relation", "n", "no graph", "kept", "right fact", "BM25", "`kept ask` alone")
+    return "## Exact, by relation\n\n" + _table(head, rows)
