@@ -124,7 +124,7 @@ def check_n3(location: str, data: Data, budget: ReaderBudget) -> None:
 
 def json_shape(data: Data) -> JsonShape:
     """The depth and the size of the outer levels of a JSON document."""
-    import numpy as np  # here: the parser's process imports this module, and numpy doubles its start
+    import numpy as np  # here: the process of the RDF parser starts twice as fast without
 
     deepest, n_rows, depth, in_string, escaped = 0, 0, 0, False, False
     for start in range(0, len(data), BLOCK):
