@@ -54,8 +54,8 @@ SECONDS ?= 60
 fuzz: venv
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
-# Small faults, N a module, in SAMPLE modules of the three packages drawn by SEED, or in MODULES; goes
-# on where it ended.
+# Small faults, N for each module, in SAMPLE modules of the three packages sampled by SEED, or in
+# MODULES; a run that was ended goes on where it was.
 N ?= 12
 SAMPLE ?= 60
 SEED ?= 0

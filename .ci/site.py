@@ -77,6 +77,16 @@ SUBJECTS = {
 """A page of the API by its name: title, package, and its public names; () for all of them."""
 
 
+STYLE = """\
+.language-text pre > code {
+  background: transparent;
+  border-left: 3px solid var(--md-default-fg-color--lighter);
+  border-radius: 0;
+}
+"""
+"""What commands and programs print has a line at its left, and no ground."""
+
+
 def public_names(page: str) -> list[str]:
     """Return the names on a page of the API."""
     _, package, names = SUBJECTS[page]
@@ -97,9 +107,16 @@ def api_page(page: str) -> str:
             continue
         shape = ast.get_source_segment(stubs, shapes[name])
         text = inspect.cleandoc(getattr(import_module(package), name).__doc__ or "")
-        blocks = f"```python\n{shape}\n```\n\n```text\n{text}\n```"
-        parts.append(f"## {name}\n\n{blocks}\n")
+        parts.append(f"## {name}\n\n```python\n{shape}\n```\n\n{described(text)}\n")
     return "\n".join(parts)
+
+
+def described(text: str) -> str:
+    """Return the docstring of a command as Markdown: its arguments are a list."""
+    about, _, arguments = text.partition("\nArguments:\n")
+    lines = [line.strip().partition(": ") for line in arguments.splitlines() if line.strip()]
+    listed = "\n".join(f"- `{name}`: {help_text}" for name, _, help_text in lines)
+    return f"{about}\n\n{listed}"
 
 
 def options_page() -> str:
@@ -146,6 +163,7 @@ def main(out: Path) -> None:
             shutil.copyfile(ROOT / path, target)
     if faults:
         raise SystemExit("links that lead nowhere:\n" + "\n".join(faults))
+    (source / "site.css").write_text(STYLE, encoding="utf-8")
     (source / "api").mkdir()
     for name in SUBJECTS:
         (source / "api" / f"{name}.md").write_text(api_page(name), encoding="utf-8")
@@ -223,13 +241,14 @@ def settings(pages: list[Path]) -> str:
             'docs_dir = "source"',
             'site_dir = "site"',
             "use_directory_urls = false",
+            'extra_css = ["site.css"]',
             "nav = [",
             *lines,
             "]",
             "[project.theme]",
             'variant = "modern"',
             "font = false",
-            'features = ["navigation.tabs", "navigation.indexes", "content.code.copy"]',
+            'features = ["navigation.tabs", "content.code.copy"]',
             "[[project.theme.palette]]",
             'media = "(prefers-color-scheme: light)"',
             'scheme = "default"',
@@ -250,6 +269,7 @@ def settings(pages: list[Path]) -> str:
             "[project.markdown_extensions.toc]",
             "permalink = true",
             "[project.markdown_extensions.pymdownx.highlight]",
+            "pygments_lang_class = true",
             "[project.markdown_extensions.pymdownx.superfences]",
             "",
         ]

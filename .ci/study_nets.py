@@ -117,20 +117,20 @@ def _completion() -> Iterator[str]:
 
 
 def _inductive() -> Iterator[str]:
-    from experiments.inductive_completion import __main__ as inductive
+    from experiments.inductive_completion import trial as inductive
     from kept.lab.completion.inductive_config import InductiveConfig
     from kept.lab.study.addresses import run_hash
+    from kept.lab.study.design import RunKey
 
     for name in ("grail", "ultra"):
         config = InductiveConfig.read(EXPERIMENTS / f"inductive_completion/{name}.yaml")
         split_name = config.splits[0]
         split = inductive.read_split(DATA, split_name, config)
         text = np.zeros((split.graph.n_entities, 4), np.float32)
+        trial = inductive.InductiveTrial(config, split_name, split, text, Path("nowhere"))
         for method in config.methods:
             try:
-                settings = inductive.settings_of(
-                    config, split_name, split, text, method, config.seeds[0], Path("nowhere")
-                )
+                settings = trial.settings(RunKey(method, "true", config.seeds[0]))
             except inductive.NotThereError as error:
                 yield f"{method}: {error}"
             else:
@@ -152,26 +152,12 @@ def _staged() -> Iterator[str]:
             continue
         for row in study.rows:
             try:
-                yield f"{path.stem}, {row}: {_stored_with(stages, study, row)}"
+                origin = stages.StagedTrial(study, Path("/data"), Path("/out")).origin(
+                    row, study.seeds[0]
+                )
+                yield f"{path.stem}, {row}: {json.dumps(dict(origin), sort_keys=True)}"
             except ConfigError as error:  # fields that the study's own command adds are missing
                 yield f"{path.stem}, {row}: {error}"
-
-
-def _stored_with(stages: Any, study: Any, row: str) -> str:
-    class Read(Exception):
-        """Carries the origin with which a cell would be read."""
-
-    def read(path: Path, origin: Mapping[str, str], make: Any) -> None:
-        raise Read(json.dumps(dict(origin), sort_keys=True))
-
-    original, stages.stored_with = stages.stored_with, read
-    try:
-        stages.run_cell(study, row, study.seeds[0], Path("/data"), Path("/out"))
-    except Read as origin:
-        return str(origin)
-    finally:
-        stages.stored_with = original
-    raise AssertionError("the cell was not looked up")
 
 
 def _lama() -> Iterator[str]:
@@ -184,15 +170,13 @@ def _lama() -> Iterator[str]:
 
 
 def _kg_completion() -> Iterator[str]:
-    from experiments.kg_completion.__main__ import HERE, address, asked_of
-    from experiments.kg_completion.runs import Benchmark
-    from kept.kgc.kge.splits import read_negatives, read_splits
+    from experiments.kg_completion import trial
 
-    plan = yaml.safe_load((HERE / "codex-s.yaml").read_text(encoding="utf-8"))
-    splits = read_splits(DATA / plan["folder"], holdout=0.1, seed=plan["seed"], texts=False)
-    benchmark = Benchmark.of(splits, read_negatives(DATA / plan["folder"], splits), plan["seed"])
+    plan = _yaml("kg_completion/codex-s.yaml")
+    benchmark = trial.read_benchmark(plan, DATA)
     for name, own in plan["scorers"].items():
-        yield f"{name}: {address(own or {}, benchmark)} {asked_of(benchmark)}"
+        address = trial.training_address(own or {}, benchmark)
+        yield f"{name}: {address} {trial.negatives_address(benchmark)}"
 
 
 # ---- pages ---------------------------------------------------------------------------------------
@@ -215,8 +199,7 @@ def _yaml(name: str) -> Any:
 
 
 def _distillation() -> Iterator[str]:
-    from experiments.distillation.study import DistillationStudy
-    from experiments.distillation.tables import page
+    from experiments.distillation.trial import DistillationStudy, page
 
     results = _json("distillation/results.json")
     study = DistillationStudy.model_validate(_yaml("distillation/plain-host.yaml"))
@@ -253,15 +236,15 @@ def _word_sense() -> Iterator[str]:
 
 
 def _pretraining() -> Iterator[str]:
-    from experiments.pretraining.study import PretrainingStudy, to_markdown
+    from experiments.pretraining.trial import PretrainingStudy, to_markdown
 
     study = PretrainingStudy.model_validate(_yaml("pretraining/trex.yaml"))
     yield to_markdown(_json("pretraining/results.json"), study)
 
 
 def _several_kinds() -> Iterator[str]:
-    from experiments.several_kinds.study import Settings
     from experiments.several_kinds.tables import page
+    from experiments.several_kinds.trial import Settings
 
     results = _json("several_kinds/results.json")
     settings = Settings.model_validate(_yaml("several_kinds/three.yaml"))
@@ -274,10 +257,10 @@ def _several_kinds() -> Iterator[str]:
 
 
 def _entity_linking() -> Iterator[str]:
-    from experiments.entity_linking.config import Study
+    from experiments.entity_linking.config import LinkingStudy
     from experiments.entity_linking.tables import to_markdown
 
-    study = Study.model_validate(_yaml("entity_linking/wikidata.yaml"))
+    study = LinkingStudy.model_validate(_yaml("entity_linking/wikidata.yaml"))
     yield to_markdown(_json("entity_linking/results.json"), study)
 
 
@@ -289,9 +272,9 @@ def _joint_spaces() -> Iterator[str]:
 
 
 def _completion_table() -> Iterator[str]:
-    from experiments.completion_table.__main__ import read_plans
     from experiments.completion_table.record import Record
     from experiments.completion_table.tables import to_markdown
+    from experiments.completion_table.trial import read_plans
 
     config = _yaml("completion_table/table.yaml")
     record = Record(**_json("completion_table/results.json"))

@@ -25,9 +25,11 @@ from benchmarks.table import page
 
 def scripts(root: Path = ROOT) -> list[str]:
     """All that can be run, as `topic/script.py`."""
-    found = sorted((root / "benchmarks").glob("*/*.py"))
+    all_scripts = sorted((root / "benchmarks").glob("*/*.py"))
     return [
-        f"{file.parent.name}/{file.name}" for file in found if "__main__" in file.read_text("utf-8")
+        f"{file.parent.name}/{file.name}"
+        for file in all_scripts
+        if "__main__" in file.read_text("utf-8")
     ]
 
 
@@ -66,11 +68,11 @@ def run_all(jobs: Sequence[Job], folder: Path, *, again: bool, limit: float) -> 
             print(f"{job.command}: there already", flush=True)
             continue
         print(job.command, flush=True)
-        told = run(job, folder, limit)
-        print(f"    exit {told['exit_code']}, {told['seconds']} s", flush=True)
-        if told["exit_code"] != 0:
+        lines = run(job, folder, limit)
+        print(f"    exit {lines['exit_code']}, {lines['seconds']} s", flush=True)
+        if lines["exit_code"] != 0:
             failed.append(job.command)
-            print("\n".join(f"    {line}" for line in told["error"]), flush=True)
+            print("\n".join(f"    {line}" for line in lines["error"]), flush=True)
         write_table(folder)
     return failed
 
@@ -87,14 +89,14 @@ def main(root: Path = ROOT) -> None:
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--limit", type=float, default=1500, help="seconds a script may take")
     parser.add_argument("--table", action="store_true", help="run nothing")
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     failed: list[str] = []
-    if not asked.table:
-        on_this_machine(asked.out)
-        chosen = jobs(asked.only, large=asked.large, root=root)
-        failed = run_all(chosen, asked.out, again=asked.again, limit=asked.limit)
-    print(write_table(asked.out))
+    if not options.table:
+        on_this_machine(options.out)
+        chosen = jobs(options.only, large=options.large, root=root)
+        failed = run_all(chosen, options.out, again=options.again, limit=options.limit)
+    print(write_table(options.out))
     for command in failed:
         print(f"failed: {command}", file=sys.stderr)
     if failed:

@@ -42,7 +42,7 @@ NO_GROWTH = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class Aim:
     """A row and its bounds."""
 
     work: str
@@ -61,14 +61,14 @@ class Asked:
             return f"at least {self.at_least:g}"
         return f"at most {self.at_most:g}" if self.at_most is not None else ""
 
-    def holds(self, found: float) -> bool:
-        least = self.at_least is None or found >= self.at_least
-        return least and (self.at_most is None or found <= self.at_most)
+    def holds(self, measured: float) -> bool:
+        least = self.at_least is None or measured >= self.at_least
+        return least and (self.at_most is None or measured <= self.at_most)
 
-    def reaches_aim(self, found: float) -> bool:
+    def reaches_aim(self, measured: float) -> bool:
         if self.aim is None:
             return True
-        return found >= self.aim if self.at_least is not None else found <= self.aim
+        return measured >= self.aim if self.at_least is not None else measured <= self.aim
 
 
 READERS, NEIGHBOURS = "graphs/readers.py", "graphs/neighbours.py"
@@ -78,80 +78,80 @@ ENCODERS, STARTUP, LARGE_GRAPH = (
     "models/encoders.py", "commands/startup.py", "graphs/large_graph.py",
 )  # fmt: skip
 
-ASKED = [
-    Asked("N-Triples to ids, checked", READERS, {"row": "nt-ids"},
+AIMS = [
+    Aim("N-Triples to ids, checked", READERS, {"row": "nt-ids"},
           at_least=2, aim=3, against="pyoxigraph"),
-    Asked("N-Triples to a graph", READERS, {"row": "nt-graph"},
+    Aim("N-Triples to a graph", READERS, {"row": "nt-graph"},
           at_least=15, aim=30, against="rdflib"),
-    Asked("N-Triples to a graph, memory", READERS, {"row": "nt-graph"}, "peer_mb/kept_mb",
+    Aim("N-Triples to a graph, memory", READERS, {"row": "nt-graph"}, "peer_mb/kept_mb",
           at_least=10, aim=20, against="rdflib"),
-    Asked("TSV with Q-numbers to ids", READERS, {"row": "tsv-numbers"},
+    Aim("TSV with Q-numbers to ids", READERS, {"row": "tsv-numbers"},
           at_least=6, aim=10, against="PyKEEN"),
-    Asked("Wikidata's JSON to a graph", READERS, {"row": "wikidata-json"},
+    Aim("Wikidata's JSON to a graph", READERS, {"row": "wikidata-json"},
           at_least=4, aim=8, against="json-module loop"),
-    Asked("15 neighbours of 20,000, batches of 1,024", NEIGHBOURS, {"row": "dict, batch 1024"},
+    Aim("15 neighbours of 20,000, batches of 1,024", NEIGHBOURS, {"row": "dict, batch 1024"},
           at_least=8, aim=12, against="dict, random.sample"),
-    Asked("15 neighbours, a batch of 1,024", NEIGHBOURS, {"row": "dgl, batch 1024"},
+    Aim("15 neighbours, a batch of 1,024", NEIGHBOURS, {"row": "dgl, batch 1024"},
           at_least=1, aim=2, against="dgl"),
-    Asked("15 neighbours, one batch", NEIGHBOURS, {"row": "dgl, batch 20000"},
+    Aim("15 neighbours, one batch", NEIGHBOURS, {"row": "dgl, batch 20000"},
           at_least=1, aim=2, against="dgl"),
-    Asked("a hub, time by its degree (power)", NEIGHBOURS, {"row": "hub"}, "kept_exponent",
+    Aim("a hub, time by its degree (power)", NEIGHBOURS, {"row": "hub"}, "kept_exponent",
           at_most=0.1, aim=0.1),
-    Asked("sentence to graph to mask", "graphs/wordgraphs.py", {"row": "build, view, stack by 32"},
+    Aim("sentence to graph to mask", "graphs/wordgraphs.py", {"row": "build, view, stack by 32"},
           at_least=8, aim=20, against="loops over lists"),
-    *(Asked("mentions of 100,000 aliases", LINKING, {"row": "mentions", "peer": peer},
+    *(Aim("mentions of 100,000 aliases", LINKING, {"row": "mentions", "peer": peer},
             at_least=least, aim=aim, against=peer)
       for peer, least, aim in (("spaCy PhraseMatcher", 14, 19), ("flashtext", 3.5, 4.6))),
-    *(Asked(f"filtered ranking, CoDEx-M, {kind}", COMPLETION, {"row": "ranking", "kind": kind},
+    *(Aim(f"filtered ranking, CoDEx-M, {kind}", COMPLETION, {"row": "ranking", "kind": kind},
             at_least=least, against="PyKEEN")
       for kind, least in (("TransE L2", 66), ("ComplEx", 53), ("RotatE L2", 305))),
-    *(Asked(f"training, 32 negatives, {kind}", COMPLETION, {"row": "training", "kind": kind},
+    *(Aim(f"training, 32 negatives, {kind}", COMPLETION, {"row": "training", "kind": kind},
             at_least=least, aim=10, against="PyKEEN")
       for kind, least in (("TransE L2", 6), ("ComplEx", 8), ("RotatE L2", 8))),
-    Asked("cloze, processor", "models/probing.py", {"row": "cloze"},
+    Aim("cloze, processor", "models/probing.py", {"row": "cloze"},
           at_least=7.9, against="the loop of 2019"),
-    Asked("cloze, clock", "models/probing.py", {"row": "cloze"}, "by_the_clock",
+    Aim("cloze, clock", "models/probing.py", {"row": "cloze"}, "by_the_clock",
           at_least=16, against="the loop of 2019"),
-    *(Asked(f"a step of {method}, real lengths", ENCODERS,
+    *(Aim(f"a step of {method}, real lengths", ENCODERS,
             {"row": "length mix", "method": method, "mode": "step"},
             at_least=2.1, against="eager, padded")
       for method in ("kbert", "ernie", "kadapter", "colake")),
-    Asked("entity softmax, 1,000,000, 1,024 shared", TABLES,
+    Aim("entity softmax, 1,000,000, 1,024 shared", TABLES,
           {"row": "entity softmax", "ours": "1024 negatives shared"},
           at_least=1000, aim=1000, against="full softmax"),
-    Asked("update of 4,096 rows of 1,000,000 x 200, Adam", TABLES,
+    Aim("update of 4,096 rows of 1,000,000 x 200, Adam", TABLES,
           {"row": "update of rows", "ours": "RowAdam", "touched": 4096},
           at_least=30, aim=100, against="fused AdamW"),
-    Asked("update of 4,096 rows of 1,000,000 x 200, Adagrad", TABLES,
+    Aim("update of 4,096 rows of 1,000,000 x 200, Adagrad", TABLES,
           {"row": "update of rows", "ours": "RowAdagrad", "touched": 4096},
           at_least=30, aim=100, against="fused AdamW"),
-    Asked("CoLAKE with 4.8 million rows of 384, GB (by a line)", TABLES,
+    Aim("CoLAKE with 4.8 million rows of 384, GB (by a line)", TABLES,
           {"row": "memory of CoLAKE", "case": "RowAdagrad, host table"}, "gb_at_4_800_000",
           at_most=12, aim=6),
-    Asked("CoLAKE with 4.8 million rows of 384, GB (run)", TABLES,
+    Aim("CoLAKE with 4.8 million rows of 384, GB (run)", TABLES,
           {"row": "memory of CoLAKE", "case": "RowAdagrad, host table"}, "peak_gb",
           at_most=12, aim=6, large=True),
-    Asked("index of 4.8 million entities' names, GB (by a line)", LARGE_GRAPH,
+    Aim("index of 4.8 million entities' names, GB (by a line)", LARGE_GRAPH,
           {"row": "names"}, "gb_at_full_size", at_most=8),
-    Asked("index of 4.8 million entities' names, minutes (by a line)", LARGE_GRAPH,
+    Aim("index of 4.8 million entities' names, minutes (by a line)", LARGE_GRAPH,
           {"row": "names"}, "minutes_at_full_size", at_most=5),
-    Asked("index of 4.8 million entities' names, GB (run)", LARGE_GRAPH,
+    Aim("index of 4.8 million entities' names, GB (run)", LARGE_GRAPH,
           {"stage": "names"}, "peak_gb", at_most=8, large=True),
-    Asked("bytes a triple held", LARGE_GRAPH, {"stage": "build"}, "bytes_per_triple", at_most=24),
-    *(Asked(f"the forecast before {work}, worst share off", LARGE_GRAPH, {"stage": "build"},
+    Aim("bytes a triple held", LARGE_GRAPH, {"stage": "build"}, "bytes_per_triple", at_most=24),
+    *(Aim(f"the forecast before {work}, worst share off", LARGE_GRAPH, {"stage": "build"},
             "forecast_worst", at_most=0.2, large=large)
       for work, large in (("a million triples", False), ("20.6 million triples", True))),
-    Asked("open 4.8 million entities again, ms", LARGE_GRAPH, {"stage": "open"}, "again_ms",
+    Aim("open 4.8 million entities again, ms", LARGE_GRAPH, {"stage": "open"}, "again_ms",
           at_most=50, large=True),
-    *(Asked(f"20.6 million triples: {stage}, GB", LARGE_GRAPH, {"stage": stage}, "peak_gb",
+    *(Aim(f"20.6 million triples: {stage}, GB", LARGE_GRAPH, {"stage": stage}, "peak_gb",
             at_most=25.8, large=True) for stage in ("build", "train")),
-    *(Asked(line, STARTUP, {"row": line}, "kept_s", at_most=most, aim=aim)
+    *(Aim(line, STARTUP, {"row": line}, "kept_s", at_most=most, aim=aim)
       for line, most, aim in (("kept --help", 0.4, 0.2), ("kept finetunne", 0.4, 0.2),
                               ("kept link, two sentences", 1.0, 0.6))),
-    *(Asked(f"2 workers beside 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
+    *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
       for work in ("kept link", "kept kg build facts.nt", "kept kg build facts.tsv")),
-    *(Asked(f"2 workers beside 1, {work}, 10 million triples, clock", PROCESSES,
+    *(Aim(f"2 workers compared with 1, {work}, 10 million triples, clock", PROCESSES,
             {"work": work}, "ratio", at_least=1.6, aim=1.9,
             against="one worker", large=True)
       for work in ("kept kg build facts.nt", "kept kg build facts.tsv")),

@@ -17,10 +17,10 @@ PEERS = ("dgl", "flashtext", "pykeen", "pyoxigraph", "rdflib", "spacy")
 
 def described() -> dict[str, Any]:
     """Processor, cores, memory, kernel, Python, the versions of libraries and peers."""
-    told = Path("/proc/cpuinfo").read_text("utf-8") if Path("/proc/cpuinfo").exists() else ""
-    found = {name: re.search(rf"^{name}\s*: (.*)$", told, re.MULTILINE)
+    text = Path("/proc/cpuinfo").read_text("utf-8") if Path("/proc/cpuinfo").exists() else ""
+    matches = {name: re.search(rf"^{name}\s*: (.*)$", text, re.MULTILINE)
              for name in ("model name", "flags")}  # fmt: skip
-    model, flags = found["model name"], found["flags"]
+    model, flags = matches["model name"], matches["flags"]
     has = flags[1].split() if flags else []
     return {
         "processor": model[1] if model else platform.processor(),
@@ -45,12 +45,14 @@ def _version(name: str) -> str | None:
 def in_words(machine: dict[str, Any]) -> str:
     """Two sentences."""
     packages = {**machine["libraries"], **machine["peers"]}
-    told = ", ".join(f"{name} {found}" for name, found in packages.items() if found)
-    absent = [name for name, found in packages.items() if not found]
+    versions = ", ".join(
+        f"{name} {version_text}" for name, version_text in packages.items() if version_text
+    )
+    absent = [name for name, version_text in packages.items() if not version_text]
     return (
         f"{machine['cores']} cores of {machine['processor']} (with "
         f"{', '.join(machine['flags']) or 'no vector flags'}; without "
         f"{', '.join(machine['without']) or 'nothing that is looked for'}), "
-        f"{machine['memory_gb']} GB, Linux {machine['kernel']}, Python {machine['python']}. {told}."
-        + (f" Not installed: {', '.join(absent)}." if absent else "")
+        f"{machine['memory_gb']} GB, Linux {machine['kernel']}, Python {machine['python']}. "
+        f"{versions}." + (f" Not installed: {', '.join(absent)}." if absent else "")
     )

@@ -28,14 +28,14 @@ def in_turn(runs: Sequence[Callable[[], Any]], repeat: int) -> list[Spent]:
     """Of each the run of least processor time; all run once before any runs again."""
     best: list[Spent | None] = [None] * len(runs)
     for _ in range(repeat):
-        for place, run in enumerate(runs):
-            spent, least = once(run), best[place]
+        for position, run in enumerate(runs):
+            spent, least = once(run), best[position]
             if least is None or spent.processor < least.processor:
-                best[place] = spent
+                best[position] = spent
     return [spent for spent in best if spent is not None]
 
 
-def tell(**line: Any) -> None:
+def write_line(**line: Any) -> None:
     """Print a JSON line."""
     print(json.dumps(line), flush=True)
 
@@ -47,7 +47,7 @@ def compared(row: str, ours: Spent, theirs: Spent, /, *, equal: bool | None, **m
     """
     scale, unit = (1e3, "ms") if ours.processor < 0.1 else (1, "s")
     seconds = (f"kept_{unit}", ours), (f"peer_{unit}", theirs)
-    tell(
+    write_line(
         row=row, **more, **{name: round(scale * each.processor, 3) for name, each in seconds},
         times_as_fast=round(theirs.processor / ours.processor, 2),
         by_the_clock=round(theirs.wall / ours.wall, 2),
@@ -72,7 +72,7 @@ def growth(
     if len(sizes) < 2:
         return
     fitted = {} if peer is None else {"peer_exponent": round(exponent(sizes, peer), 2)}
-    tell(
+    write_line(
         row=row, **more, of=of, sizes=list(sizes), kept_exponent=round(exponent(sizes, ours), 2),
         **fitted, n_log_n=round(exponent(sizes, [n * np.log(max(n, 2)) for n in sizes]), 2),
     )  # fmt: skip

@@ -46,8 +46,8 @@ class Job:
 
 def code_of(job: Job) -> str:
     """A hash of the job's flags, of whether it has data, and of all code that it can run."""
-    said = [job.flags, str("KEPT_DATA" in os.environ)]
-    digest = hashlib.sha256("\n".join(said).encode())
+    settings = [job.flags, str("KEPT_DATA" in os.environ)]
+    digest = hashlib.sha256("\n".join(settings).encode())
     files = {file for top in MEASURED for file in (job.root / top).rglob("*.py")}
     files |= set(_imported(job.root / job.script, job.root))
     for file in sorted(files):
@@ -58,16 +58,16 @@ def code_of(job: Job) -> str:
 
 def _imported(script: Path, root: Path) -> list[Path]:
     """The script, and what it imports from beside it and from the root, with what that imports."""
-    found, waiting = [script], [script]
+    files, waiting = [script], [script]
     while waiting:
         file = waiting.pop()
         for name in _names(file):
             path = Path(*name.split(".")).with_suffix(".py")
-            for place in (file.parent / path, root / path, root / "tests/kept/graphs" / path):
-                if path.parts[0] not in MEASURED and place.is_file() and place not in found:
-                    found.append(place)
-                    waiting.append(place)
-    return found
+            for candidate in (file.parent / path, root / path, root / "tests/kept/graphs" / path):
+                if path.parts[0] not in MEASURED and candidate.is_file() and candidate not in files:
+                    files.append(candidate)
+                    waiting.append(candidate)
+    return files
 
 
 def _names(file: Path) -> Iterator[str]:
@@ -82,13 +82,13 @@ def commit(root: Path, folder: Path) -> dict[str, Any]:
     """The commit, and whether files differ from it beside the results themselves."""
     inside = folder.resolve().is_relative_to(root.resolve())
     but = [f":!{folder.resolve().relative_to(root.resolve())}"] if inside else []
-    said = [
+    outputs = [
         subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
         for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", ".", *but])
     ]
-    if any(done.returncode for done in said):
+    if any(done.returncode for done in outputs):
         return {"commit": None, "changed": None}
-    return {"commit": said[0].stdout.strip()[:12], "changed": bool(said[1].stdout.strip())}
+    return {"commit": outputs[0].stdout.strip()[:12], "changed": bool(outputs[1].stdout.strip())}
 
 
 def results(folder: Path) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -122,12 +122,12 @@ def run(job: Job, folder: Path, limit: float) -> dict[str, Any]:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
         exit_code, lines = _watched(command, job.root, stderr, limit)
         stderr.seek(0)
-        said = [line.rstrip() for line in stderr.read().splitlines() if line.strip()]
+        lines_of_error = [line.rstrip() for line in stderr.read().splitlines() if line.strip()]
     first = started | {
         "exit_code": exit_code, "seconds": round(time.perf_counter() - wall, 1),
         "processor_s": round(_of_children() - processor, 2),
         "load_after": round(os.getloadavg()[0], 2),
-        **({"error": said[-ERROR_LINES:]} if exit_code else {}),
+        **({"error": lines_of_error[-ERROR_LINES:]} if exit_code else {}),
     }  # fmt: skip
     text = "\n".join([json.dumps(each) for each in (first, *lines)]) + "\n"
     (folder / f"{job.name}.jsonl").write_text(text, encoding="utf-8")
@@ -148,7 +148,7 @@ def _watched(
         env=_environment(root), start_new_session=True,
     )  # fmt: skip
     over = Timer(limit, lambda: os.killpg(process.pid, signal.SIGKILL))
-    begun, lines = time.perf_counter(), []
+    start, lines = time.perf_counter(), []
     over.start()
     try:
         assert process.stdout is not None
@@ -164,7 +164,7 @@ def _watched(
         raise
     finally:
         over.cancel()
-    ended = code == -signal.SIGKILL and time.perf_counter() - begun >= limit
+    ended = code == -signal.SIGKILL and time.perf_counter() - start >= limit
     return f"ended after {limit:.0f} s" if ended else code, lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.asked import ASKED, Asked
+from benchmarks.asked import AIMS, Aim
 from benchmarks.machine import in_words
 from benchmarks.running import Job
 
@@ -19,11 +19,11 @@ OURS = ("kept_s", "kept_ms", "one_s", "peak_gb")
 PEER = ("peer_s", "peer_ms", "two_s")
 
 
-def page(results: Results, machine: dict[str, Any], asked: Sequence[Asked] = ASKED) -> str:
+def page(results: Results, machine: dict[str, Any], aims: Sequence[Aim] = AIMS) -> str:
     """Markdown: the machine, what is asked, growth, runs."""
     runs = [run for run, _ in results.values()]
     failed = [run for run in runs if run["exit_code"] != 0]
-    rows = sorted((judged(each, results) for each in asked), key=lambda row: ORDER.index(row[-1]))
+    rows = sorted((judged(each, results) for each in aims), key=lambda row: ORDER.index(row[-1]))
     powers = sorted(grown(results), key=lambda row: ORDER.index(row[-1]))
     n_met, n_grown = (sum(row[-1] in (MET, AIM) for row in part) for part in (rows, powers))
     commits = sorted({f"{run['commit']}{' and changes' * bool(run['changed'])}" for run in runs})
@@ -31,26 +31,26 @@ def page(results: Results, machine: dict[str, Any], asked: Sequence[Asked] = ASK
         [
             "# What the benchmarks printed",
             "",
-            ("Written by `python -m benchmarks` from the lines beside it; what falls short stands "
-            "first. Ours and the peer took turns in one run."),
+            ("Written by `python -m benchmarks` from the lines in this folder; what misses its "
+             "aim is first. Ours and the peer took turns in one run."),
             "",
             f"**Machine**: {in_words(machine)}",
             "",
-            (f"**Code**: {', '.join(commits)}. {n_met} of {len(rows)} rows meet what is asked; "
+            (f"**Code**: {', '.join(commits)}. {n_met} of {len(rows)} rows reach what is required; "
             f"{n_grown} of {len(powers)} costs grow no faster than n log n."),
             *[f"\n**`{run['script']}` failed**: {run['exit_code']}" for run in failed],
             "",
             *[f"- {reason}" for reason in left_out(results)],
             "",
-            "## Beside what is asked",
+            "## Compared with what is required",
             "",
             *_table(("work", "script", "against", "at", "ours", "theirs", "figure", "asked", "aim",
                      ""), rows),
             "",
             "## As work grows",
             "",
-            ("The cost grows as the size to this power, fitted over the sizes; *n log n* is what "
-            f"that would be over the same sizes, and {ROOM:g} above it is taken for noise."),
+            ("The cost grows as the size to this power, fitted over the sizes. *n log n* is what "
+             f"that would be over the same sizes, and {ROOM:g} above it counts as noise."),
             "",
             *_table(("row", "script", "of", "sizes", "ours", "theirs", "n log n", ""), powers),
             "",
@@ -74,33 +74,33 @@ def left_out(results: Results) -> list[str]:
     ]
 
 
-def judged(asked: Asked, results: Results) -> list[str]:
+def judged(aim: Aim, results: Results) -> list[str]:
     """The cells of a row; the last says whether it is met."""
-    name = Job(f"benchmarks/{asked.script}", large=asked.large).name
-    line = _line(asked, results[name][1]) if name in results else None
-    told = [asked.work, f"`{asked.script}`{' --large' * asked.large}", asked.against]
-    bounds = [asked.bound, "" if asked.aim is None else f"{asked.aim:g}"]
+    name = Job(f"benchmarks/{aim.script}", large=aim.large).name
+    line = _line(aim, results[name][1]) if name in results else None
+    cells = [aim.work, f"`{aim.script}`{' --large' * aim.large}", aim.against]
+    bounds = [aim.bound, "" if aim.aim is None else f"{aim.aim:g}"]
     if line is None:
-        return [*told, "", "", "", "–", *bounds, UNKNOWN]
-    value = figure(asked.value, line)
-    state = AIM if asked.reaches_aim(value) else MET
-    if not asked.holds(value) or not line.get("equal", True):
+        return [*cells, "", "", "", "–", *bounds, UNKNOWN]
+    value = figure(aim.value, line)
+    state = AIM if aim.reaches_aim(value) else MET
+    if not aim.holds(value) or not line.get("equal", True):
         state = SHORT
     unequal = "" if line.get("equal", True) else ", results differ"
-    return [*told, _sizes(asked, line), _first(OURS, line), _first(PEER, line),
+    return [*cells, _sizes(aim, line), _first(OURS, line), _first(PEER, line),
             f"{value:g}{unequal}", *bounds, state]  # fmt: skip
 
 
-def _line(asked: Asked, lines: Lines) -> dict[str, Any] | None:
+def _line(aim: Aim, lines: Lines) -> dict[str, Any] | None:
     """The last that is about the row and has its figure."""
-    fields = asked.value.split("/")
-    found = [
+    fields = aim.value.split("/")
+    lines_of_size = [
         line
         for line in lines
-        if all(line.get(name) == value for name, value in asked.where.items())
+        if all(line.get(name) == value for name, value in aim.where.items())
         and all(name in line for name in fields)
     ]
-    return found[-1] if found else None
+    return lines_of_size[-1] if lines_of_size else None
 
 
 def figure(value: str, line: dict[str, Any]) -> float:
@@ -109,11 +109,11 @@ def figure(value: str, line: dict[str, Any]) -> float:
     return round(line[name] / max(line[other], 1e-9), 2) if other else float(line[name])
 
 
-def _sizes(asked: Asked, line: dict[str, Any]) -> str:
+def _sizes(aim: Aim, line: dict[str, Any]) -> str:
     sizes = {
         name: value
         for name, value in line.items()
-        if type(value) is int and "_" not in name and name not in asked.where
+        if type(value) is int and "_" not in name and name not in aim.where
     }
     return ", ".join(f"{value:,} {name}" for name, value in list(sizes.items())[:1])
 

@@ -74,6 +74,10 @@ class Link:
     label: str | None = field(default=None, compare=False, repr=False)
     n_found: int | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        name = self.label or self.entity or "NIL"
+        return f"{self.text or ''}[{self.start}:{self.end}] → {name} ({self.confidence:.2f})"
+
     @property
     def start(self) -> int:
         """Where the mention begins in the text, in characters."""
@@ -164,6 +168,9 @@ class LinkedText:
             before = mention.start
         if not is_sorted:
             raise LinkingError(f"links of {self.text[:60]!r} are not sorted by start")
+
+    def __str__(self) -> str:
+        return "\n".join([self.text, *(f"  {link}" for link in self.links)])
 
     def _repr_html_(self) -> str:
         places = [(link.mention.start, link.mention.end) for link in self.links]

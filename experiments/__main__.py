@@ -1,7 +1,9 @@
-"""`python -m experiments TASK --method M --seed S`: one run of an experiment.
+"""`python -m experiments STUDY …` runs a study, `python -m experiments TASK …` one run of a task.
 
-TASK is the name of a YAML file below this folder, or a path to one. The run is recorded in the
-folder of runs and not repeated; `kept compare` reads the same records.
+STUDY is a folder below this one, as `ebert` or `entity_linking/end_to_end`; what follows are the
+arguments of its command, mostly CONFIG -o RUN. TASK is the name of a YAML file of `kept compare`,
+or a path to one. The run is recorded in the folder of runs and not repeated; `kept compare` reads
+the same records.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
+import sys
 from pathlib import Path
 
 import torch
@@ -24,8 +28,22 @@ from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import Study
 
+HERE = Path(__file__).parent
+
 
 def main() -> None:
+    """Run the study that the first argument names, otherwise one run of a task."""
+    names = sys.argv[1:2]
+    for module in ("trial", "__main__"):
+        if names and (HERE / names[0] / f"{module}.py").is_file():
+            sys.argv = [f"python -m experiments {names[0]}", *sys.argv[2:]]
+            package = names[0].strip("/").replace("/", ".")
+            runpy.run_module(f"experiments.{package}.{module}", run_name="__main__")
+            return
+    run_task()
+
+
+def run_task() -> None:
     """Run or read one run, and print its scores."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("task")

@@ -2,7 +2,7 @@
 
 Scores, seeds, differences and verdicts come from NAME.scores.csv, NAME.pairs.csv and
 `experiments.verdicts`, costs and published numbers from NAME.results.md, the drawn examples from
-the page as it stands. Gains by what the graph says of an item need the answers and are not told.
+the page as it stands. Gains by what the graph says of an item need the answers and are not given.
 A page that `kept report` makes of runs has them.
 
     python -m experiments.pages        # writes NAME.html beside NAME.pairs.csv
@@ -64,8 +64,8 @@ def rebuilt(path: Path) -> str:
 ORIGIN = (
     "Made from the committed scores and differences; the runs' answers are not kept. Intervals "
     "are over seeds and items: the variance of items is taken whole from an older interval, which "
-    "makes them too long. What lies by an item's facts (the placebo) cannot be told without the "
-    "answers. The drawn examples were chosen when the runs were made."
+    "makes them too long. What depends on an item's facts (the placebo) cannot be computed "
+    "without the answers. The examples were chosen when the runs were made."
 )
 
 

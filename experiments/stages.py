@@ -2,8 +2,6 @@
 
 A study is a YAML file (`StagedStudy`) and a function that writes the files it reads. A row is
 pre-trained (or not), fine-tuned and scored once per seed; what is stored is not run again.
-
-Axis legend: seed, group (items that are not independent), count.
 """
 
 from __future__ import annotations
@@ -12,29 +10,37 @@ import argparse
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from transformers.utils.logging import disable_progress_bar
 
-from experiments.command import data_root
+from experiments.command import CELL_OPTIONS, Results, data_root, run_cells, run_study
 from kept import hosts
-from kept.evaluation.crossed import difference, effect
-from kept.evaluation.paired import Counts, accuracy_counts, f1_value
 from kept.lab.reading.cell import Budget, open_host
-from kept.lab.study.origins import fingerprint_of, stored_with
+from kept.lab.study.cells import (
+    NONE,
+    CellTrial,
+    counts_of_digits,
+    digits,
+    mean_effect,
+    page_of,
+    paired_effect,
+    share,
+)
+from kept.lab.study.origins import Origin, fingerprint_of
 from kept.lab.study.tables import Table, with_interval
-from kept.training.config import RunConfig, merged
+from kept.options import merged
+from kept.training.config import RunConfig
 from kept.training.finetuning.answers import answers_of
 from kept.training.finetuning.assembly import assemble as assemble_task
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.loop import Resume, train
 from kept.training.pretraining.assembly import assemble as assemble_stage
 from kept.training.pretraining.config import PretrainConfig
-from kg_loaders.disk.writing import write_json, write_text
+from kg_loaders.disk.writing import write_text
 
 DATA, MADE, SEED = "DATA/", "MADE/", "SEED"
 """How paths in a study's file begin: below KEPT_DATA, or among what the study wrote. In the latter
@@ -82,7 +88,7 @@ class StagedStudy(RunConfig):
         return self
 
     def stage(self, row: str, seed: int, root: Path, out: Path) -> PretrainConfig | None:
-        """The configuration of a row's stage before the task, if it has one."""
+        """Return the configuration of a row's stage before the task, if it has one."""
         own = self.rows[row].pretrain
         if own is None:
             return None
@@ -92,19 +98,19 @@ class StagedStudy(RunConfig):
     def fine_tuning(
         self, row: str, seed: int, root: Path, out: Path, model: Path | None
     ) -> FinetuneConfig:
-        """The configuration of a row's task."""
+        """Return the configuration of a row's task."""
         fields = placed(merged(self.task, self.rows[row].task), root, out, seed)
         begun = {} if model is None else {"model": model}
         return FinetuneConfig.read(None, seeded(fields, seed) | begun)
 
 
 def seeded(fields: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The same fields with the seed of the training."""
+    """Return the fields with the seed of the training."""
     return {**fields, "training": {**fields.get("training", {}), "seed": seed}}
 
 
 def placed(value: Any, root: Path, out: Path, seed: int) -> Any:
-    """A value of a study's file with its paths (`DATA`, `MADE`), however deep, where they lie."""
+    """Return a value of a study's file with its paths (`DATA`, `MADE`), however deep, resolved."""
     if isinstance(value, Mapping):
         return {name: placed(each, root, out, seed) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -117,16 +123,61 @@ def placed(value: Any, root: Path, out: Path, seed: int) -> Any:
 
 
 def write_host(name: str, n_layers: int | None, folder: Path) -> None:
-    """The first layers of a host (None: all) as one of their own, unless it is there."""
+    """Write the first layers of a host (None: all) as another host, unless it is there."""
     if not (folder / MODEL).exists():
         host, tokenizer = open_host(Budget(host=name, n_layers=n_layers))
         host.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 
 
-# ---- running ---------------------------------------------------------------
+# ---- running -----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StagedTrial(CellTrial):
+    """The rows of a study: each pre-trained or not, then fine-tuned on the task and scored.
+
+    `root` has the data, `folder` what the study makes.
+    """
+
+    study: StagedStudy
+    root: Path
+    folder: Path
+
+    @property
+    def rows(self) -> Sequence[str]:
+        """The rows of the file."""
+        return [*self.study.rows]
+
+    def seeds(self, row: str) -> Sequence[int]:
+        """See `CellTrial.seeds`."""
+        return self.study.seeds
+
+    def origin(self, row: str, seed: int) -> Origin:
+        """Return the fingerprint of both configurations of a row."""
+        study, stage = self.study, self._stage(row, seed)
+        task = self._task(row, seed, None if stage is None else Path("stage"))
+        parts = [None if stage is None else stage.model_dump(mode="json")]
+        world = study.files, study.host, study.n_layers
+        return {"settings": fingerprint_of(world, *parts, task.model_dump(mode="json"))}
+
+    def run(self, row: str, seed: int) -> CellResult:
+        """Train a row and return its answers to the evaluation split."""
+        stage = self._stage(row, seed)
+        model = None if stage is None else pretrained(stage, self.folder)
+        return answered(self._task(row, seed, model), self.folder / "task" / f"{row}-{seed}")
+
+    def summary(self, row: str, seed: int, cell: CellResult) -> str:
+        """See `CellTrial.summary`."""
+        return f"seed {seed}, {row}: {share(cell['right']):.3f}"
+
+    def _stage(self, row: str, seed: int) -> PretrainConfig | None:
+        return self.study.stage(row, seed, self.root, self.folder)
+
+    def _task(self, row: str, seed: int, model: Path | None) -> FinetuneConfig:
+        return self.study.fine_tuning(row, seed, self.root, self.folder, model)
+
+
 def pretrained(config: PretrainConfig, out: Path) -> Path:
-    """The folder of a trained stage; rows that share a stage share the folder."""
+    """Return the folder of a trained stage; rows that share a stage share the folder."""
     folder = out / "stages" / fingerprint_of(config.model_dump(mode="json"))[:12]
     if (folder / MODEL).exists():
         return folder
@@ -139,33 +190,15 @@ def pretrained(config: PretrainConfig, out: Path) -> Path:
     return folder
 
 
-def run_cell(study: StagedStudy, row: str, seed: int, root: Path, out: Path) -> CellResult:
-    """A row's answers under a seed, from its file in `out` if it is there."""
-    stage = study.stage(row, seed, root, out)
-    described = study.fine_tuning(row, seed, root, out, None if stage is None else Path("stage"))
-    parts = [None if stage is None else stage.model_dump(mode="json")]
-    world = study.files, study.host, study.n_layers
-    origin = {"settings": fingerprint_of(world, *parts, described.model_dump(mode="json"))}
-    path = out / "cells" / f"{row}-{seed}.json"
-
-    def answers() -> CellResult:
-        model = None if stage is None else pretrained(stage, out)
-        return answered(study.fine_tuning(row, seed, root, out, model), out / "task" / path.stem)
-
-    cell: CellResult = stored_with(path, origin, answers)
-    return cell
-
-
 def answered(config: FinetuneConfig, folder: Path) -> CellResult:
     """Train on the task and answer its evaluation split; the trained model is not kept."""
     assembled = assemble_task(config, is_pretrained_control=config.model is not None)
     ended = train(assembled.model, assembled.data, config.training, folder, resume=Resume.IF_ANY)
     name = "test" if "test" in assembled.evaluation else "dev"
-    predictions = {name: assembled.score(name)[0]}
-    answers = answers_of(assembled, predictions)
+    answers = answers_of(assembled, {name: assembled.score(name)[0]})
     shutil.rmtree(folder)
     return {
-        "right": "".join("01"[answer.gold == answer.predicted] for answer in answers),
+        "right": digits(answer.gold == answer.predicted for answer in answers),
         "group": [answer.group for answer in answers],
         "gold": [" ".join(answer.gold) for answer in answers],
         "steps": ended.step,
@@ -173,14 +206,9 @@ def answered(config: FinetuneConfig, folder: Path) -> CellResult:
     }
 
 
-# ---- the page --------------------------------------------------------------
-def counts_of(told: CellResult) -> Counts:
-    """Right, answered and asked of each group, for `f1_value`, which is accuracy here."""
-    return accuracy_counts([digit == "1" for digit in told["right"]], told["group"])
-
-
+# ---- the page ------------------------------------------------------------------------------------
 def page(study: StagedStudy, cells: Mapping[str, Mapping[int, CellResult]], command: str) -> str:
-    """A row's accuracy over its seeds, then the differences over the seeds that both have."""
+    """Return a row's accuracy over its seeds, then differences over the seeds that both have."""
     first = next(iter(next(iter(cells.values())).values()))
     gold = Counter(first["gold"]).most_common(1)[0]
     n = len(first["gold"])
@@ -189,87 +217,46 @@ def page(study: StagedStudy, cells: Mapping[str, Mapping[int, CellResult]], comm
         f"({gold[0]!r}) is right in {gold[1] / n:.3f}. *Shown*: the share of items in which "
         "anything of the graph is shown to the method (–: it reads none there)."
     )
-    rows = [
-        [row, *_row_cells(list(seeds.values())), study.rows[row].says]
-        for row, seeds in cells.items()
-    ]
-    table = Table(("row", "accuracy", "of each seed", "shown", "what it is"), rows)
-    parts = [f"# {study.title}", f"`{command}`", study.about.strip(), read, table.compact()]
-    pairs = [pair for pair in study.differences if set(pair) <= set(cells)]
-    if pairs:
-        rows = [
-            [f"{one} − {other}", *_difference_cells(cells[one], cells[other])]
-            for one, other in pairs
-        ]
-        parts.append(Table(("difference", "estimate", "p", "not visible below"), rows).compact())
-    return "\n\n".join(parts) + "\n"
+    counts = {row: {seed: counts_of_digits(cell["right"], cell["group"])
+                    for seed, cell in own.items()} for row, own in cells.items()}  # fmt: skip
+    rows = []
+    for row, own in cells.items():
+        each = ", ".join(f"{share(cell['right']):.3f}" for cell in own.values())
+        shares = [cell["read"] for cell in own.values() if cell["read"] is not None]
+        score, shown = with_interval(mean_effect(counts[row].values())), np.mean(shares or [0])
+        rows.append([row, score, each, f"{shown:.2f}" if shares else NONE, study.rows[row].says])
+    differences = []
+    for ours, theirs in study.differences:
+        if {ours, theirs} <= cells.keys():
+            if len(cells[ours].keys() & cells[theirs].keys()) < 2:
+                numbers = [NONE] * 3
+            else:
+                gap = paired_effect(counts[ours], counts[theirs])
+                numbers = [with_interval(gap, "+"), f"{gap.p:.3f}", f"{gap.visible():.3f}"]
+            differences.append([f"{ours} − {theirs}", *numbers])
+    return page_of(
+        study.title, command, study.about, read,
+        Table(("row", "accuracy", "of each seed", "shown", "what it is"), rows),
+        Table(("difference", "estimate", "p", "not visible below"), differences),
+    )  # fmt: skip
 
 
-def _row_cells(seeds: Sequence[CellResult]) -> list[str]:
-    scores = effect(np.stack([counts_of(told) for told in seeds]), f1_value)
-    each = ", ".join(f"{_share(told):.3f}" for told in seeds)
-    shares = [told["read"] for told in seeds if told["read"] is not None]
-    return [with_interval(scores), each, f"{np.mean(shares):.2f}" if shares else "–"]
-
-
-def _share(told: CellResult) -> float:
-    return float(np.mean([digit == "1" for digit in told["right"]]))
-
-
-def _difference_cells(
-    ours: Mapping[int, CellResult], theirs: Mapping[int, CellResult]
-) -> list[str]:
-    seeds = [seed for seed in ours if seed in theirs]
-    if len(seeds) < 2:
-        return ["–"] * 3
-    sides = [[counts_of(side[seed]) for seed in seeds] for side in (ours, theirs)]
-    found = difference(*sides, f1_value)
-    return [with_interval(found, "+"), f"{found.p:.3f}", f"{found.visible():.3f}"]
-
-
-# ---- the command -----------------------------------------------------------
-def stored_cells(
-    study: StagedStudy, rows: Sequence[str], root: Path, out: Path
-) -> dict[str, dict[int, CellResult]]:
-    """The cells that are there, by row and seed; rows without any are left out."""
-    cells = {
-        row: {
-            seed: run_cell(study, row, seed, root, out)
-            for seed in study.seeds
-            if (out / "cells" / f"{row}-{seed}.json").exists()
-        }
-        for row in rows
-    }
-    return {row: seeds for row, seeds in cells.items() if seeds}
-
-
+# ---- the command ---------------------------------------------------------------------------------
 def main(module: str, prepare: Prepare) -> None:
-    """`python -m MODULE CONFIG -o RUN`: run what is missing, write results.md and results.json."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}")
-    parser.add_argument("config", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
-    parser.add_argument("--row", help="only this row, and no table")
-    parser.add_argument("--seed", type=int, help="only this seed, and no table")
-    parser.add_argument("--tables", action="store_true", help="run nothing, write the tables")
-    given = parser.parse_args()
-    disable_progress_bar()
-    torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), data_root()
-    (given.out / "made").mkdir(parents=True, exist_ok=True)
-    write_host(study.host, study.n_layers, given.out / "made" / "host")
-    prepare(study, root, given.out / "made")
-    for seed in study.seeds if given.seed is None else (given.seed,):
-        for row in study.rows if given.row is None else (given.row,):
-            if not given.tables:
-                told = run_cell(study, row, seed, root, given.out)
-                print(f"seed {seed}, {row}: {_share(told):.3f}", flush=True)
-    if given.row is None and given.seed is None:
-        cells = stored_cells(study, [*study.rows], root, given.out)
+    """`python -m MODULE CONFIG -o RUN`: run what is missing, write results.md and results.json.
+
+    `prepare` writes the files that the rows read.
+    """
+
+    def run(study: StagedStudy, given: argparse.Namespace) -> Results | None:
+        trial, made = StagedTrial(study, data_root(), given.out), given.out / "made"
+        write_host(study.host, study.n_layers, made / "host")
+        prepare(study, trial.root, made)
+        if (cells := run_cells(trial, given)) is None:
+            return None
         command = f"python -m {module} {given.config} -o {given.out}"
-        write_text(given.out / "results.md", page(study, cells, command), force=True)
-        digits = {
-            row: {seed: told["right"] for seed, told in seeds.items()}
-            for row, seeds in cells.items()
-        }
-        write_json(given.out / "results.json", digits, force=True)
-        print((given.out / "results.md").read_text("utf-8"))
+        right = {row: {seed: cell["right"] for seed, cell in own.items()}
+                 for row, own in cells.items()}  # fmt: skip
+        return page(study, cells, command), right
+
+    run_study(main.__doc__, StagedStudy, run, CELL_OPTIONS)

@@ -18,6 +18,7 @@ from statistics import fmean, variance
 
 from kept.evaluation.crossed import Effect
 from kept.evaluation.statistics import Interval, holm, verdict
+from kept.lab.study.tables import Table
 from kg_loaders.disk.writing import write_text
 
 FOLDER = Path(__file__).parent
@@ -72,17 +73,17 @@ def verdicts(scores: Path, pairs: Path) -> list[list[str]]:
 def one_model(path: Path) -> str:
     """The page of word-knowledge completion, whose rows are one trained model each."""
     differences = json.loads(path.read_text(encoding="utf-8"))["differences"]
-    lines = [("setting", "against", "MRR difference", "over items", "p, items", "was", "is")]
-    lines += [("---",) * 7]
+    rows = []
     for each in differences:
         interval = Interval(**each["mrr"])
         was = verdict(interval, each["p"], ours=each["ours"], theirs=each["theirs"])
         limits = f"{interval.low:+.3f} to {interval.high:+.3f}"
         number = f"{interval.estimate:+.3f}"
         p = f"{each['p']:.4f}"
-        lines.append((each["setting"], each["theirs"], number, limits, p, was, ONE_SEED))
-    n_old = sum(line[-2] != "no difference is shown" for line in lines[2:])
-    table = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+        rows.append((each["setting"], each["theirs"], number, limits, p, was, ONE_SEED))
+    n_old = sum(row[-2] != "no difference is shown" for row in rows)
+    columns = "setting", "against", "MRR difference", "over items", "p, items", "was", "is"
+    table = Table(columns, rows).markdown()
     return (
         "# Word-knowledge completion: verdicts over seeds and items\n\n"
         "`python -m experiments.verdicts`\n\n"
@@ -125,8 +126,7 @@ def page(name: str, rows: list[list[str]]) -> str:
     """What the page beside the old one says."""
     n_old = sum(row[-2] != "no difference is shown" for row in rows)
     n_new = sum(row[-1].endswith("is better") for row in rows)
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *rows]
-    table = "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+    table = Table(COLUMNS, rows).markdown()
     return (
         f"# {name}: verdicts over seeds and items\n\n`python -m experiments.verdicts`\n\n"
         f"**Of {len(rows)} differences {n_old} were shown over items with these seeds held fixed; "
@@ -135,7 +135,7 @@ def page(name: str, rows: list[list[str]]) -> str:
         "seeds: of the seeds' differences. Variance of items: of the old interval, whole, which is "
         "too large; *open* is what seeds alone would show (p with Holm's correction below .05) and "
         "both would not. Gains by slice and a contrast with a fact against without need the "
-        f"answers and are not told. With one seed nothing is known of others.\n\n{table}"
+        f"answers and are not given. With one seed nothing is known of others.\n\n{table}"
     )
 
 

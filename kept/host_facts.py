@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from kept.errors import HostError, MissingExtraError
+from kept.model_settings import settings_text
 
 ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 MERGE = (
@@ -105,6 +106,14 @@ def report_frozen(host: nn.Module, name: str | Path = "the host") -> None:
         )
 
 
+def report_whole(model_type: str) -> None:
+    """Log, once per family, that a host is run as a whole."""
+    _log_once(
+        f"{model_type} hosts are run as a whole: kept does not know their layers, so only methods "
+        "that need none work, such as none, words, kepler and ebert"
+    )
+
+
 def _is_of_peft(module: nn.Module) -> bool:
     return type(module).__module__.partition(".")[0] == "peft"
 
@@ -122,7 +131,7 @@ def base_of_adapter(folder: Path) -> str:
     Raises `HostError` where the adapter's configuration names none.
     """
     try:
-        values = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+        values = json.loads(settings_text(folder / ADAPTER))
         name = values["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise HostError(f"{folder / ADAPTER} names no base model ({error}); {MERGE}") from error

@@ -2,7 +2,8 @@
 
 One protocol of a few functions serves every family in `FAMILIES`: `word_table`, `embed`, `layers`,
 `attention_mask`, `stepper`, `run`. Methods that act between layers use `layers` and `stepper`,
-those inside a layer `attention_mask`; the others call `run`.
+those inside a layer `attention_mask`; the others call `run`. What differs from family to family is
+in `kept.host_families`. An encoder of any other family is run as a whole, where that is enough.
 
 Axis legend: batch, node, width (of the layers), embedding (of the word table; ELECTRA's differs).
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,8 +32,13 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 from transformers.utils import cached_file, logging
 
+from kept import host_families
 from kept.batches import KnowledgeBatch, Visibility
 from kept.errors import BatchError, CheckpointError, HostError, KeptError, MissingExtraError
 from kept.graphs import relevance
@@ -43,15 +49,24 @@ from kept.host_facts import (
     is_adapter,
     report_frozen,
     report_precision,
+    report_whole,
     require_bare,
     require_rows,
     rows_by_config,
     stored_precisions,
     with_adapter,
 )
+from kept.host_families import (
+    MODEL_TYPES,
+    Step,
+    WholeHost,
+    family_of,
+    n_rows_of_positions,
+    n_segments,
+)
 from kept.layers.packing import dense_rows
 from kept.model_files import require_finite, require_whole, verify_model
-from kept.model_settings import require_sane
+from kept.model_settings import require_sane, settings_text
 from kept.packaged import (
     MINILM_PACKAGE,
     MINILM_SHA256,
@@ -62,7 +77,8 @@ from kept.packaged import (
 )
 from kept.suggestions import is_there, require_local
 
-FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
+FAMILIES = MODEL_TYPES
+"""Model types whose layers kept knows."""
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """How every model is loaded: no code that came with it is run, no pickle is read."""
 PACKAGED = ("minilm", "smollm2")
@@ -76,9 +92,10 @@ def load_host(name_or_path: str | Path, *, revision: str | None = None) -> PreTr
     hub's. Whatever precision the weights are stored in, they are loaded in float32, in which they
     can be trained; the log says so. The folder of a peft adapter is merged into its base model.
 
-    Raises `HostError` for what cannot be opened or is of no family in `FAMILIES`,
-    `MissingExtraError` when the MiniLM package is not installed, `CheckpointError` when weights are
-    missing, not finite, or not those that were saved.
+    Raises `HostError` for what cannot be opened or is no encoder (of a family that is not in
+    `FAMILIES`, one that cannot be run as a whole: see `require_whole_encoder`), `MissingExtraError`
+    when the MiniLM package is not installed, `CheckpointError` when weights are missing, not
+    finite, or not those that were saved.
     """
     at: dict[str, Any] = {} if revision is None else {"revision": revision}
     name, n_layers = _first_layers(name_or_path)
@@ -88,6 +105,7 @@ def load_host(name_or_path: str | Path, *, revision: str | None = None) -> PreTr
     report_frozen(host, name)
     require_whole(host, info, name)
     require_finite(host, name)
+    require_whole_encoder(host)
     return first_layers(host, n_layers).eval()
 
 
@@ -99,8 +117,7 @@ def first_layers(host: PreTrainedModel, n: int | None) -> PreTrainedModel:
     if n is not None:
         if not 1 <= n <= len(layers(host)):
             raise HostError(f"a host's first {n} layers were requested; it has {len(layers(host))}")
-        host.encoder.layer = host.encoder.layer[:n]
-        host.config.num_hidden_layers = n
+        family_of(host.config).keep_first(host, n)
     return host
 
 
@@ -180,7 +197,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         message = str(error).partition(";")[0]
         raise HostError(f"{name} cannot be opened: {message}; {_remedy(name)}") from error
     except Exception as error:
-        raise HostError(f"{name} cannot be opened: {_said(error)}; {_remedy(name)}") from error
+        raise HostError(f"{name} cannot be opened: {_message(error)}; {_remedy(name)}") from error
 
 
 def _open_adapter(kind: Any, folder: Path, options: dict[str, Any]) -> Any:
@@ -253,7 +270,7 @@ def has_network() -> bool:
         return False
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """The kind of the error and the first line of its message."""
     return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
@@ -310,25 +327,121 @@ def smollm2_file() -> Path:
 
 
 def check_host(host: PreTrainedModel) -> None:
-    """Raise `HostError` unless `host` is an encoder of a known family that can take our masks.
+    """Raise `HostError` unless `host` is an encoder that can take our masks.
 
     A host with modules that peft injected is refused too: its weights would be saved under names
     with which it cannot be opened again.
     """
     require_bare(host)
-    family, attention = host.config.model_type, host.config._attn_implementation
-    if family not in FAMILIES or not hasattr(host, "embeddings"):
+    name, attention = host.config.model_type, host.config._attn_implementation
+    family = family_of(host.config)
+    is_bare = host.base_model is host and (
+        isinstance(family, WholeHost) or hasattr(host, "embeddings")
+    )
+    if not is_bare or host.config.is_encoder_decoder or _is_left_to_right(name):
         raise HostError(
-            f"{type(host).__name__} (model type {family!r}) is not a host; "
+            f"{type(host).__name__} (model type {name!r}) is not a host; "
             f"families that work: {', '.join(FAMILIES)}, each as its bare encoder (AutoModel)"
         )
-    if attention not in ("sdpa", "eager"):
+    if attention not in family.implementations:
         raise HostError(
-            f"attention {attention!r} cannot take a visibility mask; "
-            "load the host with attn_implementation='sdpa' or 'eager'"
+            f"attention {attention!r} cannot take a visibility mask; load the host with "
+            f"attn_implementation={' or '.join(map(repr, family.implementations))}"
         )
     if getattr(host.config, "is_decoder", False):
         raise HostError("the host is configured as a decoder; set is_decoder=False")
+
+
+def _is_left_to_right(model_type: str) -> bool:
+    """Whether transformers has a head for the next word of this type, and none for masked ones."""
+    return (
+        model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    )
+
+
+@torch.no_grad()
+def require_whole_encoder(host: PreTrainedModel) -> None:
+    """Raise `HostError` unless a host of no known family can be run as a whole; log that it is.
+
+    Three texts of a few pieces show it: vectors of words give the states that the words give, a
+    word changes the states of words before it, and padding changes none.
+    """
+    if not isinstance(family_of(host.config), WholeHost):
+        return
+    name = host.config.model_type
+    ids = torch.arange(4, device=host.device)[None] % word_table(host).num_embeddings
+    other = torch.cat([ids[:, :-1], ids[:, :1]], dim=1)
+    was_training = host.training
+    host.eval()
+    try:
+        words, changed = (_whole_states(host, each) for each in (ids, other))
+        alone, padded = _whole_states(host, ids[:, :-1]), _whole_states(host, ids, n_real=3)
+        by_ids = host(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
+        raise HostError(
+            f"{name} cannot be run on vectors of words ({_message(error)}); families that work: "
+            f"{', '.join(FAMILIES)}"
+        ) from error
+    finally:
+        host.train(was_training)
+    faults = []
+    if not torch.allclose(words, by_ids, atol=1e-4):
+        faults.append("it reads vectors of words otherwise than words")
+    if torch.allclose(words[:, 0], changed[:, 0], atol=1e-7):
+        faults.append("its words do not see the words after them, so it is a decoder")
+    if not torch.allclose(padded[:, :3], alone, atol=1e-4):
+        faults.append("padding changes its states")
+    if faults:
+        raise HostError(
+            f"{name} is not a host: {'; '.join(faults)}; families that work: {', '.join(FAMILIES)}"
+        )
+    report_whole(name)
+
+
+@torch.no_grad()
+def computes_in_bf16(host: PreTrainedModel) -> bool:
+    """Whether a forward pass works under autocast in bfloat16; the families in `FAMILIES` do."""
+    if not isinstance(family_of(host.config), WholeHost):
+        return True
+    ids = torch.arange(4, device=host.device)[None] % word_table(host).num_embeddings
+    try:
+        with torch.autocast(host.device.type, torch.bfloat16):
+            return bool(_whole_states(host, ids, n_real=3).isfinite().all())
+    except RuntimeError:
+        return False
+
+
+def _whole_states(host: PreTrainedModel, ids: Tensor, n_real: int | None = None) -> Tensor:
+    mask = torch.ones_like(ids)
+    mask[:, n_real:] = 0 if n_real is not None else 1
+    states: Tensor = host(
+        inputs_embeds=word_table(host)(ids), attention_mask=mask, output_hidden_states=True
+    ).last_hidden_state
+    return states
+
+
+def require_layers(host: PreTrainedModel, what: str) -> None:
+    """Raise `HostError` for a host that is run as a whole; `what` needs its layers."""
+    family = family_of(host.config)
+    if isinstance(family, WholeHost):
+        raise HostError(family.refusal(host, what))
+
+
+def require_bert_layers(host: PreTrainedModel, what: str) -> None:
+    """Raise `HostError` unless a layer of the host has the parts of BERT's, which `what` uses."""
+    require_layers(host, what)
+    if not family_of(host.config).has_bert_layers:
+        names = [
+            name
+            for each in host_families.FAMILIES
+            if each.has_bert_layers
+            for name in each.model_types
+        ]
+        raise HostError(
+            f"{what} computes with the parts of BERT's layers, and those of a "
+            f"{host.config.model_type} host are others; use one of {', '.join(names)}"
+        )
 
 
 def word_table(host: PreTrainedModel) -> nn.Embedding:
@@ -339,13 +452,14 @@ def word_table(host: PreTrainedModel) -> nn.Embedding:
 
 def embedded_length(host: PreTrainedModel) -> float:
     """The root mean square length of an embedded word: of what leaves the embeddings' LayerNorm."""
-    norm = host.embeddings.LayerNorm
-    return float(torch.cat([norm.weight, norm.bias]).detach().norm())
+    norm = family_of(host.config).norm(host)
+    parts = [part for part in (norm.weight, norm.bias) if isinstance(part, Tensor)]
+    return float(torch.cat(parts).detach().norm())
 
 
 def n_positions(host: PreTrainedModel) -> int:
     """Return the length of the longest text that the host reads, special pieces included."""
-    return int(host.config.max_position_embeddings) - own_position_offset(host)
+    return n_rows_of_positions(host.config) - own_position_offset(host)
 
 
 def positions_by_config(name_or_path: str | Path, *, revision: str | None = None) -> int | None:
@@ -363,14 +477,14 @@ def positions_by_config(name_or_path: str | Path, *, revision: str | None = None
             config = inner or AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if config.model_type not in FAMILIES:
             return None
-        return int(config.max_position_embeddings) - _position_offset(config)
+        return n_rows_of_positions(config) - family_of(config).position_offset(config)
     except (KeptError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
 
 def _host_of_own(folder: Path) -> PretrainedConfig | None:
     """The host's configuration in the folder of a model that kept saved; None for other folders."""
-    fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    fields = json.loads(settings_text(folder / "config.json"))
     host = fields.get("host")
     return AutoConfig.for_model(**host) if isinstance(host, dict) else None
 
@@ -390,12 +504,7 @@ def _configured_folder(name: str | Path, revision: str | None) -> Path | None:
 
 def own_position_offset(host: PreTrainedModel) -> int:
     """Row of the host's position table that its first token uses."""
-    return _position_offset(host.config)
-
-
-def _position_offset(config: PretrainedConfig) -> int:
-    roberta_like = config.model_type in ("roberta", "xlm-roberta")
-    return int(config.pad_token_id) + 1 if roberta_like else 0
+    return family_of(host.config).position_offset(host.config)
 
 
 def embed(
@@ -406,24 +515,19 @@ def embed(
 ) -> Float[Tensor, "batch node width"]:
     """Add position and segment embeddings as the host does, normalise, drop out, project.
 
-    `positions` are rows of the host's position table (offset already added). A host with a single
-    row of segments (RoBERTa, XLM-R) tells no texts apart: all its segments are 0.
+    `positions` are rows of the host's position table (offset already added). A host with at most
+    one row of segments (RoBERTa, DistilBERT) tells no texts apart: all its segments are 0.
     Raises `BatchError` for a position beyond that table.
     """
-    n_positions = host.config.max_position_embeddings
+    n_positions = n_rows_of_positions(host.config)
     if not torch.compiler.is_compiling() and int(positions.max()) >= n_positions:
         raise BatchError(
             f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
             "cut the text or keep fewer neighbours"
         )
-    if host.config.type_vocab_size == 1:
+    if n_segments(host.config) == 1:
         segment_ids = torch.zeros_like(segment_ids)
-    hidden: Tensor = host.embeddings(
-        inputs_embeds=vectors, position_ids=positions, token_type_ids=segment_ids
-    )
-    if hasattr(host, "embeddings_project"):
-        hidden = host.embeddings_project(hidden)
-    return hidden
+    return family_of(host.config).embed(host, vectors, positions, segment_ids)
 
 
 def embed_words(host: PreTrainedModel, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
@@ -438,21 +542,20 @@ def pooled(
     host: PreTrainedModel, states: Float[Tensor, "batch node width"]
 ) -> Float[Tensor, "batch width"]:
     """The host's pooler over the first node; its bare state where the family has no pooler."""
-    pooler = getattr(host, "pooler", None)
-    vector: Tensor = states[:, 0] if pooler is None else pooler(states)
-    return vector
+    return family_of(host.config).pooled(host, states)
 
 
-def layers(host: PreTrainedModel) -> nn.ModuleList:
-    """The host's layers; each is called `layer(hidden, attention_mask(host, ...))`."""
-    encoder_layers: nn.ModuleList = host.encoder.layer
-    return encoder_layers
+def layers(host: PreTrainedModel) -> Sequence[nn.Module]:
+    """The host's layers, first to last; `stepper` calls them.
+
+    A layer that a text passes several times (ALBERT) is there several times.
+    """
+    return family_of(host.config).layers(host)
 
 
 def new_layer(host: PreTrainedModel) -> nn.Module:
     """One more layer of the host's kind and sizes, untrained."""
-    layer: nn.Module = type(layers(host)[0])(host.config)
-    return layer
+    return family_of(host.config).new_layer(host)
 
 
 def attention_mask(
@@ -464,8 +567,7 @@ def attention_mask(
 
     `node_weights` multiply attention to a node, see `Visibility.attention`.
     """
-    kind = host.config._attn_implementation
-    return visibility.attention(kind, host.dtype, weights=node_weights)
+    return family_of(host.config).mask(host, visibility, node_weights)
 
 
 def run(
@@ -474,12 +576,19 @@ def run(
     visibility: Visibility,
     node_mask: Bool[Tensor, "batch node"] | None = None,
     node_weights: Float[Tensor, "batch node"] | None = None,
+    *,
+    positions: Int[Tensor, "batch node"] | None = None,
 ) -> tuple[Float[Tensor, "batch node width"], ...]:
     """States after the embedding step (`hidden` itself) and after every layer, first to last.
 
     With `node_mask` no padding is computed (see `stepper`); `node_weights` as in `attention_mask`.
+    `positions`, without the host's offset, are read by families that know distances alone.
     """
-    step, states = stepper(host, visibility, node_mask, node_weights), [hidden]
+    family = family_of(host.config)
+    if isinstance(family, WholeHost):
+        return family.run(host, hidden, visibility, node_mask, positions)
+    step = stepper(host, visibility, node_mask, node_weights, positions=positions)
+    states = [hidden]
     for layer in layers(host):
         states.append(step(layer, states[-1]))
     return tuple(states)
@@ -490,20 +599,30 @@ def stepper(
     visibility: Visibility,
     node_mask: Bool[Tensor, "batch node"] | None = None,
     node_weights: Float[Tensor, "batch node"] | None = None,
-) -> Callable[[nn.Module, Tensor], Tensor]:
+    *,
+    positions: Int[Tensor, "batch node"] | None = None,
+) -> Step:
     """Return a function from a layer and states `[batch node width]` to the states after that
     layer.
 
     With `node_mask` (True = real node) the layer computes no padding: the real nodes of several
-    samples share a row (`kept.layers.packing`), and a padded node's states are 0.
+    samples share a row (`kept.layers.packing`), and a padded node's states are 0. `positions` as in
+    `run`. Raises `BatchError` where they are missing and the family reads them, and for weights of
+    links in a family that takes none.
     """
+    family = family_of(host.config)
+    if node_weights is not None and not family.weighs_links:
+        raise BatchError(
+            f"a {host.config.model_type} host takes no weights of links; set links to hard"
+        )
     rows = None if node_mask is None else dense_rows(node_mask)
     if rows is None or node_mask is None:
-        mask = attention_mask(host, visibility, node_weights)
-        return lambda layer, hidden: layer(hidden, mask)
+        return family.stepper(host, visibility, positions, node_weights)
     weights = None if node_weights is None else rows.pack(node_weights)
-    packed = attention_mask(host, rows.pack_visibility(visibility, node_mask), weights)
-    return lambda layer, hidden: rows.unpack(layer(rows.pack(hidden), packed))
+    packed_positions = None if positions is None else rows.pack(positions)
+    packed_visibility = rows.pack_visibility(visibility, node_mask)
+    step = family.stepper(host, packed_visibility, packed_positions, weights)
+    return lambda layer, hidden: rows.unpack(step(layer, rows.pack(hidden)))
 
 
 relevance.open_model = open_pretrained

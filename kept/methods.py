@@ -93,8 +93,8 @@ SUBGRAPH_RECIPE = Recipe(
     view={"extras": "facts"},
     graph={"directions": "both"},
     rates={"learning_rate": 3e-3, "host_learning_rate": 3e-5},
-    differs="read at the mention; the entities and edges of facts of both directions, as the "
-    "settings of the graph choose them; what is new learns 100 times faster than the host",
+    differs="read at the mention; the subgraph is the facts of both directions; what is new "
+    "learns 100 times faster than the host",
 )
 NEW_PARTS_FASTER: Mapping[str, float] = {"learning_rate": 1e-3, "host_learning_rate": 2e-4}
 """Rates of a method whose new parts start from nothing beside a host that was pre-trained."""

@@ -43,19 +43,21 @@ WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "config.json", "adapter_
 """Files that decide what a model computes: in a sealed folder each must be listed."""
 EXTENDED, NEW_ROWS = "extended.json", "new_rows.jsonl"
 """What `kept extend` says of a run that follows a graph which grew (`kept.training.extending`)."""
-BESIDE = (
+OTHER_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "finetune.json", "pretrain.json",
     "encoder.json", EXTENDED, NEW_ROWS,
 )  # fmt: skip
 N_NAMED = 5
+OURS = ("kept", "entity_linking", "kg_loaders")
+"""Packages of which a missing module is a fault of the installation, not of a model's files."""
 ROWS_AT_ONCE = 1 << 13
 
 
 def seal_model(folder: str | Path) -> None:
     """Write `checksums.json` over the model in `folder`, with what lies beside it now."""
     path = Path(folder)
-    seal(path, MODEL, {}, _found(path, (*WEIGHTS, *BESIDE)))
+    seal(path, MODEL, {}, _matches(path, (*WEIGHTS, *OTHER_FILES)))
 
 
 def verify_model(folder: str | Path) -> None:
@@ -71,7 +73,7 @@ def verify_model(folder: str | Path) -> None:
         _say_unsealed(str(path.absolute()))
         return
     sealed = open_sealed(path, MODEL)
-    unlisted = [name for name in _found(path, WEIGHTS) if name not in sealed.files]
+    unlisted = [name for name in _matches(path, WEIGHTS) if name not in sealed.files]
     if unlisted:
         raise CheckpointError(
             f"{path / unlisted[0]} is not listed in {MODEL.manifest}, so it is no part of the "
@@ -117,6 +119,13 @@ def readable(location: str | Path) -> Iterator[None]:
         yield
     except (KeptError, KgError):
         raise
+    except ImportError as error:
+        if str(error.name).partition(".")[0] in OURS:
+            raise  # a fault of ours, and not of the files
+        raise CheckpointError(
+            f"{location} cannot be read without another library ({error}); install it, or save "
+            "the model without what needs it"
+        ) from error
     except (ValueError, OSError, LookupError, TypeError, AttributeError, RuntimeError,
             SafetensorError, StrictDataclassError) as error:  # fmt: skip
         message = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
@@ -126,7 +135,7 @@ def readable(location: str | Path) -> Iterator[None]:
 # ---- structure -----------------------------------------------------------------------------------
 def _check_structure(folder: Path) -> None:
     """Every file of the model parses: JSON is an object, weights lie within their file."""
-    for name in _found(folder, ("config.json", "tokenizer_config.json", "tokenizer.json")):
+    for name in _matches(folder, ("config.json", "tokenizer_config.json", "tokenizer.json")):
         path = folder / name
         with readable(path):
             values = json.loads(path.read_bytes())
@@ -134,12 +143,19 @@ def _check_structure(folder: Path) -> None:
                 raise ValueError(f"it holds a {type(values).__name__}, not the fields of an object")
             if name == "tokenizer.json" and not isinstance(values.get("model"), dict):
                 raise ValueError("it describes no model of word pieces")
-    for name in _found(folder, ("*.safetensors",)):
-        with readable(folder / name), safe_open(folder / name, framework="pt") as weights:
-            weights.keys()
+    for name in _matches(folder, ("*.safetensors",)):
+        try:
+            with readable(folder / name), safe_open(folder / name, framework="pt") as weights:
+                weights.keys()
+        except MemoryError as error:
+            n_bytes = (folder / name).stat().st_size
+            raise CheckpointError(
+                f"{folder / name} has {n_bytes:,} bytes, which do not fit into memory ({error}); "
+                f"{MODEL.remedy}"
+            ) from error
 
 
-def _found(folder: Path, patterns: Iterable[str]) -> list[str]:
+def _matches(folder: Path, patterns: Iterable[str]) -> list[str]:
     return sorted({path.name for each in patterns for path in folder.glob(each) if path.is_file()})
 
 

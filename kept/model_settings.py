@@ -29,15 +29,25 @@ FILES = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What transformers may open in a folder."""
 INDEXES = "*.index.json"
 ATTENTION = ("eager", "sdpa", "flex_attention")
-LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
-WIDTHS = ("hidden_size", "embedding_size", "n_embd", "intermediate_size", "n_inner")
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "num_hidden_groups")
+WIDTHS = (
+    "hidden_size", "embedding_size", "n_embd", "intermediate_size", "n_inner", "dim", "hidden_dim",
+)  # fmt: skip
 SIZES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(LAYERS, (1, 1000)),
-    **dict.fromkeys(("num_attention_heads", "n_head", "num_key_value_heads"), (1, 10_000)),
+    **dict.fromkeys(
+        ("num_attention_heads", "n_head", "n_heads", "num_key_value_heads"), (1, 10_000)
+    ),
     **dict.fromkeys((*WIDTHS, "head_dim"), (1, 1_000_000)),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), (1, 10**8)),
     "vocab_size": (1, 10**8),
     "type_vocab_size": (0, 10_000),
+    "inner_group_num": (1, 1000),
+    "n_layers": (0, 1000),
+    "position_buckets": (-1, 10**6),
+    "max_relative_positions": (-1, 10**6),
+    "conv_kernel_size": (0, 1000),
+    "local_attention": (1, 10**6),
     "num_labels": (0, 10**6),
     "chunk_size_feed_forward": (0, 10**6),
     "n_entities": (0, 2**31 - 1),
@@ -51,6 +61,8 @@ HEADER_BYTES = 100_000_000
 SLACK = 4
 """How many times the numbers in the weights a table may have: packed ones hold several each."""
 LARGEST = 2**63 - 1
+MOST_BYTES = 1 << 24
+"""Of a file of settings: those of the largest models have a million."""
 
 _WEIGHT = re.compile(r"(?<!\.attn)\.(weight|bias)")
 _DROPOUT = re.compile(r"dropout|_pdrop$|layerdrop")
@@ -70,6 +82,22 @@ def require_sane(folder: Path) -> None:
         path = folder / name
         if path.is_file():
             require_settings(path, _read(path), weights)
+
+
+def settings_text(path: Path) -> str:
+    """Return the text of a file of settings, which may be a stranger's.
+
+    Raises `CheckpointError` for what is no file, and for one that is longer than settings are;
+    `OSError` and `UnicodeDecodeError` are as of any file.
+    """
+    require_regular(path)
+    n_bytes = path.stat().st_size
+    if n_bytes > MOST_BYTES:
+        raise CheckpointError(
+            f"{path} has {n_bytes:,} bytes, and settings have {MOST_BYTES:,} at most; fetch or "
+            "save the model again"
+        )
+    return path.read_text(encoding="utf-8")
 
 
 def model_type_of(folder: str | Path) -> str:
@@ -214,6 +242,8 @@ def _shapes(path: Path) -> Iterator[int]:
     A header that cannot be read is left to what reads the file itself. Raises `CheckpointError` for
     a weight that is not a floating-point number.
     """
+    if not path.is_file():
+        raise CheckpointError(f"{path} is not a file; put the file of weights itself there")
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = stream.read(length) if length <= HEADER_BYTES else b""
@@ -234,7 +264,7 @@ def _shapes(path: Path) -> Iterator[int]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(settings_text(path))
     except (ValueError, RecursionError, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); fetch or save the model again"

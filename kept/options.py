@@ -41,3 +41,13 @@ def _fits(value: Any, expected: str) -> bool:
     if expected == _EXPECTED["bool"] or isinstance(value, bool):
         return isinstance(value, bool) and expected == _EXPECTED["bool"]
     return expected == _EXPECTED["float"] or isinstance(value, Integral)
+
+
+def merged(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` updated by `fields`, mappings field by field."""
+    result = dict(values)
+    for name, value in fields.items():
+        inner = result.get(name)
+        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
+    return result

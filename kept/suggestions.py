@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kept.errors import ConfigError, HostError
+from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.spelling import did_you_mean, near
 
 _MEMBER = re.compile(r"(.*?\.zip)::.+", re.IGNORECASE | re.DOTALL)
@@ -37,6 +38,8 @@ def not_there(path: str | Path) -> str:
     >>> not_there("nothing/here")
     'nothing/here does not exist: there is no nothing here'
     """
+    if not str(path):
+        return "an empty path names no file and no folder"
     path = Path(path)
     folder = Path(path.anchor)
     for part in path.parts[1 if path.anchor else 0 :]:
@@ -67,8 +70,10 @@ def require_local(name: str | Path) -> None:
     """Raise `HostError` for a model's name that can only be a folder, and is none.
 
     A hub is asked for NAME and OWNER/NAME alone; `runs/mine` is a folder where `runs` is one.
+    A pipe, a socket and a device are a `SourceError`.
     """
     path = str(name)
+    require_file_or_folder(path)
     first = path.partition("/")[0]
     of_a_hub = _HUB_NAME.fullmatch(path) and not (first != path and os.path.isdir(first))
     if not is_there(path) and not of_a_hub:

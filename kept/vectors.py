@@ -3,7 +3,7 @@
 A provider is called with a graph; the vectors it returns follow that graph's ids. Here are those
 that need no scorer: labels in a host's word pieces, and a file of Wikipedia2Vec (Yamada et al.
 2020, "Wikipedia2Vec: An Efficient Toolkit for Learning and Visualizing the Embeddings of Words and
-Entities from Wikipedia", EMNLP demonstrations). `kept.kgc.kge.vectors` has those of triple scorers.
+Entities from Wikipedia", EMNLP demonstrations). `kept.kge.vectors` has those of triple scorers.
 
 Axis legend: entity, word, width.
 """

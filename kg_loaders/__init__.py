@@ -17,6 +17,7 @@ from kg_loaders.errors import (
     StoreError,
     UnknownNodeError,
 )
+from kg_loaders.makers import register
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ _PLACES = {
     "kg_loaders.opening": ("open_graph",),
     "kg_loaders.store": ("KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"),
 }
+
+register(lambda: import_module("kg_loaders.opening"))
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,8 @@ import msgspec
 
 from kg_loaders import plugins
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
-from kg_loaders.damage import OPTION, DamagePolicy, DamageReport
+from kg_loaders.budget import ReaderBudget
+from kg_loaders.damage import OPTION, DamagePolicy, DamageReport, Progress
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
 from kg_loaders.disk.kinds import require_file_or_folder
@@ -24,16 +26,15 @@ from kg_loaders.disk.writing import refuse_folder, spilling, whole_file
 from kg_loaders.errors import BudgetError, DamageError, SourceError
 from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
-from kg_loaders.growth.stored import blocks_of
 from kg_loaders.literal_entities import literal_notes
 from kg_loaders.plugins import Table
 from kg_loaders.reading.blocks import Block
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
-from kg_loaders.reading.unpacking import Progress, archive_member, data_name
+from kg_loaders.reading.unpacking import archive_member, data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
+from kg_loaders.stored_blocks import blocks_of
 
 if TYPE_CHECKING:
     from kg_loaders.large.spilled import SpilledColumns
@@ -95,7 +96,7 @@ _BUILT_IN: dict[str, Format] = {
     ),
     "wordnet": Format("kg_loaders.formats.wordnet", ("/data.noun",)),
     "spo": Format("kg_loaders.formats.spo", (".spo",)),
-    "neo4j": Format("kg_loaders.formats.neo4j", takes=("encoding",)),
+    "neo4j": Format("kg_loaders.formats.tables.neo4j", takes=("encoding",)),
     "wikidata5m": Format(
         "kg_loaders.formats.wikidata5m",
         ("wikidata5m_entity.txt", "wikidata5m_relation.txt", "wikidata5m_text.txt"),
@@ -384,7 +385,7 @@ def load(
         report.units = " and ".join(dict.fromkeys(units)) or "lines"
         fields = columns.fields(
             languages=_preferred(languages, onto),
-            sources=[*(onto.manifest.sources if onto else ()), *(each.name for each in named)],
+            sources=[*(onto.manifest.sources if onto else ()), *map(_name_in_manifest, named)],
             licence=licence or (onto.manifest.licence if onto else ""),
         )
         graph = KnowledgeGraph(**fields)
@@ -397,6 +398,11 @@ def load(
             graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside
     return (graph if out is None else KnowledgeGraph.open(out, n_threads=n_workers)), report
+
+
+def _name_in_manifest(source: Source) -> str:
+    """The name of a source as JSON can hold it: a byte that is not UTF-8 is written `\\xff`."""
+    return os.fsencode(source.name).decode("utf-8", "backslashreplace")
 
 
 @contextmanager

@@ -7,17 +7,16 @@ is a unit named by the reader (a statement, an item): `units` says which.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import DamageError, KgError
-from kg_loaders.reading.budget import ReaderBudget
 
-if TYPE_CHECKING:
-    from kg_loaders.reading.unpacking import Progress
-
+Progress = Callable[[int], None]
+"""Is called with the number of bytes of a file, as it lies on the disk, that have been read."""
 EXCERPT_BYTES = 80
 MEND = "mend the line, or "
 OPTION = f"{MEND}load with --damage skip or --damage quarantine"

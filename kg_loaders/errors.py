@@ -46,7 +46,7 @@ class InUseError(WriteError):
 
 
 class BudgetError(SourceError):
-    """A source that asks for more than `kg_loaders.reading.budget.ReaderBudget` allows."""
+    """A source that asks for more than `kg_loaders.budget.ReaderBudget` allows."""
 
 
 class StoreError(KgError, ValueError):

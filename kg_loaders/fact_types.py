@@ -17,10 +17,10 @@ from kg_loaders.disk.arrow import (
     places_of,
     strings_array,
 )
-from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import TextBlock
 from kg_loaders.records import DEPRECATED_TYPES, TextKind
 from kg_loaders.store import KnowledgeGraph
+from kg_loaders.stored_blocks import blocks_of
 
 TYPE_RELATIONS = frozenset(
     {

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kg_loaders.errors import SourceError
+from kg_loaders.fact_types import typed_by_facts
 from kg_loaders.formats.field_names import RELATIONS, TEXTS, first_of, plain_name
 from kg_loaders.formats.tables.layout import places_of
 from kg_loaders.records import Record, Text, TextKind, Triple
+from kg_loaders.store import KnowledgeGraph
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
     from kg_loaders.build import Source
-    from kg_loaders.store import KnowledgeGraph
 
 Files = str | Path | Sequence[str | Path]
 EDGE_NAMES = (*RELATIONS, "key")
@@ -32,7 +33,7 @@ TEXT_COLUMNS = {
 
 
 def open_graph(
-    path: str | Path | KnowledgeGraph,
+    path: str | Path | KnowledgeGraph | Sequence[tuple[str, str, str]] | Any,
     *,
     format: str | None = None,
     labels: Files = (),
@@ -45,6 +46,8 @@ def open_graph(
     **options: Any,
 ) -> KnowledgeGraph:
     """Return the graph in a folder of `kept kg build`, or read from any file that it reads.
+
+    Rows of three names, a data frame and a networkx graph are taken as well.
 
     `labels` and the other files of texts are TSV: an identifier, then the text. With
     `types_of_facts` entities of files that give no types have those that facts say, as in `kept kg
@@ -62,10 +65,11 @@ def open_graph(
     >>> folder.cleanup()
     """
     from kg_loaders.build import Source, load
-    from kg_loaders.store import KnowledgeGraph
 
     if isinstance(path, KnowledgeGraph):
         return path
+    if not isinstance(path, str | Path):
+        return _from_memory(path, types_of_facts=types_of_facts)
     texts = {
         "labels": labels, "aliases": aliases, "descriptions": descriptions, "types": types,
         "relation_labels": relation_labels,
@@ -79,6 +83,22 @@ def open_graph(
         return KnowledgeGraph.open(location)
     graph, _ = load([Source(location, format, options), *further], types_of_facts=types_of_facts)
     return graph
+
+
+def _from_memory(source: Any, *, types_of_facts: bool) -> KnowledgeGraph:
+    """The graph of rows, of a data frame or of a networkx graph."""
+    from kg_loaders.store import KnowledgeGraph
+
+    if hasattr(source, "itertuples"):
+        return from_pandas(source, types_of_facts=types_of_facts)
+    if hasattr(source, "nodes") and hasattr(source, "edges"):
+        return from_networkx(source, types_of_facts=types_of_facts)
+    if isinstance(source, list | tuple | set):
+        return KnowledgeGraph.from_triples(source, types_of_facts=types_of_facts)
+    raise SourceError(
+        f"no graph can be read from a {type(source).__name__}; give a path, a graph, rows of "
+        "(head, relation, tail), a data frame or a networkx graph"
+    )
 
 
 def _is_wordnet(folder: Path) -> bool:
@@ -110,7 +130,6 @@ def from_networkx(graph: nx.Graph[Any], *, types_of_facts: bool = True) -> Knowl
     [('Ada', 'born in', 'London')]
     """
     from kg_loaders.build import graph_from_records
-    from kg_loaders.fact_types import typed_by_facts
 
     read = graph_from_records(_networkx_records(graph), sources=("networkx",))
     return typed_by_facts(read) if types_of_facts else read
@@ -170,8 +189,6 @@ def from_pandas(
     >>> from_pandas(rows).facts("Ada")
     [('Ada', 'born in', 'London')]
     """
-    from kg_loaders.store import KnowledgeGraph
-
     columns = _named_columns([str(each) for each in frame.columns], (head, relation, tail))
     parts = [frame[frame.columns[position]] for position in columns]
     for part in parts:
@@ -206,4 +223,4 @@ def _named_columns(
     return tuple(chosen)
 
 
-__all__ = ["from_networkx", "from_pandas", "open_graph", "text_sources"]
+__all__ = ["from_networkx", "from_pandas", "open_graph", "text_sources", "typed_by_facts"]

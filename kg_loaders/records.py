@@ -6,8 +6,11 @@ nothing about storage; `kg_loaders.build` turns records into a `KnowledgeGraph`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
+
+from kg_loaders.errors import SourceError
 
 
 class TextKind(IntEnum):
@@ -35,6 +38,20 @@ class Triple(NamedTuple):
     head: str
     relation: str
     tail: str
+
+
+def checked_triples(rows: Iterable[tuple[str, str, str]]) -> Iterator[Triple]:
+    """Yield rows of Python as triples; `SourceError` names the first that is not three strings."""
+    if isinstance(rows, str | bytes):
+        raise SourceError(f"{rows[:40]!r} is text; give rows such as ('Ada', 'born in', 'London')")
+    for number, row in enumerate(rows):
+        is_row = not isinstance(row, str) and isinstance(row, Iterable)
+        triple = tuple(row) if is_row else ()
+        if len(triple) != 3 or not all(isinstance(part, str) for part in triple):
+            raise SourceError(
+                f"row {number} is {row!r}; a triple is three strings: head, relation, tail"
+            )
+        yield Triple(*triple)
 
 
 class Text(NamedTuple):

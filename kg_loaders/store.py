@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +22,9 @@ from kg_loaders.disk.threads import together
 from kg_loaders.entity import Entity, entity_named, facts_of
 from kg_loaders.errors import GraphMismatchError, StoreError, UnknownNodeError
 from kg_loaders.indexing import hashes_of, indexed
+from kg_loaders.makers import makers
 from kg_loaders.notebook import N_SHOWN, table
-from kg_loaders.records import Text, TextKind, Triple
+from kg_loaders.records import Text, TextKind, Triple, checked_triples
 from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids
 
@@ -45,6 +45,12 @@ class KnowledgeGraph:
     Shapes: `triples` int32 `[triple 3]`; `out_offsets`, `in_offsets` int64 `[entity+1]`;
     `in_order` int32 `[triple]`. `folder` is where it was opened from, None in memory.
     """
+
+    def __new__(cls, *rows: object, **parts: object) -> Self:
+        """A graph of its parts; rows of Python are for `from_triples`."""
+        if rows:
+            raise TypeError("a graph of rows is made by KnowledgeGraph.from_triples(rows)")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -127,7 +133,7 @@ class KnowledgeGraph:
         >>> graph.facts("Paris")
         [('Paris', 'country', 'Q142')]
         """
-        rows = [Triple(*triple) for triple in triples]
+        rows = list(checked_triples(triples))
         relations = {row.relation for row in rows}
         entities = {end for row in rows for end in (row.head, row.tail)}
         columns = Columns()
@@ -139,7 +145,8 @@ class KnowledgeGraph:
                 if node in nodes:
                     columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
         graph = cls(**columns.fields(languages=DEFAULT_LANGUAGES))
-        return _typed_by_facts(graph) if types_of_facts else graph
+        typed: KnowledgeGraph = makers().typed_by_facts(graph) if types_of_facts else graph
+        return typed
 
     @classmethod
     def from_tsv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
@@ -159,13 +166,13 @@ class KnowledgeGraph:
     @classmethod
     def from_networkx(cls, graph: nx.Graph[Any], **options: Any) -> KnowledgeGraph:
         """Return the graph of a networkx graph; see `kg_loaders.opening.from_networkx`."""
-        result: KnowledgeGraph = _opening().from_networkx(graph, **options)
+        result: KnowledgeGraph = makers().from_networkx(graph, **options)
         return result
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame, **options: Any) -> KnowledgeGraph:
         """Return the graph of a data frame; see `kg_loaders.opening.from_pandas`."""
-        result: KnowledgeGraph = _opening().from_pandas(frame, **options)
+        result: KnowledgeGraph = makers().from_pandas(frame, **options)
         return result
 
     def named(self, name: str) -> list[int]:
@@ -430,18 +437,8 @@ class KnowledgeGraph:
 
 
 def _opened(path: str | Path, format: str, options: Mapping[str, Any]) -> KnowledgeGraph:
-    graph: KnowledgeGraph = _opening().open_graph(path, format=format, **options)
+    graph: KnowledgeGraph = makers().open_graph(path, format=format, **options)
     return graph
-
-
-def _typed_by_facts(graph: KnowledgeGraph) -> KnowledgeGraph:
-    typed: KnowledgeGraph = import_module("kg_loaders.fact_types").typed_by_facts(graph)
-    return typed
-
-
-def _opening() -> Any:
-    """The module that reads everything; it makes graphs, so it is imported by name when used."""
-    return import_module("kg_loaders.opening")
 
 
 def _reopen(path: str, content_hash: str) -> KnowledgeGraph:

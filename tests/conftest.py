@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parents[1]
 IMPORTABLE = ROOT / "tests" / "importable"
@@ -29,12 +28,13 @@ IMPORTABLE = ROOT / "tests" / "importable"
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
 sys.path.insert(0, str(IMPORTABLE))  # first: some packages install a `tests` of their own
 os.environ.pop("PYTHONPATH", None)
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # of torch, not loaded yet: a core for each worker
+N_THREADS = int(os.environ.setdefault("OMP_NUM_THREADS", "1"))
+"""Of torch, which is not loaded yet: a core for each worker."""
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # what has more threads shares a core with them
 
-install_import_hook(
-    ["kept.batches", "kept.outputs", "kept.layers", "kept.encoders", "kept.adapters"],
-    "beartype.beartype",
-)
+from tests import shape_checks  # noqa: E402
+
+shape_checks.install()
 
 from kg_loaders import (  # noqa: E402
     KnowledgeGraph,
@@ -49,14 +49,23 @@ from kg_loaders.formats.wordnet import find_wordnet  # noqa: E402
 
 LONGER = 40
 LONGEST = (
-    "kills/test_kills.py", "kept/encoders/test_encoder_contract.py", "kept/lab/demo/test_demo.py",
-    "kept/training/test_processes.py", "kept/training/test_shards.py",
-    "parity/test_other_sizes.py", "test_benchmark_scripts.py", "kept/test_cluster.py",
-    "kept/lab/comparison/test_experiment_runs.py", "kg_loaders/rdf/test_rdf.py",
-    "kept/heads/test_head_contract.py", "fuzz/test_fuzz.py", "kept/training/test_stream.py",
+    "kept/encoders/test_encoder_contract.py", "parity/test_other_sizes.py", "kills/test_kills.py",
+    "kept/test_cluster.py", "test_benchmark_scripts.py", "kept/training/test_shards.py",
+    "kept/training/test_processes.py", "kept/training/test_comparison_processes.py",
+    "kept/training/test_adaptation_contract.py", "kept/lab/reading/test_reading_trial.py",
+    "fuzz/test_fuzz.py", "kept/training/test_decoder_processes.py", "kept/lab/demo/test_demo.py",
+    "kept/lab/comparison/test_experiment_runs.py",
+    "kept/training/pretraining/test_wordnet_runs.py",
+    "kept/training/finetuning/test_budget_warnings.py",
+    "experiments/test_committed_experiments.py", "kg_loaders/test_budget.py",
+    "kept/decoders/answering/test_answers.py", "kept/lab/probing/test_probe_kept_models.py",
+    "kept/test_model_files.py", "kept/apps/cli/kgc/test_kgc_processes.py",
+    "kept/lab/comparison/test_tuning.py", "kept/apps/cli/test_bounds_agree.py",
+    "test_light_core.py", "kept/training/finetuning/test_runs_without_knowledge.py",
+    "kept/lab/comparison/test_experiment_left_out.py", "kg_loaders/rdf/test_rdf.py",
+    "kept/heads/test_head_contract.py", "kept/training/test_stream.py",
     "kept/training/test_finetune_command.py", "kept/training/test_loop.py",
-    "kg_loaders/reading/test_budget.py", "kept/test_model_files.py", "mutation/test_mutation.py",
-    "kept/objectives/lexical/test_lexical_relations.py",
+    "mutation/test_mutation.py", "kept/objectives/lexical/test_lexical_relations.py",
 )  # fmt: skip
 """Files that come first: begun last, a long one would leave all workers but one without work."""
 settings.register_profile("same", derandomize=True, max_examples=50)
@@ -64,8 +73,11 @@ settings.register_profile("long", deadline=None, print_blob=True, max_examples=5
 settings.load_profile("same")
 
 
-def seed_torch() -> None:
-    """Where torch is loaded; a torch that is not yet begins with a seed of its own, always it.
+def reset_torch() -> None:
+    """Seed and threads, where torch is loaded; before that it has its first seed in any case.
+
+    A command in this process may leave torch with a thread for each core, and then every later
+    test would take several times as much processor time, for threads that wait for one another.
 
     Without a device only the processor's generator: `torch.manual_seed` notes the whole stack for
     each kind of device that may yet come, which takes a millisecond a test.
@@ -73,6 +85,8 @@ def seed_torch() -> None:
     if "torch" not in sys.modules:
         return
     torch = sys.modules["torch"]
+    if torch.get_num_threads() != N_THREADS:
+        torch.set_num_threads(N_THREADS)
     if torch.cuda.is_available():
         torch.manual_seed(0)
     else:
@@ -80,16 +94,16 @@ def seed_torch() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
-    """The draws of a test depend on no other test."""
-    seed_torch()
+def _reset() -> None:
+    """The draws and the threads of a test depend on no other test."""
+    reset_torch()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
     """Nor do those of what several tests share, whichever of them is the first."""
     if fixturedef.scope != "function":
-        seed_torch()
+        reset_torch()
 
 
 @pytest.hookimpl(wrapper=True)

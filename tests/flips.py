@@ -234,7 +234,7 @@ def _adapter(folder: Path) -> Iterator[Any]:
 
 
 def _scorer(folder: Path) -> Iterator[Any]:
-    from kept.kgc.kge.trained import load_scorer
+    from kept.kge.trained import load_scorer
     from kg_loaders import atlas
 
     trained = load_scorer(folder, atlas.graph())

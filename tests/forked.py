@@ -2,15 +2,22 @@
 
 A Python that trains needs seconds of processor time to import torch and transformers. Here it is
 forked from a process that has imported them, and nothing else, once for all tests of a worker.
+
+That process has started no threads. A child that does not end within its time shows the stacks of
+its threads and is killed with the processes that it started, which hold its output open.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import runpy
+import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -26,7 +33,7 @@ WARM = (
     "matplotlib.backends.backend_agg", "kept.linking.graphs", "kept.encoders.kbert",
     "transformers.models.bert.modeling_bert", "kept.apps.cli.training.vectors_run",
     "kept.joint.assembly", "kept.training.extending.extend", "kg_loaders.checks",
-    "kg_loaders.large.forecast", "kg_loaders.reading.parts", "pandas",
+    "kg_loaders.forecast", "kg_loaders.reading.parts", "pandas",
 )  # fmt: skip
 """What the process has imported from which all others are forked; pyarrow asks for pandas."""
 
@@ -37,6 +44,20 @@ def warm() -> ForkServerContext:
     children = get_context("forkserver")
     children.set_forkserver_preload([*WARM])
     return children
+
+
+def lead_a_group() -> None:
+    """In a child: be ended by `end_with_stacks`, with all that it starts."""
+    os.setsid()
+    faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
+
+
+def end_with_stacks(pid: int) -> None:
+    """Let a child show where its threads are, and kill its group; nothing if it has ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(1)
+        os.killpg(pid, signal.SIGKILL)
 
 
 class Forked:
@@ -68,8 +89,9 @@ class Forked:
         return self.returncode
 
     def communicate(self, timeout: float = 400) -> tuple[str, None]:
-        """All that it says; it is killed after `timeout` seconds, and says nothing more."""
-        late = Timer(timeout, self._process.kill)
+        """All that it says; after `timeout` seconds it says where it is, and is killed."""
+        assert self.pid is not None
+        late = Timer(timeout, end_with_stacks, [self.pid])
         late.start()
         try:
             with self.stdout:
@@ -90,6 +112,7 @@ def _run(command: list[str], environment: dict[str, str], shown: Connection) -> 
         streams.append(os.fdopen(descriptor, "w", encoding="utf-8"))
     shown.close()
     sys.stdout, sys.stderr = streams
+    lead_a_group()
     os.environ.clear()
     os.environ.update(environment)
     if command[0] == "-m":

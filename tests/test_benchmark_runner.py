@@ -14,7 +14,7 @@ runner = pytest.importorskip(
     "benchmarks.__main__", reason="benchmarks are not here: the tests of an installed package"
 )
 from benchmarks import asked, machine, measuring, table  # noqa: E402
-from benchmarks.asked import ASKED, Asked  # noqa: E402
+from benchmarks.asked import AIMS, Aim  # noqa: E402
 from benchmarks.running import ROOT, code_of, read, results  # noqa: E402
 
 GOOD = """
@@ -123,7 +123,7 @@ RUN = {"script": "benchmarks/t/s.py", "flags": "", "exit_code": 0, "commit": "ab
 
 
 def judged(line: dict[str, Any], **bounds: Any) -> list[str]:
-    told = Asked("work", "t/s.py", {"row": "r"}, **bounds)
+    told = Aim("work", "t/s.py", {"row": "r"}, **bounds)
     return table.judged(told, {"t-s": (RUN, [{"row": "r", "at": 1}, line])})
 
 
@@ -153,14 +153,14 @@ def test_what_falls_short_stands_first() -> None:
         {"row": "slow", "of": "texts", "sizes": [10, 1000], "kept_exponent": 2.0, "n_log_n": 1.24},
     ]
     lines.append({"row": "dgl", "skipped": "no module dgl"})
-    rows = [Asked(name, "t/s.py", {"row": name}, at_least=2) for name in ("fine", "slow", "none")]
+    rows = [Aim(name, "t/s.py", {"row": name}, at_least=2) for name in ("fine", "slow", "none")]
     told = table.page({"t-s": (RUN, lines)}, machine.described(), rows)
     beside, grown = told.partition("## As work grows")[::2]
     assert [beside.index(f"| {name} |") for name in ("slow", "none", "fine")] == sorted(
         beside.index(f"| {name} |") for name in ("slow", "none", "fine")
     )
     assert grown.index("| slow |") < grown.index("| fine |")
-    assert "1 of 3 rows meet what is asked; 1 of 2 costs grow no faster than n log n" in told
+    assert "1 of 3 rows reach what is required; 1 of 2 costs grow no faster than n log n" in told
     assert "- `t/s.py`: dgl: no module dgl" in told
     assert "| fine | `t/s.py` |  | 1,000 texts | 2 ms | 10 ms | 5 | at least 2 |  | met" in told
 
@@ -181,9 +181,9 @@ def test_all_run_once_before_any_runs_again() -> None:
 
 # ---- the scripts that are there ------------------------------------------------------------------
 def test_flags_and_reasons_are_of_scripts_that_are_there() -> None:
-    named = {*asked.FLAGS, *asked.LARGE, *asked.NO_GROWTH, *(each.script for each in ASKED)}
+    named = {*asked.FLAGS, *asked.LARGE, *asked.NO_GROWTH, *(each.script for each in AIMS)}
     assert named <= set(runner.scripts())
-    assert {each.script for each in ASKED if each.large} <= set(asked.LARGE)
+    assert {each.script for each in AIMS if each.large} <= set(asked.LARGE)
 
 
 @pytest.mark.parametrize("script", runner.scripts())
@@ -192,8 +192,8 @@ def test_each_script_fits_how_its_cost_grows_or_says_why_not(script: str) -> Non
     assert fits != (script in asked.NO_GROWTH)
 
 
-@pytest.mark.parametrize("row", ASKED, ids=lambda row: row.work)
-def test_each_bound_is_of_a_row_that_its_script_prints(row: Asked) -> None:
+@pytest.mark.parametrize("row", AIMS, ids=lambda row: row.work)
+def test_each_bound_is_of_a_row_that_its_script_prints(row: Aim) -> None:
     """As far as texts tell: each word of the row and each field stand in the script's."""
     texts = (f"benchmarks/{row.script}", "benchmarks/measuring.py", "kept/methods.py")
     text = "".join((ROOT / name).read_text("utf-8") for name in texts).replace("_", "")
@@ -208,7 +208,7 @@ def test_the_committed_table_is_of_the_committed_lines() -> None:
     found = results(folder)
     assert (folder / "table.md").read_text("utf-8") == table.page(found, described)
     ended = {name for name, (run, _) in found.items() if run["exit_code"] == 0}
-    for row in ASKED:
+    for row in AIMS:
         if runner.jobs([row.script], large=row.large)[0].name in ended:
             assert table.judged(row, found)[-1] != table.UNKNOWN, row.work
 

@@ -34,7 +34,7 @@ def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
 def test_without_a_gpu_its_benchmark_says_so() -> None:
     (row,) = rows_of("models/gpu.py")
     assert row["found"] is None
-    assert "no GPU is at hand" in row["said"]
+    assert "there is no GPU" in row["said"]
 
 
 @pytest.mark.slow

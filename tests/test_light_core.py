@@ -16,8 +16,8 @@ HEAVY = ("matplotlib", "sklearn", "torch_geometric", "anywidget")
 NEED_AN_EXTRA = {
     "kept.layers.gat_conv",
     "kept.lab.completion.compare", "kept.lab.completion.inductive", "kept.apps.explorer.widget",
-    "kept.apps.integrations.sklearn_vectors", "kept.kgc.kge.gnn.networks",
-    "kept.kgc.kge.gnn.recipes", "kept.kgc.kge.gnn.training",
+    "kept.apps.integrations.sklearn_vectors", "kept.kge.gnn.networks",
+    "kept.kge.gnn.recipes", "kept.kge.gnn.training",
 }  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({HEAVY}))\n"
 IMPORTS = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -25,6 +27,13 @@ def test_torch_is_seeded_before_every_test(n_draws: int) -> None:
 
 def test_torch_is_seeded_before_what_tests_share(shared: torch.Tensor) -> None:
     assert torch.equal(shared, seeded())
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_the_threads_of_torch_are_reset_before_every_test(n_threads: int) -> None:
+    """One for each worker: a command that is called in this process may leave it with more."""
+    assert torch.get_num_threads() == int(os.environ["OMP_NUM_THREADS"])
+    torch.set_num_threads(n_threads)
 
 
 def test_hypothesis_tries_the_same_examples(request: pytest.FixtureRequest) -> None:

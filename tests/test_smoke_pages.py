@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -57,8 +58,11 @@ def pages() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def run() -> ModuleType:
-    return loaded("__main__")
+def run(pages: ModuleType) -> Iterator[ModuleType]:
+    module = loaded("__main__")
+    sys.modules["pages"] = pages  # as in the folder of the script
+    yield module
+    del sys.modules["pages"]
 
 
 def test_commands_before_and_after_other_blocks_are_there(pages: ModuleType) -> None:
@@ -120,3 +124,36 @@ def test_other_output_than_shown_is_an_error(run: ModuleType, program: str, show
 
 def test_a_page_s_blocks_share_their_names(run: ModuleType) -> None:
     run.run_python([("x = 1\n", ""), ("print(x)\n", "1\n")])
+
+
+TUTORIALS = sorted((FOLDER.parents[1] / "docs" / "tutorials").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_shows_the_output_of_every_command(pages: ModuleType, path: Path) -> None:
+    page = pages.Page(path.name, path.read_text(encoding="utf-8"), is_tutorial=True)
+    commands = list(pages.commands(page, set()))
+    assert commands
+    silent = [each.line for each in commands if not each.shown and not each.reason_not_compared]
+    assert silent == []
+    assert all(shown for program, shown in page.programs if "print(" in program)
+
+
+def test_durations_sizes_and_paths_are_masked_and_other_numbers_are_not(
+    pages: ModuleType, run: ModuleType
+) -> None:
+    assert pages.masked("5 epochs, 1.5 GB, 12 min") == "5 epochs, # GB, # min"
+    assert pages.masked("a/b.tsv, /tmp/x/b.tsv, http://a/b") == "a/b.tsv, /#, http://a/b"
+    run.require_same("done in 3 s (0.91…)", "done in 14.2 s (0.9132)")
+    with pytest.raises(AssertionError, match="3 epochs"):
+        run.require_same("3 epochs in 3 s", "4 epochs in 3 s")
+
+
+def test_numbers_below_about_may_differ_a_little(pages: ModuleType, run: ModuleType) -> None:
+    shown = "```text\nMRR 0.56 of …, 3\n```\n"
+    text = f"```\nkept kgc eval world -m scorer/\n```\n\n<!-- about -->\n{shown}"
+    (command,) = pages.commands(pages.Page("tutorial.md", text, is_tutorial=True), set())
+    run.require_same(command.shown, "MRR 0.52 of 870, 3\n")
+    for other in ("MRR 0.71 of 870, 3", "MRR 0.56 of 870, 4"):
+        with pytest.raises(AssertionError, match="the page shows"):
+            run.require_same(command.shown, other)

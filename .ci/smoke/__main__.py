@@ -97,7 +97,7 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
 
     seen: set[str] = set()
     done: set[str | None] = set()  # what takes long, and was run
-    home, left = Path.cwd(), []
+    home, left, uncompared = Path.cwd(), [], []
     counts = {"commands": [0, 0], "outputs": [0, 0], "programs": [0, 0]}
     for page in pages.pages(checkout, all_pages=all_pages):
         is_whole = page.name == "README.md" or page.is_tutorial
@@ -123,6 +123,9 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
                 more = "; its output is not compared" if command.shown else ""
                 left.append(f"{page.name}: {command.line}: {reason}{more}")
                 continue
+            if page.is_tutorial and not command.shown:
+                why = command.reason_not_compared or "the page does not show its output"
+                uncompared.append(f"{page.name}: {command.line}: {why}")
             code = run_one(command)
             done |= {command.kind} - {None}
             counts["commands"][0] += 1
@@ -141,9 +144,10 @@ def run_pages(checkout: Path, *, all_pages: bool) -> int:
     for what, (n, n_failed) in counts.items():
         verb = "compared" if what == "outputs" else "run"
         print(f"{what}: {n} {verb}, {n_failed} failed")
-    print(f"not run: {len(left)}")
-    for line in left:
-        print(f"  -    {line}")
+    for what, lines in (("not compared in tutorials", uncompared), ("not run", left)):
+        print(f"{what}: {len(lines)}")
+        for line in lines:
+            print(f"  -    {line}")
     return sum(n_failed for _, n_failed in counts.values())
 
 
@@ -211,12 +215,28 @@ ARROW = re.compile(r"\s*# →")
 
 
 def require_same(expected: str, got: str) -> None:
-    """AssertionError unless both are the same, white space aside; `…` is for anything."""
-    pieces = [re.escape(" ".join(piece.split())) for piece in expected.split("…")]
-    if not re.fullmatch(r"\s*.*?\s*".join(pieces), " ".join(got.split()), re.DOTALL):
+    """AssertionError unless both are the same, white space and `pages.masked` aside; `…` is for
+    anything, and below `pages.ABOUT` decimal numbers are about the same."""
+    import pages
+
+    is_about, expected = expected.startswith(pages.ABOUT), expected.removeprefix(pages.ABOUT)
+    pieces = [" ".join(piece.split()) for piece in pages.masked(expected).split("…")]
+    numbers = [float(x) for piece in pieces for x in DECIMAL.findall(piece)] if is_about else []
+    patterns = [re.escape(piece) for piece in pieces]
+    if is_about:
+        patterns = [ESCAPED_DECIMAL.sub(lambda _: f"({DECIMAL.pattern})", p) for p in patterns]
+    found = " ".join(pages.masked(got).split())
+    match = re.fullmatch(r"\s*.*?\s*".join(patterns), found, re.DOTALL)
+    close = match is not None and all(
+        abs(float(text) - number) <= max(0.1, abs(number) / 5)
+        for text, number in zip(match.groups(), numbers, strict=True)
+    )
+    if not close:
         raise AssertionError(f"the page shows\n{expected.strip()}\nand it is\n{got.strip()}")
 
 
+DECIMAL = re.compile(r"\d+\.\d+")
+ESCAPED_DECIMAL = re.compile(r"\d+\\\.\d+")
 KEPT = ("kg", "kg/", "atlas", "atlas/")
 READ = """
 import sys, tempfile

@@ -6,8 +6,14 @@ or a piece of code in a row of the README's tables. `Command.words` makes it sma
 
 A block of `text` right below a block with one command shows what that command prints, and is
 compared with it. Such a command is run as it is, without a smaller budget. `…` in the block means
-any text: it is there for what differs from run to run (seconds, losses, folders of this machine)
-and for what a reader does not need.
+any text: it is there for what differs from run to run (losses, scores of trained models) and for
+what a reader does not need. Durations, sizes of files and memory, and absolute paths are compared
+without their values: `masked` has the rule.
+
+Below `<!-- about -->` numbers with a decimal point may differ by a tenth, or by a fifth of
+themselves: scores of models that are trained on this machine.
+
+In a tutorial every command shows its output, but for those of `NOT_COMPARED` and `NOT_RUN`.
 """
 
 from __future__ import annotations
@@ -20,7 +26,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHOWN = re.compile(r"^```(\w*)\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+ABOUT = "<!-- about -->\n"
+"""Before an output whose numbers with a decimal point are about those of any machine."""
+SHOWN = re.compile(
+    rf"^```(\w*)\n(.*?)^```$(?:\n+((?:{ABOUT}\n*)?)```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
 INDENTED = re.compile(r"^    (kept .*)$", re.MULTILINE)
 NAMED = re.compile(
     r"^[^`\n]*`([\w-]+\.[a-z]+)`[^`\n]*:\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
@@ -71,6 +81,18 @@ NOT_RUN = {
     "kept extend": "its run has rows for entities: tests/kept/training/extending",
 }
 """Why a command is not run, by a piece of it."""
+NOT_COMPARED = {
+    "kept fit ": "it takes three minutes: .ci/fit_worlds.py",
+    "--steps 300": "it takes minutes: tests/kept/training/pretraining",
+    "kept probe runs/": "it follows a training of minutes: tests/kept/lab/probing",
+    "kept compare ": "it takes minutes: tests/kept/lab/comparison",
+    "kept report ": "it follows a comparison of minutes: tests/kept/lab/comparison",
+}
+"""Why a command of a tutorial is run with a tiny budget and not compared, by a piece of it."""
+DURATION_OR_SIZE = re.compile(
+    r"\b\d[\d.,]*\s(?:ms|s|min|minutes?|seconds?|hours?|[KMG]i?B)\b|\b\d[\d.,]*[KMG]i?B\b"
+)
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.+-]+/)+[\w.+-]*")
 BUDGET = {
     "--steps": "2", "--epochs": "1", "--seeds": "1", "--max-items": "4", "--edits": "2",
     "--budget": "0.05",
@@ -84,6 +106,16 @@ LONG = ("fit", "pretrain", "finetune", "kgc train", "explore", "show", "curve", 
 """Commands of which pages beside the README and the tutorials run one each."""
 MAY_FIND = ("audit", "kg check")
 """Commands that end with 1 when they find something."""
+
+
+def masked(text: str) -> str:
+    """Return a text without the values of durations, sizes and absolute paths.
+
+    >>> masked("20 epochs in 14 s, 3.2 MB in /home/ada/runs/mine")
+    '20 epochs in # s, # MB in /#'
+    """
+    text = DURATION_OR_SIZE.sub(lambda found: re.sub(r"\d[\d.,]*", "#", found[0]), text)
+    return ABSOLUTE_PATH.sub("/#", text)
 
 
 class Page(NamedTuple):
@@ -137,6 +169,12 @@ class Command(NamedTuple):
     def reason(self) -> str | None:
         """Why it is not run; None if it is."""
         return next((why for piece, why in NOT_RUN.items() if piece in self.line), None)
+
+    @property
+    def reason_not_compared(self) -> str | None:
+        """Why a tutorial need not show its output; None if it must."""
+        pieces = NOT_COMPARED.items()
+        return self.reason or next((why for piece, why in pieces if piece in self.line), None)
 
     @property
     def missing(self) -> str | None:
@@ -212,7 +250,7 @@ def commands(page: Page, seen: set[str]) -> Iterator[Command]:
 
 def _blocks(name: str, text: str) -> Iterator[list[tuple[str, str]]]:
     """The lines of each block of the shell, each with the output that is shown."""
-    for language, content, shown in SHOWN.findall(text):
+    for language, content, about, shown in SHOWN.findall(text):
         if language not in SHELL:
             continue
         lines = content.splitlines()
@@ -222,7 +260,7 @@ def _blocks(name: str, text: str) -> Iterator[list[tuple[str, str]]]:
                 f"{name}: the output below {lines[0]!r} is of {n_commands} commands; give each "
                 "its own block"
             )
-        yield [(line, shown) for line in lines]
+        yield [(line, ABOUT * bool(about) + shown if shown else "") for line in lines]
 
 
 def _command(line: str) -> str:

@@ -35,7 +35,7 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, in_turn, tell, three_sizes
+from benchmarks.measuring import growth, in_turn, three_sizes, write_line
 from kept import atlas
 from kept.auto import AutoEncoder
 from kept.batches import KnowledgeBatch
@@ -60,8 +60,8 @@ def bfloat16(encoder: nn.Module) -> nn.Module:
 
 
 def compiled(encoder: nn.Module) -> nn.Module:
-    made: nn.Module = torch.compile(copy.deepcopy(encoder), dynamic=True)  # type: ignore[assignment]
-    return made
+    compiled_encoder: nn.Module = torch.compile(copy.deepcopy(encoder), dynamic=True)  # type: ignore[assignment]
+    return compiled_encoder
 
 
 VARIANTS: dict[str, Callable[[nn.Module], nn.Module]] = {
@@ -69,11 +69,11 @@ VARIANTS: dict[str, Callable[[nn.Module], nn.Module]] = {
 }  # fmt: skip
 
 
-def batches_of(made: AutoEncoder, texts: list[Any], graph: Any) -> list[KnowledgeBatch]:
-    view = made.method.view.of(graph, made.tokenizer)
-    built = build_many(texts, made.tokenizer, graph, seed=0, config=made.builder)
+def batches_of(encoder: AutoEncoder, texts: list[Any], graph: Any) -> list[KnowledgeBatch]:
+    view = encoder.method.view.of(graph, encoder.tokenizer)
+    built = build_many(texts, encoder.tokenizer, graph, seed=0, config=encoder.builder)
     samples = sorted((view(one) for one in built), key=lambda sample: sample.node_ids.shape[1])
-    pad_id = int(made.tokenizer.pad_token_id)
+    pad_id = int(encoder.tokenizer.pad_token_id)
     return [
         KnowledgeBatch.stack(samples[start : start + BATCH], word_pad_id=pad_id)
         for start in range(0, len(samples), BATCH)
@@ -93,37 +93,37 @@ def vectors(encoder: nn.Module, batches: list[KnowledgeBatch]) -> Tensor:
 def measure(method: str, n_texts: int, names: Sequence[str]) -> None:
     graph = atlas.graph()
     plain = [sentence.text for sentence in atlas.sentences()][:n_texts]
-    made = AutoEncoder.from_host(method, "minilm", graph, untrained=True)
-    texts = made.encode(plain, graph).texts
+    auto_encoder = AutoEncoder.from_host(method, "minilm", graph, untrained=True)
+    texts = auto_encoder.encode(plain, graph).texts
     linked = [text.linked for text in texts]
-    batches, encoder = batches_of(made, linked, graph), made.encoder
+    batches, encoder = batches_of(auto_encoder, linked, graph), auto_encoder.encoder
     truth = vectors(encoder, batches)
     for name in names:
         if name == "compiled" and shutil.which(COMPILER) is None:
-            tell(
+            write_line(
                 row="variant of encode",
                 method=method,
                 variant=name,
                 skipped=f"there is no C++ compiler {COMPILER}",
             )
             continue
-        begun = time.perf_counter()
+        start = time.perf_counter()
         changed = VARIANTS[name](encoder)
-        found = vectors(changed, batches)
-        ready = time.perf_counter() - begun
+        result = vectors(changed, batches)
+        ready = time.perf_counter() - start
         runs = [lambda model=model: vectors(model, batches) for model in (changed, encoder)]
         ours, peer = (spent.processor for spent in in_turn(runs, REPEATS))
-        cosine = F.cosine_similarity(found, truth)
-        tell(
+        cosine = F.cosine_similarity(result, truth)
+        write_line(
             row="variant of encode", method=method, variant=name, texts=len(linked),
             first_call_s=round(ready, 1), peer_s=round(peer, 3), kept_s=round(ours, 3),
             times_as_fast=round(peer / ours, 2), cosine=round(float(cosine.mean()), 5),
             least_cosine=round(float(cosine.min()), 5),
         )  # fmt: skip
     sizes = three_sizes(len(plain))
-    runs = [lambda n=n: made.encode(plain[:n], graph) for n in sizes]
+    runs = [lambda n=n: auto_encoder.encode(plain[:n], graph) for n in sizes]
     *parts, whole, alone = in_turn([*runs, lambda: vectors(encoder, batches)], 2)
-    tell(row="encode", method=method, variant="float32", encode_s=round(whole.processor, 3),
+    write_line(row="encode", method=method, variant="float32", encode_s=round(whole.processor, 3),
          pass_s=round(alone.processor, 3))  # fmt: skip
     growth("encode", "texts", sizes, [spent.processor for spent in (*parts, whole)], method=method)
 
@@ -139,7 +139,7 @@ def main() -> None:
         measure(method, options.texts, options.variants.split(","))
     with tempfile.TemporaryDirectory() as folder:
         spent = best_of_start(link(Path(folder)))
-        tell(row="kept link of two sentences, from nothing", kept_s=round(spent, 2))
+        write_line(row="kept link of two sentences, from nothing", kept_s=round(spent, 2))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, tell
+from benchmarks.measuring import growth, write_line
 from kept import atlas
 
 TOKEN = "0123456789abcdef"
@@ -54,7 +54,7 @@ def start(kg: Path, listening: socket.socket, batch_texts: int) -> subprocess.Po
     return process
 
 
-def ask(port: int, path: str, n_texts: int = 1) -> int:
+def post(port: int, path: str, n_texts: int = 1) -> int:
     """The status of one request over a connection of its own; 0 where it was lost."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -74,9 +74,9 @@ def seconds_of_answer(port: int, path: str, n_texts: int) -> float:
     """The median by the clock."""
     spent = []
     for _ in range(N_ASKED):
-        begun = time.perf_counter()
-        assert ask(port, path, n_texts) == 200
-        spent.append(time.perf_counter() - begun)
+        start = time.perf_counter()
+        assert post(port, path, n_texts) == 200
+        spent.append(time.perf_counter() - start)
     return float(np.median(spent))
 
 
@@ -88,24 +88,24 @@ class Load:
         self.seconds, self.statuses = list[float](), Counter[int]()
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._threads = [threading.Thread(target=self._client) for _ in range(n_clients)]
-        self._begun = time.perf_counter()
+        self._start = time.perf_counter()
         for thread in self._threads:
             thread.start()
 
     def _client(self) -> None:
         while not self._stop.is_set():
-            begun = time.perf_counter()
-            status = ask(self.port, self.path)
+            start = time.perf_counter()
+            status = post(self.port, self.path)
             with self._lock:
                 self.statuses[status] += 1
-                self.seconds.append(time.perf_counter() - begun)
+                self.seconds.append(time.perf_counter() - start)
 
     def end(self) -> dict[str, Any]:
         """Stop, and return what was counted."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        taken = time.perf_counter() - self._begun
+        taken = time.perf_counter() - self._start
         p50, p95, p99 = np.percentile(np.array(self.seconds) * 1000, [50, 95, 99])
         return {
             "per_second": round(self.statuses[200] / taken, 1),
@@ -135,22 +135,22 @@ def main() -> None:
         for batch_texts in (1, 64):
             process = start(kg, listening, batch_texts)
             for path in PATHS:
-                ask(port, path)
+                post(port, path)
                 if batch_texts > 1:
                     spent = [seconds_of_answer(port, path, n) for n in AT_ONCE]
                     growth("one request", "texts", AT_ONCE, spent, kind=path)
                 load = Load(port, path, options.clients)
                 time.sleep(options.seconds)
-                found = load.end()
-                rates[path, batch_texts] = found["per_second"]
+                result = load.end()
+                rates[path, batch_texts] = result["per_second"]
                 row = {"path": path, "batch_texts": batch_texts, "clients": options.clients}
-                tell(row="requests", **row, **found)
+                write_line(row="requests", **row, **result)
             process.send_signal(signal.SIGTERM)
             process.wait(60)
         for path in PATHS:
             ratio = rates[path, 64] / max(rates[path, 1], 1e-9)
-            tell(row="batched beside one by one", path=path, ratio=round(ratio, 2))
-        tell(row="restarts", **restarted(kg, listening, options.clients, options.seconds))
+            write_line(row="batched beside one by one", path=path, ratio=round(ratio, 2))
+        write_line(row="restarts", **restarted(kg, listening, options.clients, options.seconds))
 
 
 def restarted(kg: Path, listening: socket.socket, n_clients: int, seconds: float) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def restarted(kg: Path, listening: socket.socket, n_clients: int, seconds: float
         process.send_signal(signal.SIGTERM)
         codes.append(process.wait(60))
         process = successor
-    found = load.end()
+    result = load.end()
     process.send_signal(signal.SIGTERM)
     codes.append(process.wait(60))
-    return {"restarts": 2, "clients": n_clients, "exit_codes": codes} | found
+    return {"restarts": 2, "clients": n_clients, "exit_codes": codes} | result
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, tell, three_sizes
+from benchmarks.measuring import growth, three_sizes, write_line
 
 N_RUNS = 5
 LINES = (
@@ -67,20 +67,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = f"{name}/compiled"
-        bare = best([sys.executable, "-c", "pass"])
+        python_alone = best([sys.executable, "-c", "pass"])
         commands = {
             f"kept {' '.join(line)}": [sys.executable, "-m", "kept", *line] for line in LINES
         }
         commands["kept link, two sentences"] = link(Path(name) / "2")
         for row, command in commands.items():
             seconds = best(command)
-            tell(row=row, kept_s=round(seconds, 2), bare_python_s=round(bare, 3))
+            write_line(row=row, kept_s=round(seconds, 2), bare_python_s=round(python_alone, 3))
         sizes, spent = three_sizes(options.entities), []
         for n in sizes:
             command = link(Path(name) / str(n), n)
             spent.append((processor_seconds(command), best(command)))
             first, later = (round(each, 2) for each in spent[-1])
-            tell(row="kept link, larger graphs", entities=n, first_s=first, kept_s=later)
+            write_line(row="kept link, larger graphs", entities=n, first_s=first, kept_s=later)
         for row, seconds in zip(("first time", "later"), zip(*spent, strict=True), strict=True):
             growth(f"kept link, larger graphs, {row}", "entities", sizes, seconds)
 

@@ -26,10 +26,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, in_turn, tell, three_sizes
+from benchmarks.measuring import growth, in_turn, three_sizes, write_line
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS
-from kept.kgc.kge.vectors import entity_vectors
+from kept.kge.vectors import entity_vectors
 from kept.training.extending.starts import STARTS, World, scores
 from kept.vectors import FactVectors
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
@@ -61,24 +61,24 @@ def main() -> None:
     """Print a JSON line per table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     graph = graph_from_records(records())
     host, tokenizer = hosts.load_host("minilm"), hosts.load_tokenizer("minilm")
     words = hosts.word_table(host).weight.detach()
     world = World(graph, torch.ones(graph.n_entities, dtype=torch.bool), words, tokenizer)
-    found: dict[str, list[dict[str, float | None]]] = {}
-    begun = time.process_time()
-    for seed in range(asked.seeds):
+    results: dict[str, list[dict[str, float | None]]] = {}
+    start = time.process_time()
+    for seed in range(options.seeds):
         for name, table in tables(graph, world, seed):
             in_words = table.shape[1] == words.shape[1]
             rows = table[N_SPECIAL_ROWS:]
-            found.setdefault(name, []).append(scores(rows, world, in_words=in_words))
-    for name, each in found.items():
+            results.setdefault(name, []).append(scores(rows, world, in_words=in_words))
+    for name, each in results.items():
         means = {s: round(float(np.mean([one[s] or 0.0 for one in each])), 3) for s in STARTS}
         spread = {s: round(float(np.ptp([one[s] or 0.0 for one in each])), 3) for s in STARTS}
-        n_guessed, seconds = len(world.guessed), round(time.process_time() - begun, 1)
-        tell(row="starts of rows", table=name, cosine=means, range_over_seeds=spread,
-             seeds=asked.seeds, guessed=n_guessed, cpu_s=seconds)  # fmt: skip
+        n_guessed, seconds = len(world.guessed), round(time.process_time() - start, 1)
+        write_line(row="starts of rows", table=name, cosine=means, range_over_seeds=spread,
+             seeds=options.seeds, guessed=n_guessed, cpu_s=seconds)  # fmt: skip
     grow(graph, words, tokenizer)
 
 

@@ -5,7 +5,7 @@
 Wikidata5M has 20.6 million triples of 822 relations between 4.8 million entities; a made graph
 (seeded) has that share of them, two names an entity in the mean and a description each, in
 Wikidata5M's own files. Every stage is a process of its own: processor seconds with and wall seconds
-without imports, peak memory. `build` also prints by how much `kg_loaders.large.forecast` was off.
+without imports, peak memory. `build` also prints by how much `kg_loaders.forecast` was off.
 One JSON line a stage and share; with several shares at the end the exponents, and a line through
 them carried to the full size. `--beyond-memory 2G` builds by DuckDB.
 """
@@ -27,7 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, tell
+from benchmarks.measuring import growth, write_line
 
 N_TRIPLES, N_ENTITIES, N_RELATIONS = 20_600_000, 4_800_000, 822
 GAP = 23
@@ -109,13 +109,13 @@ def sources(folder: Path) -> list[Path]:
 # ---- stages --------------------------------------------------------------------------------------
 def build(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     from kg_loaders import load
-    from kg_loaders.large.forecast import forecast
-    from kg_loaders.reading.budget import bytes_of
+    from kg_loaders.budget import bytes_of
+    from kg_loaders.forecast import forecast
 
-    said = forecast(sources(folder))
+    estimate = forecast(sources(folder))
 
     def run() -> dict[str, Any]:
-        begun = time.process_time()
+        start = time.process_time()
         graph, _ = load(
             sources(folder), out=folder / "kg", force=True,
             beyond_memory=None if beyond is None else bytes_of(beyond),
@@ -123,7 +123,7 @@ def build(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
         size = sum(path.stat().st_size for path in (folder / "kg").rglob("*") if path.is_file())
         core = sum((folder / "kg" / f"{n}.npy").stat().st_size for n in ("triples", "in_order"))
         off = _errors(
-            said, graph, size, time.process_time() - begun,
+            estimate, graph, size, time.process_time() - start,
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )  # fmt: skip
         return {
@@ -136,13 +136,13 @@ def build(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     return run
 
 
-def _errors(said: Any, graph: Any, disk: int, seconds: float, memory: int) -> dict[str, float]:
+def _errors(estimate: Any, graph: Any, disk: int, seconds: float, memory: int) -> dict[str, float]:
     """How far each forecast is from what came: .1 is ten per cent too much."""
     pairs = {
-        "triples": (said.n_triples, graph.n_triples),
-        "entities": (said.n_entities, graph.n_entities),
-        "memory": (said.memory_bytes, memory), "disk": (said.disk_bytes, disk),
-        "seconds": (said.seconds, seconds),
+        "triples": (estimate.n_triples, graph.n_triples),
+        "entities": (estimate.n_entities, graph.n_entities),
+        "memory": (estimate.memory_bytes, memory), "disk": (estimate.disk_bytes, disk),
+        "seconds": (estimate.seconds, seconds),
     }  # fmt: skip
     return {name: round(guess / true - 1, 2) for name, (guess, true) in pairs.items()}
 
@@ -151,20 +151,20 @@ def opening(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     from kg_loaders import KnowledgeGraph
 
     def run() -> dict[str, Any]:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         KnowledgeGraph.open(folder / "kg", verify=True)
-        first = time.perf_counter() - begun
+        first = time.perf_counter() - start
         times = []
         for _ in range(5):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             graph = KnowledgeGraph.open(folder / "kg")
-            times.append(time.perf_counter() - begun)
-        begun = time.perf_counter()
+            times.append(time.perf_counter() - start)
+        start = time.perf_counter()
         graph.label(graph.n_entities // 2)
         graph.outgoing(graph.n_entities // 2)
         return {
             "first_s": round(first, 2), "again_ms": round(1e3 * float(np.median(times)), 1),
-            "look_ms": round(1e3 * (time.perf_counter() - begun), 2),
+            "look_ms": round(1e3 * (time.perf_counter() - start), 2),
         }  # fmt: skip
 
     return run
@@ -209,8 +209,8 @@ def link(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
     texts = linked_texts(graph)
 
     def run() -> dict[str, Any]:
-        found = linker.link([text for text, _ in texts])
-        return {"texts": len(found), "links": sum(len(text.links) for text in found)}
+        linked = linker.link([text for text, _ in texts])
+        return {"texts": len(linked), "links": sum(len(text.links) for text in linked)}
 
     return run
 
@@ -248,28 +248,28 @@ def train(folder: Path, beyond: str | None) -> Callable[[], dict[str, Any]]:
         graph = KnowledgeGraph.open(folder / "kg")
         config = builder_for(METHODS["colake"], BuilderConfig(), {}, in_pretraining=True)
         texts = [
-            LinkedText(text, tuple(gold_link(*place) for place in places))
+            LinkedText(text, tuple(gold_link(*span) for span in places))
             for text, places in linked_texts(graph)
         ]
         data = WordGraphData(
             texts, graph, tokenizer, builder=config,
             view=METHODS["colake"].view.of(graph, tokenizer), objectives={"masked_nodes": {}},
         )  # fmt: skip
-        begun = time.perf_counter()
+        start = time.perf_counter()
         encoder = CoLAKE.for_graph(host, graph, tokenizer, seed=0, entity_table="host")
-        made = time.perf_counter() - begun
+        build_seconds = time.perf_counter() - start
         model = KnowledgeForPreTraining.of(encoder, {"masked_nodes": {}})
         settings = TrainConfig(steps=1, batch_size=16, row_optimiser="adagrad")
         optimisers = make_optimisers(model, settings)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         samples = [data.sample(i, epoch=0, seed=0) for i in range(16)]
         losses = model(data.collate(samples, epoch=0, seed=0, step=0)).losses
         sum(losses.values()).backward()  # type: ignore[union-attr]
         for optimiser in optimisers.values():
             optimiser.step()
         return {
-            "rows": encoder.entity_embeddings.num_embeddings, "table_s": round(made, 1),
-            "step_s": round(time.perf_counter() - begun, 2),
+            "rows": encoder.entity_embeddings.num_embeddings, "table_s": round(build_seconds, 1),
+            "step_s": round(time.perf_counter() - start, 2),
             "losses": {name: round(float(loss), 2) for name, loss in losses.items()},
         }  # fmt: skip
 
@@ -284,12 +284,12 @@ STAGES: dict[str, Callable[[Path, str | None], Callable[[], dict[str, Any]]]] = 
 def stage(name: str, folder: Path, beyond: str | None) -> None:
     """Run one stage in this process and print its line."""
     run = STAGES[name](folder, beyond)
-    begun = time.perf_counter()
-    told = run()
-    wall = time.perf_counter() - begun
+    start = time.perf_counter()
+    result = run()
+    wall = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     line = {"stage": name, "wall_s": round(wall, 2), "cpu_s": round(time.process_time(), 2)}
-    tell(**line, peak_mb=round(peak), peak_gb=round(peak * 2**20 / 1e9, 3), **told)
+    write_line(**line, peak_mb=round(peak), peak_gb=round(peak * 2**20 / 1e9, 3), **result)
 
 
 def main() -> None:
@@ -300,25 +300,25 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("--beyond-memory", dest="beyond")
     parser.add_argument("--stage", choices=STAGES)
-    asked = parser.parse_args()
-    if asked.stage:
-        stage(asked.stage, asked.folder, asked.beyond)
+    options = parser.parse_args()
+    if options.stage:
+        stage(options.stage, options.folder, options.beyond)
         return
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in asked.only}
-    with tempfile.TemporaryDirectory() as made:
-        for share in map(float, asked.shares.split(",")):
-            folder = (asked.folder or Path(made)) / f"share-{share}"
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in options.only}
+    with tempfile.TemporaryDirectory() as folder_name:
+        for share in map(float, options.shares.split(",")):
+            folder = (options.folder or Path(folder_name)) / f"share-{share}"
             if not folder.exists():
                 folder.mkdir(parents=True)
                 make(folder, share)
-            for name in asked.only:
+            for name in options.only:
                 command = [sys.executable, __file__, "--stage", name, "--folder", str(folder)]
-                command += ["--beyond-memory", asked.beyond] if asked.beyond else []
-                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                line = {"share": share, **json.loads(said.splitlines()[-1])}
-                tell(**line)
-                found[name].append(line)
-    for name, lines in found.items():
+                command += ["--beyond-memory", options.beyond] if options.beyond else []
+                output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                line = {"share": share, **json.loads(output.splitlines()[-1])}
+                write_line(**line)
+                results[name].append(line)
+    for name, lines in results.items():
         if len(lines) > 1:
             carried(name, lines)
 
@@ -328,7 +328,7 @@ def carried(name: str, lines: list[dict[str, Any]]) -> None:
     shares = [line["share"] for line in lines]
     seconds, peaks = ([line[field] for line in lines] for field in ("cpu_s", "peak_gb"))
     at_full = [float(np.polyval(np.polyfit(shares, each, 1), 1.0)) for each in (seconds, peaks)]
-    tell(
+    write_line(
         row=name, minutes_at_full_size=round(at_full[0] / 60, 1),
         gb_at_full_size=round(at_full[1], 1),
     )  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import compared, growth, in_turn, tell
+from benchmarks.measuring import compared, growth, in_turn, write_line
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.neighbours import neighbours
 from kg_loaders.reading.blocks import TripleBlock
@@ -31,7 +31,7 @@ from kg_loaders.vocabulary import strings
 N_BEST, N_ASKED = 15, 20_000
 SIZES = (5_000, 10_000, 20_000)
 DEGREES = (10_000, 100_000, 1_000_000)
-Asked = Any
+Queries = Any
 """Entity ids, int32 `[entity]`."""
 
 
@@ -53,42 +53,46 @@ def hub_graph(degree: int) -> KnowledgeGraph:
     return graph_from_records([block])
 
 
-def kept(graph: KnowledgeGraph, asked: Asked, size: int) -> Callable[[], int]:
+def kept(graph: KnowledgeGraph, queries: Queries, size: int) -> Callable[[], int]:
     def run() -> int:
         draws = np.random.default_rng(0)
         return sum(
-            len(neighbours(graph, asked[i : i + size], N_BEST, policy="random", generator=draws)[0])
-            for i in range(0, len(asked), size)
+            len(
+                neighbours(graph, queries[i : i + size], N_BEST, policy="random", generator=draws)[
+                    0
+                ]
+            )
+            for i in range(0, len(queries), size)
         )
 
     return run
 
 
-def dictionary(graph: KnowledgeGraph, asked: Asked) -> Callable[[], int]:
+def dictionary(graph: KnowledgeGraph, queries: Queries) -> Callable[[], int]:
     facts: dict[int, list[tuple[int, int]]] = {}
     for head, relation, tail in graph.triples.tolist():
         facts.setdefault(head, []).append((relation, tail))
-    entities = asked.tolist()
+    entities = queries.tolist()
 
     def run() -> int:
         sample = random.sample
-        found = [
+        lists = [
             every if len(every) <= N_BEST else sample(every, N_BEST)
             for every in (facts.get(entity, []) for entity in entities)
         ]
-        return sum(map(len, found))
+        return sum(map(len, lists))
 
     return run
 
 
-def by_dgl(graph: KnowledgeGraph, asked: Asked, size: int) -> Callable[[], int]:
+def by_dgl(graph: KnowledgeGraph, queries: Queries, size: int) -> Callable[[], int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import dgl
         import torch
     ends = (torch.from_numpy(np.array(graph.triples[:, c])).long() for c in (0, 2))
     other = dgl.graph(tuple(ends), num_nodes=graph.n_entities)
-    batches = [torch.from_numpy(asked[i : i + size]).long() for i in range(0, len(asked), size)]
+    batches = [torch.from_numpy(queries[i : i + size]).long() for i in range(0, len(queries), size)]
 
     def run() -> int:
         return sum(
@@ -105,9 +109,9 @@ def report(row: str, n: int, runs: list[Callable[[], int]], repeat: int) -> tupl
     return ours.processor, peer.processor
 
 
-def unrepeated(asked: Asked, size: int) -> Asked:
+def unrepeated(queries: Queries, size: int) -> Queries:
     """The batches without an entity that stood in its batch before."""
-    return np.concatenate([np.unique(asked[i : i + size]) for i in range(0, len(asked), size)])
+    return np.concatenate([np.unique(queries[i : i + size]) for i in range(0, len(queries), size)])
 
 
 def main() -> None:
@@ -125,23 +129,23 @@ def main() -> None:
     for batch in (1024, N_ASKED):
         seconds = []
         for n in SIZES:
-            asked = every[:n]
-            runs = [kept(graph, asked, batch), dictionary(graph, asked)]
+            queries = every[:n]
+            runs = [kept(graph, queries, batch), dictionary(graph, queries)]
             seconds.append(report(f"dict, batch {batch}", n, runs, arguments.repeat))
         growth(f"dict, batch {batch}", "entities", SIZES, *zip(*seconds, strict=True))
     try:
         for batch in (1024, N_ASKED):
-            asked = np.unique(every) if batch == N_ASKED else every[:1024]
-            asked = unrepeated(asked, batch)
-            runs = [kept(graph, asked, batch), by_dgl(graph, asked, batch)]
-            report(f"dgl, batch {batch}", len(asked), runs, arguments.repeat)
+            queries = np.unique(every) if batch == N_ASKED else every[:1024]
+            queries = unrepeated(queries, batch)
+            runs = [kept(graph, queries, batch), by_dgl(graph, queries, batch)]
+            report(f"dgl, batch {batch}", len(queries), runs, arguments.repeat)
     except ImportError as error:
-        tell(row="dgl", skipped=str(error))
+        write_line(row="dgl", skipped=str(error))
     seconds = []
     for degree in DEGREES:
         graph = hub_graph(degree)
-        asked = np.full(100, graph.entities.id("Q0"), np.int32)
-        runs = [kept(graph, asked, 1), dictionary(graph, asked)]
+        queries = np.full(100, graph.entities.id("Q0"), np.int32)
+        runs = [kept(graph, queries, 1), dictionary(graph, queries)]
         seconds.append(report(f"hub of degree {degree}, one at a time", 100, runs, 3))
     growth("hub", "degree", DEGREES, *zip(*seconds, strict=True))
 

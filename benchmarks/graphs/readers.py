@@ -124,10 +124,10 @@ def json_dump(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
             names.setdefault(node, len(names))
         return entities, relations, set(rows), set(texts)
 
-    def result(found: Any) -> Result:
+    def result(graph: Any) -> Result:
         kinds = ("labels", "aliases", "descriptions")
-        texts = [f"{node} {kinds.index(kind)} {value}" for node, kind, value, _ in found[3]]
-        return [*found[0], *texts], found[1], len(found[2])
+        texts = [f"{node} {kinds.index(kind)} {value}" for node, kind, value, _ in graph[3]]
+        return [*graph[0], *texts], graph[1], len(graph[2])
 
     return run, result
 
@@ -148,7 +148,7 @@ def pyoxigraph_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Resul
         ]
         return entities, relations, rows
 
-    return run, lambda found: (found[0], found[1], len(dict.fromkeys(found[2])))
+    return run, lambda graph: (graph[0], graph[1], len(dict.fromkeys(graph[2])))
 
 
 def rdflib_graph(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
@@ -187,8 +187,8 @@ ROWS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
 
 def memory(field: str) -> int:
     """VmHWM or VmRSS of this process in KiB."""
-    found = re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())
-    return int(found[1]) if found else 0
+    match = re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(match[1]) if match else 0
 
 
 def measure(reader: Callable[..., Any], path: Path) -> None:
@@ -209,13 +209,13 @@ def measure(reader: Callable[..., Any], path: Path) -> None:
 
 def best_of(row: str, path: Path, repeat: int) -> list[dict[str, Any]]:
     """The best of ours and of the peer, run in turn."""
-    found: list[list[dict[str, Any]]] = [[], []]
+    results: list[list[dict[str, Any]]] = [[], []]
     for _ in range(repeat):
         for side in (0, 1):
             command = [sys.executable, __file__, "--measure", row, str(side), str(path)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[side].append(json.loads(done.stdout.splitlines()[-1]))
-    return [min(runs, key=lambda run: run["cpu"]) for runs in found]
+            results[side].append(json.loads(done.stdout.splitlines()[-1]))
+    return [min(runs, key=lambda run: run["cpu"]) for runs in results]
 
 
 def report(row: str, sizes: list[int], folders: dict[int, Path], repeat: int) -> None:

@@ -192,27 +192,27 @@ def _as_rdf_1_1(statement: tuple[Any, ...]) -> tuple[Any, ...]:
 # ---- what differs --------------------------------------------------------------------------------
 def _reason(name: str, kept: Count, oxigraph: Count, rdflib: Count, n_dropped: int) -> str:
     """The name of a difference, "" if there is none."""
-    own = rdflib if name in ("n3", "trix") else oxigraph
+    reader = rdflib if name in ("n3", "trix") else oxigraph
     other = oxigraph if name in ("n3", "trix") else rdflib
     if "does not add up" in kept.fault:
         return f"UNNAMED {kept.fault}"
-    if kept.fault and own.fault and (other.fault or other.n < 0):
+    if kept.fault and reader.fault and (other.fault or other.n < 0):
         return f"no reader takes it: {kept.fault}"
-    if kept.fault and own.fault:
-        return f"only {'pyoxigraph' if own is rdflib else 'rdflib'} takes it: {kept.fault}"
+    if kept.fault and reader.fault:
+        return f"only {'pyoxigraph' if reader is rdflib else 'rdflib'} takes it: {kept.fault}"
     if kept.fault:
         return f"kept alone refuses it or a part: {kept.fault}"
-    if own.fault:
-        return f"kept goes on where its parser ends: {own.fault}"
-    if kept.n - own.n:
-        return f"UNNAMED kept is not as its parser: {kept.n} and {own.n}"
-    if other.n < 0 or kept.n == own.n_distinct == other.n_distinct:
+    if reader.fault:
+        return f"kept goes on where its parser ends: {reader.fault}"
+    if kept.n - reader.n:
+        return f"UNNAMED kept is not as its parser: {kept.n} and {reader.n}"
+    if other.n < 0 or kept.n == reader.n_distinct == other.n_distinct:
         return ""
     if other.fault:
-        return f"{'rdflib' if own is oxigraph else 'pyoxigraph'} refuses it: {other.fault}"
-    if own.n_distinct == other.n_distinct:
+        return f"{'rdflib' if reader is oxigraph else 'pyoxigraph'} refuses it: {other.fault}"
+    if reader.n_distinct == other.n_distinct:
         return f"stated more than once, and sets have it once: {kept.n} and {other.n}"
-    numbers = f"{own.n_distinct} and {other.n_distinct}"
+    numbers = f"{reader.n_distinct} and {other.n_distinct}"
     if name == "n3":
         return f"pyoxigraph counts what stands in formulas, and lists otherwise: {numbers}"
     if n_dropped:

@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "kept" / "graphs"))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from graph_oracle import oracle, plain
 
-from benchmarks.measuring import growth, in_turn, once, tell, three_sizes
+from benchmarks.measuring import growth, in_turn, once, three_sizes, write_line
 
 N_ENTITIES, N_RELATIONS, N_TRIPLES, N_WORDS = 5_000, 200, 60_000, 62
 CONFIG = BuilderConfig(max_neighbours=8, max_nodes=256)
@@ -71,10 +71,10 @@ def make_texts(n: int, graph: KnowledgeGraph) -> list[LinkedText]:
 def report(rows: list[tuple[str, int, Callable[[], object]]], repeats: int) -> None:
     """Each row a text, in turn; the first is what the others are compared with."""
     times = np.array([[once(run).processor / n for _, n, run in rows] for _ in range(repeats)])
-    for place, (name, _, _) in enumerate(rows):
-        tell(
-            row=name, graphs_a_second=round(1 / float(np.median(times[:, place]))),
-            times_as_fast=round(float(np.median(times[:, 0] / times[:, place])), 2), equal=True,
+    for number, (name, _, _) in enumerate(rows):
+        write_line(
+            row=name, graphs_a_second=round(1 / float(np.median(times[:, number]))),
+            times_as_fast=round(float(np.median(times[:, 0] / times[:, number])), 2), equal=True,
         )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def main() -> None:
     sizes = [item.n_nodes for item in built]
     views = [colake_view(item) for item in built]
 
-    def made(n: int = len(texts), of: int = 32) -> None:
+    def build(n: int = len(texts), of: int = 32) -> None:
         for i in range(0, n, of):
             part = texts[i : i + of]
             colake_batch(build_many(part, tokenizer, graph, seed=0, config=CONFIG))
@@ -116,8 +116,8 @@ def main() -> None:
     print(f"{len(texts)} texts, {np.mean(sizes):.0f} nodes a graph ({min(sizes)} to {max(sizes)})")
     rows: list[tuple[str, int, Callable[[], object]]] = [
         ("loops over lists", n_slow, loops),
-        ("build, view, stack by 32", len(texts), made),
-        ("build, view, one by one", len(texts), lambda: made(of=1)),
+        ("build, view, stack by 32", len(texts), build),
+        ("build, view, one by one", len(texts), lambda: build(of=1)),
         ("build", len(texts), lambda: build_many(texts, tokenizer, graph, seed=0, config=CONFIG)),
         ("word pieces only", len(texts), lambda: encode_words(
             raw, tokenizer, max_words=CONFIG.max_words)),
@@ -127,7 +127,7 @@ def main() -> None:
     ]  # fmt: skip
     report(rows, options.repeats)
     counts = three_sizes(len(texts))
-    by_size = in_turn([lambda n=n: made(n) for n in counts], options.repeats)
+    by_size = in_turn([lambda n=n: build(n) for n in counts], options.repeats)
     growth("build, view, stack by 32", "texts", counts, [spent.processor for spent in by_size])
 
 

@@ -61,8 +61,8 @@ def rows(path: Path) -> Iterator[list[str]]:
 
 def facts(data: Path) -> Iterator[tuple[str, str, str]]:
     for part in ("train", "valid", "test"):
-        found = data / f"codex/codex-m/{part}.txt"
-        path = found if found.exists() else found.with_suffix(".txt.gz")
+        triples_file = data / f"codex/codex-m/{part}.txt"
+        path = triples_file if triples_file.exists() else triples_file.with_suffix(".txt.gz")
         for _, _, raw in read_lines(path, DamageReport()):
             head, relation, tail = raw.decode().split("\t")
             yield head, relation, tail
@@ -136,7 +136,7 @@ class Confusable:
         """A name that is only part of a label weighs a tenth of an alias."""
         lists = [self._bearers.get(word, []) for word in dict.fromkeys(words_of([surface]).values)]
         lists.sort(key=len)
-        others = [set(found) for found in lists[1:]]
+        others = [set(each) for each in lists[1:]]
         taken = {candidate.entity for candidate in exact}
         more = []
         for entity in lists[0] if lists else []:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, tell
+from benchmarks.measuring import growth, write_line
 from entity_linking.dense.folder import Kind
 from entity_linking.dense.index import DenseIndex
 from kg_loaders import Text, TextKind, graph_from_records
@@ -56,20 +56,20 @@ class Clustered:
 def measure(n: int, kind: Any, encoder: Clustered) -> dict[str, Any]:
     names = (Text(f"Q{i}", TextKind.LABEL, f"name {i}") for i in range(n))
     graph = graph_from_records(names)
-    begun = time.process_time()
+    start = time.process_time()
     index = DenseIndex.build(graph, encoder, kind="flat")
-    embedded = time.process_time() - begun
-    begun = time.process_time()
+    embedded = time.process_time() - start
+    start = time.process_time()
     index = DenseIndex.build(graph, encoder, kind=kind)
-    built = time.process_time() - begun - embedded
+    built = time.process_time() - start - embedded
     report = index.report(n_queries=N_QUERIES)
     queries = encoder.encode([f"query {n + i}" for i in range(N_QUERIES)])
-    begun = time.process_time()
+    start = time.process_time()
     index.search(queries, 30)
-    asked = time.process_time() - begun
+    query_seconds = time.process_time() - start
     return {
         "kind": kind, "entities": n, "build_cpu_s": round(max(built, 0.01), 2),
-        "ms_a_query": round(1e3 * asked / N_QUERIES, 2),
+        "ms_a_query": round(1e3 * query_seconds / N_QUERIES, 2),
         "index_mb": round(report.index_bytes / 1e6, 1),
         "recall": {f"@{k}": round(share, 3) for k, share in report.recall},
     }  # fmt: skip
@@ -81,13 +81,13 @@ def main() -> None:
     parser.add_argument("--entities", default="10000,20000,40000")
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--kinds", default=",".join(get_args(Kind)))
-    asked = parser.parse_args()
-    encoder = Clustered(asked.width)
-    for kind in asked.kinds.split(","):
-        sizes = [int(n) * TIMES_LARGER.get(kind, 1) for n in asked.entities.split(",")]
+    options = parser.parse_args()
+    encoder = Clustered(options.width)
+    for kind in options.kinds.split(","):
+        sizes = [int(n) * TIMES_LARGER.get(kind, 1) for n in options.entities.split(",")]
         rows = [measure(n, kind, encoder) for n in sizes]
         for row in rows:
-            tell(row="vector index", **row)
+            write_line(row="vector index", **row)
         for part in ("build_cpu_s", "ms_a_query"):
             if kind != "flat" or part == "ms_a_query":
                 growth(f"vector index, {part}", "entities", sizes, [row[part] for row in rows],

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, tell, three_sizes
+from benchmarks.measuring import growth, three_sizes, write_line
 
 ALIASES = 3
 TRIPLES = 2
@@ -59,8 +59,8 @@ def draw_names(n: int, words: NDArray[np.object_], generator: np.random.Generato
     lengths = generator.choice(4, n, p=[0.15, 0.5, 0.25, 0.1]) + 1
     picks = generator.choice(len(words), (n, 4), p=weights / weights.sum())
     picks[:, 0] = np.where(lengths == 1, generator.integers(0, len(words), n), picks[:, 0])
-    drawn = words[picks].tolist()
-    return [" ".join(row[:length]) for row, length in zip(drawn, lengths.tolist(), strict=True)]
+    sample = words[picks].tolist()
+    return [" ".join(row[:length]) for row, length in zip(sample, lengths.tolist(), strict=True)]
 
 
 def make_names(n: int, generator: np.random.Generator) -> list[str]:
@@ -161,28 +161,28 @@ OPENERS: dict[str, Callable[[Path], Callable[[str], int]]] = {
     "names": open_names,
     "fuzzy": open_fuzzy,
 }
-SLIPS_ARE_ASKED = {"fuzzy"}
+WITH_TYPOS = {"fuzzy"}
 
 
 def measure_build(name: str, folder: Path) -> dict[str, Any]:
     start = time.perf_counter()
-    told = BUILDERS[name](folder)
+    built = BUILDERS[name](folder)
     wall = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    return {"made": told, "wall_s": wall, "kept_s": time.process_time(), "peak_gb": peak}
+    return {"made": built, "wall_s": wall, "kept_s": time.process_time(), "peak_gb": peak}
 
 
 def measure_open(name: str, folder: Path) -> dict[str, Any]:
     right, wrong = queries(folder)
-    first, *others = wrong if name in SLIPS_ARE_ASKED else right
+    first, *others = wrong if name in WITH_TYPOS else right
     import_module_of(name)
     start, start_cpu = time.perf_counter(), time.process_time()
-    ask = OPENERS[name](folder)
+    link = OPENERS[name](folder)
     opened, spent = time.perf_counter() - start, time.process_time() - start_cpu
-    ask(first)
+    link(first)
     answered = time.perf_counter() - start - opened
     start_cpu = time.process_time()
-    n_answered = sum(ask(query) > 0 for query in others)
+    n_answered = sum(link(query) > 0 for query in others)
     each = (time.process_time() - start_cpu) / len(others)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     share = n_answered / len(others)
@@ -212,7 +212,7 @@ def in_new_process(stage: str, name: str, folder: Path) -> dict[str, Any]:
 def report(folder: Path, n_entities: int, names: list[str]) -> None:
     """Make the graphs and print a line a stage and size, and the exponents."""
     sizes = three_sizes(n_entities)
-    found = {(stage, name): [] for name in names for stage in ("build", "open")}
+    results = {(stage, name): [] for name in names for stage in ("build", "open")}
     for n in sizes:
         inside = folder / str(n)
         inside.mkdir(parents=True, exist_ok=True)
@@ -221,15 +221,17 @@ def report(folder: Path, n_entities: int, names: list[str]) -> None:
             line = in_new_process("build", name, inside)
             files = (file for file in (inside / name).rglob("*") if file.is_file())
             size = sum(file.stat().st_size for file in files)
-            tell(row=f"build {name}", entities=n, **rounded(line), disk_mb=round(size / 1e6, 1))
-            found["build", name].append(line)
+            write_line(
+                row=f"build {name}", entities=n, **rounded(line), disk_mb=round(size / 1e6, 1)
+            )
+            results["build", name].append(line)
         for name in names:
             line = in_new_process("open", name, inside)
-            tell(row=f"open {name}", entities=n, **rounded(line))
-            found["open", name].append(line)
+            write_line(row=f"open {name}", entities=n, **rounded(line))
+            results["open", name].append(line)
     for name in names:
         for stage, field in (("build", "kept_s"), ("open", "open_cpu_s"), ("open", "ms_a_query")):
-            costs = [line[field] for line in found[stage, name]]
+            costs = [line[field] for line in results[stage, name]]
             growth(f"{stage} {name}, {field}", "entities", sizes, costs)
 
 

@@ -39,7 +39,7 @@ from link_scale import make_names
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import Spent, compared, growth, in_turn, once, tell, three_sizes
+from benchmarks.measuring import Spent, compared, growth, in_turn, once, three_sizes, write_line
 from entity_linking import DictionaryLinker, Linker, read_trex
 from entity_linking.detection import EndToEnd, NamesAndTagger
 from entity_linking.fuzzy.index import FuzzyIndex
@@ -59,7 +59,7 @@ from kg_loaders import (
 
 Spans = list[list[tuple[int, int]]]
 Finder = Callable[[Sequence[str]], Spans]
-N_SLIPS = 1000
+N_TYPOS = 1000
 
 
 # ---- work ----------------------------------------------------------------------------------------
@@ -102,9 +102,9 @@ def make_sentences(names: Sequence[str], n: int, generator: np.random.Generator)
 
 def slip(name: str, generator: np.random.Generator) -> str:
     """One edit: a letter too many, too few, another, or two swapped."""
-    place, kind = int(generator.integers(len(name) - 1)), int(generator.integers(4))
+    position, kind = int(generator.integers(len(name) - 1)), int(generator.integers(4))
     letter = chr(ord("a") + int(generator.integers(26)))
-    before, after = name[:place], name[place:]
+    before, after = name[:position], name[position:]
     return before + (letter + after, after[1:], letter + after[1:], after[1::-1] + after[2:])[kind]
 
 
@@ -119,7 +119,7 @@ def spacy_finder(names: Sequence[str]) -> Finder:
     matcher.add("NAME", list(blank.pipe(names)))
 
     def find(sentences: Sequence[str]) -> Spans:
-        found: Spans = []
+        hits: Spans = []
         for doc in blank.pipe(sentences):
             spans: list[tuple[int, int]] = []
             free = 0
@@ -128,8 +128,8 @@ def spacy_finder(names: Sequence[str]) -> Finder:
                     free = -end
                     last = doc[free - 1]
                     spans.append((doc[start].idx, last.idx + len(last)))
-            found.append(spans)
-        return found
+            hits.append(spans)
+        return hits
 
     return find
 
@@ -161,15 +161,15 @@ def differences(sentences: Sequence[str], only: Finder, left: Spans, right: Span
         for start, end in here:
             if (start, end) in there:
                 continue
-            beside = sentence[start - 1 : start] + sentence[end : end + 1]
+            neighbours = sentence[start - 1 : start] + sentence[end : end + 1]
             surface = sentence[start:end]
-            if any(char.isalpha() and not char.isascii() for char in beside):
+            if any(char.isalpha() and not char.isascii() for char in neighbours):
                 reasons["letter beside it"] += 1
             elif normalise(surface, fold=False)[0] != surface:
                 reasons["apostrophe or hyphen"] += 1
             elif any(s < end and start < e for s, e in there):
                 reasons["other of two"] += 1
-            elif any(char.isalnum() or char in ".'-–/" for char in beside):
+            elif any(char.isalnum() or char in ".'-–/" for char in neighbours):
                 reasons["inside a token"] += 1
             elif only([surface])[0] == [(0, len(surface))]:
                 reasons["lost beside others"] += 1
@@ -188,21 +188,21 @@ def compare_mentions(
     for name in peers:
         package, maker = PEERS[name]
         if importlib.util.find_spec(package) is None:
-            tell(row="mentions", peer=name, skipped=f"{package} is not installed")
+            write_line(row="mentions", peer=name, skipped=f"{package} is not installed")
             continue
-        made = once(lambda maker=maker: maker(names))
-        finders[name], build_s[name] = made.result, made.processor
+        timed = once(lambda maker=maker: maker(names))
+        finders[name], build_s[name] = timed.result, timed.processor
     ours, *others = in_turn([lambda f=f: f(sentences) for f in finders.values()], repeats)
     for name, spent in zip([*finders][1:], others, strict=True):
-        expected, found = ours.result, spent.result
-        n_common = sum(len(set(a) & set(b)) for a, b in zip(found, expected, strict=True))
-        n_found, n_expected = sum(map(len, found)), sum(map(len, expected))
+        expected, result = ours.result, spent.result
+        n_common = sum(len(set(a) & set(b)) for a, b in zip(result, expected, strict=True))
+        n_found, n_expected = sum(map(len, result)), sum(map(len, expected))
         compared(
             "mentions", ours, spent, equal=None, peer=name, aliases=len(names),
             sentences=len(sentences), kept_mentions=n_expected, peer_mentions=n_found,
             common=round(n_common / (n_found + n_expected - n_common), 4),
-            kept_only=differences(sentences, finders[name], expected, found),
-            peer_only=differences(sentences, linker.spans, found, expected),
+            kept_only=differences(sentences, finders[name], expected, result),
+            peer_only=differences(sentences, linker.spans, result, expected),
             kept_build_s=round(build_s["kept"], 1), peer_build_s=round(build_s[name], 1),
         )  # fmt: skip
     grow_mentions(names, sentences, repeats)
@@ -210,8 +210,8 @@ def compare_mentions(
 
 def mention_linker(names: Sequence[str]) -> tuple[NameLinker, float]:
     """A linker that finds every name as it is written, and the seconds its index took."""
-    made = once(lambda: NameIndex.build(make_graph(names), case="sensitive", variants=False))
-    return NameLinker(made.result, Gates(min_length=1, stop_words=frozenset())), made.processor
+    built = once(lambda: NameIndex.build(make_graph(names), case="sensitive", variants=False))
+    return NameLinker(built.result, Gates(min_length=1, stop_words=frozenset())), built.processor
 
 
 def grow_mentions(names: Sequence[str], sentences: Sequence[str], repeats: int) -> None:
@@ -247,7 +247,7 @@ def measure_pipelines(
         first = once(lambda whole=whole: whole.link(sentences))
         runs = [lambda n=n, whole=whole: whole.link(spread(sentences, n)) for n in sizes]
         parts: list[Spent] = in_turn(runs, repeats)
-        tell(
+        write_line(
             row="texts to links", linker=name, sentences=len(sentences),
             links=sum(len(text.links) for text in first.result),
             sentences_a_second=round(len(sentences) / parts[-1].processor),
@@ -270,23 +270,23 @@ def measure_fuzzy(names: Sequence[Name], generator: np.random.Generator) -> None
     """Build and search time, and how often the name that was misspelled is found."""
     built = once(lambda: FuzzyIndex.build(names))
     index = built.result
-    tell(row="fuzzy index", names=len(names), kept_s=round(built.processor, 1))
+    write_line(row="fuzzy index", names=len(names), kept_s=round(built.processor, 1))
     labels = [name.surface for name in names if name.weight > 1 and len(name.surface) >= 6]
-    n_slips = min(N_SLIPS, len(labels))
-    drawn = [labels[i] for i in generator.choice(len(labels), n_slips, replace=False)]
+    n_typos = min(N_TYPOS, len(labels))
+    sample = [labels[i] for i in generator.choice(len(labels), n_typos, replace=False)]
     for n_edits in (1, 2):
-        slips = drawn
+        typos = sample
         for _ in range(n_edits):
-            slips = [slip(name, generator) for name in slips]
-        found = once(lambda slips=slips: index.search(slips, k=10))
+            typos = [slip(name, generator) for name in typos]
+        hits = once(lambda typos=typos: index.search(typos, k=10))
         ranks = [
             next((i for i, m in enumerate(matches) if form_of(m.surface) == form_of(name)), None)
-            for matches, name in zip(found.result, drawn, strict=True)
+            for matches, name in zip(hits.result, sample, strict=True)
         ]
-        recall = {n: sum(r is not None and r < n for r in ranks) / n_slips for n in (1, 10)}
-        tell(
-            row="fuzzy search of misspelled labels", edits=n_edits, labels=n_slips,
-            ms_a_query=round(1e3 * found.processor / n_slips, 2),
+        recall = {n: sum(r is not None and r < n for r in ranks) / n_typos for n in (1, 10)}
+        write_line(
+            row="fuzzy search of misspelled labels", edits=n_edits, labels=n_typos,
+            ms_a_query=round(1e3 * hits.processor / n_typos, 2),
             **{f"recall_at_{n}": round(share, 3) for n, share in recall.items()},
         )  # fmt: skip
 
@@ -308,13 +308,13 @@ def main() -> None:
         every = read_names(Path(root))
         sentences = read_sentences(Path(root), options.sentences)
     else:
-        made = make_names(2 * options.names, generator)
-        every = [Name(f"Q{i}", name, 10) for i, name in enumerate(made)]
-        sentences = make_sentences(made, options.sentences, generator)
+        all_names = make_names(2 * options.names, generator)
+        every = [Name(f"Q{i}", name, 10) for i, name in enumerate(all_names)]
+        sentences = make_sentences(all_names, options.sentences, generator)
     distinct = list(dict.fromkeys(name.surface for name in every if len(name.surface) > 1))
     n_names = min(options.names, len(distinct))
-    drawn = np.sort(generator.choice(len(distinct), n_names, replace=False)).tolist()
-    names = [distinct[i] for i in drawn]
+    sample = np.sort(generator.choice(len(distinct), n_names, replace=False)).tolist()
+    names = [distinct[i] for i in sample]
     print(
         f"{len(names):,} {'aliases of Wikidata' if root else 'made names'}, {len(sentences):,} "
         f"{'sentences of T-REx' if root else 'made sentences'} of "

@@ -71,30 +71,34 @@ class Test:
     """Mentions that count, and what became of them; `asked` are entities as the text means them."""
 
     def __init__(
-        self, name: str, texts: list[LinkedText], table: RerankTable, asked: list[str | None]
+        self,
+        name: str,
+        texts: list[LinkedText],
+        table: RerankTable,
+        gold_entities: list[str | None],
     ) -> None:
         self.name, self.texts, self.table = name, texts, table
-        self.weights = entity_weights([q if q and is_test(q) else None for q in asked])
+        self.weights = entity_weights([q if q and is_test(q) else None for q in gold_entities])
         self.counts = self.weights > 0
         self.gold = targets(table.rows, absent="nil")
         links = [link for text in texts for link in text.links]
         self.has_gold = np.array([link.entity is not None for link in links]) & self.counts
         self.several = self.has_gold & (table.rows.sizes > 1) & (self.gold >= 0)
 
-        self.entities = np.unique([q or "" for q in asked], return_inverse=True)[1]
+        self.entities = np.unique([q or "" for q in gold_entities], return_inverse=True)[1]
 
     def mean(self, values: Scores, where: Scores) -> float:
         return float(np.average(values[where], weights=self.weights[where]))
 
-    def shown(self, values: Scores, where: Scores) -> str:
+    def with_interval(self, values: Scores, where: Scores) -> str:
         """The mean and its 95 % interval, entities drawn again 1000 times."""
         parts = [
             np.bincount(self.entities[where], (self.weights * v)[where])
             for v in (values, np.ones(len(values)))
         ]
         above, below = (part[np.unique(self.entities[where])] for part in parts)
-        drawn = np.random.default_rng(0).integers(len(above), size=(1000, len(above)))
-        low, high = np.quantile(above[drawn].sum(1) / below[drawn].sum(1), [0.025, 0.975])
+        sample = np.random.default_rng(0).integers(len(above), size=(1000, len(above)))
+        low, high = np.quantile(above[sample].sum(1) / below[sample].sum(1), [0.025, 0.975])
         return f"{above.sum() / below.sum():.3f} [{low:.3f} {high:.3f}]"
 
     def describe(self) -> str:
@@ -112,8 +116,8 @@ class Test:
         first = np.minimum(rows.offsets[:-1], max(len(order) - 1, 0))
         top = np.where(rows.sizes > 0, order[first] - rows.offsets[:-1], -1)
         right = (top == self.gold) & (top >= 0)
-        shown = [self.shown(right, where) for where in (self.has_gold, self.several)]
-        text = f"  {self.name:6} {name:20} in the graph {shown[0]}  beside others {shown[1]}"
+        shares = [self.with_interval(right, where) for where in (self.has_gold, self.several)]
+        text = f"  {self.name:6} {name:20} in the graph {shares[0]}  beside others {shares[1]}"
         if not nil:
             return text
         says_nil = (rows.best(scores) <= 0) & self.counts
@@ -121,7 +125,7 @@ class Test:
         all_right = np.where(self.has_gold, right & ~says_nil, says_nil)
         precision = self.mean(is_nil, says_nil) if says_nil.any() else 0.0
         return (
-            f"{text}  with NIL {self.shown(all_right, self.counts)}  NIL p {precision:.3f} "
+            f"{text}  with NIL {self.with_interval(all_right, self.counts)}  NIL p {precision:.3f} "
             f"r {self.mean(says_nil, is_nil):.3f}"
         )
 
@@ -194,12 +198,14 @@ def main() -> None:
     say("scorers")
     tests, others = [], []
     for name, gold in (("T-REx", trex), ("Wiki80", wiki)):
-        found = with_gold(source.propose(gold), in_graph(gold, graph))
+        proposed = with_gold(source.propose(gold), in_graph(gold, graph))
         is_held = [any(is_test(q) for q in gold_of(text)) for text in gold]
-        texts = [text for text, held in zip(found, is_held, strict=True) if held]
-        asked = [k.entity for t, held in zip(gold, is_held, strict=True) if held for k in t.links]
-        tests.append(Test(name, texts, tabulate(scorers, texts), asked))
-        others.append([text for text, held in zip(found, is_held, strict=True) if not held])
+        texts = [text for text, held in zip(proposed, is_held, strict=True) if held]
+        gold_entities = [
+            k.entity for t, held in zip(gold, is_held, strict=True) if held for k in t.links
+        ]
+        tests.append(Test(name, texts, tabulate(scorers, texts), gold_entities))
+        others.append([text for text, held in zip(proposed, is_held, strict=True) if not held])
         say(f"candidates and features of {name}")
     train, held_out = split_by_text(others[0], share=0.1, seed=0)
     tables = tabulate(scorers, train), tabulate(scorers, held_out)
@@ -228,8 +234,8 @@ def report_weights(
     kinds: tuple[Normalisation, ...] = ("none", "z")
     for kind, (name, (table, texts)) in product(kinds, parts.items()):
         weights = fitted_weights(table, columns_of(table, kind), texts)
-        shown = zip(table.scorers, weights.tolist(), strict=True)
-        print(f"weights on {name}, {kind}:", ", ".join(f"{n} {w:.2f}" for n, w in shown))
+        by_scorer = zip(table.scorers, weights.tolist(), strict=True)
+        print(f"weights on {name}, {kind}:", ", ".join(f"{n} {w:.2f}" for n, w in by_scorer))
         for test in tests:
             print(test.line("so weighted", columns_of(test.table, kind) @ weights, nil=False))
 

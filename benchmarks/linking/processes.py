@@ -50,7 +50,7 @@ from link_scale import make_names
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, tell, three_sizes
+from benchmarks.measuring import growth, three_sizes, write_line
 from entity_linking.annotations import to_json
 from kept import hosts
 from kept.apps.cli.link.inputs import read_text
@@ -85,9 +85,9 @@ def seconds(run: Callable[[], object], repeats: int = 1) -> float:
     """Wall seconds, the median of `repeats`."""
     times = []
     for _ in range(repeats):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         run()
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start)
     return statistics.median(times)
 
 
@@ -126,18 +126,18 @@ def in_turn(
         for n in times:
             command = [sys.executable, "-c", WATCHED, *command_of(n), "--workers", n, "--force"]
             os.sync()  # what was written before is not written out beside this
-            begun = time.perf_counter()
+            start = time.perf_counter()
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            times[n].append(time.perf_counter() - begun)
-            own, of_workers = json.loads(done.stderr.splitlines()[-1])
-            spent[n].append((own, of_workers))
+            times[n].append(time.perf_counter() - start)
+            of_parent, of_workers = json.loads(done.stderr.splitlines()[-1])
+            spent[n].append((of_parent, of_workers))
     if bytes_of(outputs["1"]) != bytes_of(outputs["2"]):
         raise SystemExit(f"two workers made another {outputs['1'].name} than one: {what}")
     ratios = [one / two for one, two in zip(times["1"], times["2"], strict=True)]
     (one, _), (first, workers) = (
         [statistics.median(each) for each in zip(*spent[n], strict=True)] for n in "12"
     )
-    tell(
+    write_line(
         **what, one_s=round(statistics.median(times["1"]), 2),
         two_s=round(statistics.median(times["2"]), 2), ratio=round(statistics.median(ratios), 2),
         ratios=[round(ratio, 2) for ratio in ratios],
@@ -219,7 +219,7 @@ def read(folder: Path, n_triples: int, repeats: int) -> None:
                 triples=size, mb=round(path.stat().st_size / 1e6),
             ))  # fmt: skip
         growth(f"kept kg build {path.name}, one worker", "triples", sizes, spent)
-        tell(work=f"parts of {path.name}", **read_parts(path, folder / "parts", spent[-1]))
+        write_line(work=f"parts of {path.name}", **read_parts(path, folder / "parts", spent[-1]))
         path.unlink()
 
 
@@ -229,18 +229,18 @@ def read_parts(path: Path, out: Path, one: float) -> dict[str, float]:
     `one` are those of the whole command by one worker.
     """
     clock = SharedClock()
-    begun = time.process_time()
+    started = time.process_time()
     blocks = list(Source(path).read_in_blocks(DamageReport()))
     is_read = time.process_time()
     with ExitStack() as stack:
         for module in (assembly, indexing, store, seals, columns, keys, names, string_order):
             stack.enter_context(patch.object(module, "together", clock.together))
-        made = assembly.Columns(n_threads=2)
-        made.add(blocks)
+        assembled = assembly.Columns(n_threads=2)
+        assembled.add(blocks)
         is_added, saved = time.process_time(), clock.saved
-        KnowledgeGraph(**made.fields(languages=("en",))).save(out, n_threads=2)
+        KnowledgeGraph(**assembled.fields(languages=("en",))).save(out, n_threads=2)
         KnowledgeGraph.open(out, n_threads=2)
-    reading, adding, rest = is_read - begun, is_added - is_read, time.process_time() - is_added
+    reading, adding, rest = is_read - started, is_added - is_read, time.process_time() - is_added
     shutil.rmtree(out)
     by_threads = rest - (clock.saved - saved)
     every, shared = reading + adding + rest, max((reading + adding) / 2, adding - saved)
@@ -267,9 +267,9 @@ class SharedClock:
         results: list[Any] = []
         works, longest, before = 0.0, 0.0, self.saved
         for call in calls:
-            begun, saved = time.process_time(), self.saved
+            start, saved = time.process_time(), self.saved
             results.append(call())
-            work = time.process_time() - begun
+            work = time.process_time() - start
             works, longest = works + work, max(longest, work - (self.saved - saved))
         self.saved = before + works - max(longest, works / min(n_threads, 2, len(calls) or 1))
         return results
@@ -282,11 +282,11 @@ def step_parts(method: str) -> dict[str, float]:
     every = linked_texts(atlas.sentences())
     texts = [every[i % len(every)] for i in range(BATCH)]
     config = builder_for(METHODS[method], BuilderConfig(max_words=96, max_nodes=192), {})
-    shown = METHODS[method].view.of(graph, tokenizer)
+    view = METHODS[method].view.of(graph, tokenizer)
 
     def make() -> KnowledgeBatch:
         built = build_many(texts, tokenizer, graph, seed=0, config=config)
-        return shown.stacked(built, word_pad_id=int(tokenizer.pad_token_id or 0))
+        return view.stacked(built, word_pad_id=int(tokenizer.pad_token_id or 0))
 
     batch, encoder = make(), METHODS[method].new_encoder("minilm", graph, tokenizer, seed=0)
 
@@ -310,10 +310,10 @@ def link_parts(folder: Path) -> dict[str, float]:
     linker = Work(LinkerSettings(kg=str(folder / "kg"))).linker(graph)
     some = items[:2000]
     link_items(linker, some)
-    found: list[Any] = []
-    linked = seconds(lambda: found.extend(link_items(linker, some)))
-    written = seconds(lambda: [to_json(text) for text in found])
-    return {"read": read / len(items), "link": linked / len(some), "write": written / len(found)}
+    results: list[Any] = []
+    linked = seconds(lambda: results.extend(link_items(linker, some)))
+    written = seconds(lambda: [to_json(text) for text in results])
+    return {"read": read / len(items), "link": linked / len(some), "write": written / len(results)}
 
 
 def forecast(folder: Path, methods: Sequence[str], gigabits: float, latency: float) -> None:
@@ -321,14 +321,16 @@ def forecast(folder: Path, methods: Sequence[str], gigabits: float, latency: flo
     for method in methods:
         parts = step_parts(method)
         ms = {name: round(1e3 * parts[name], 1) for name in ("make", "compute")}
-        tell(work="measured on one", method=method, batch=BATCH, ms=ms, mib=parts["bytes"] / 2**20)
+        write_line(
+            work="measured on one", method=method, batch=BATCH, ms=ms, mib=parts["bytes"] / 2**20
+        )
         for n in MACHINES:
             share = BATCH / n if n <= BATCH else 1  # beyond, some processes have no sample
             ring = 2 * (n - 1) * (parts["bytes"] / n / (gigabits * 1e9 / 8) + latency)
             compute = parts["compute"] * share / BATCH
             strong = max(parts["make"], compute + ring)  # the same batch, cut up
             weak = max(parts["make"] * n, parts["compute"] + ring)  # 32 texts for each machine
-            tell(
+            write_line(
                 work="forecast, not measured", method=method, machines=n,
                 same_batch_texts_a_second=round(BATCH / strong, 1),
                 batch_of_32_each_texts_a_second=round(BATCH * n / weak, 1),
@@ -336,11 +338,11 @@ def forecast(folder: Path, methods: Sequence[str], gigabits: float, latency: flo
                 bound_by="batches" if parts["make"] * n > parts["compute"] + ring else "steps",
             )  # fmt: skip
     parts = link_parts(folder)
-    tell(work="measured on one", command="kept link", microseconds_a_text={
+    write_line(work="measured on one", command="kept link", microseconds_a_text={
         name: round(1e6 * value, 1) for name, value in parts.items()})  # fmt: skip
     for n in MACHINES:
         spent = max(parts["read"] + parts["write"], parts["link"] / n)
-        tell(
+        write_line(
             work="forecast, not measured", command="kept link --cluster", machines=n,
             texts_a_second=round(1 / spent),
             bound_by="one reader and writer" if spent > parts["link"] / n else "linking",

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from transformers.utils.logging import disable_progress_bar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.measuring import growth, tell, three_sizes
+from benchmarks.measuring import growth, three_sizes, write_line
 from entity_linking.mentions import LinkedText, Mention
 from experiments.pretraining.data import read_corpus
 from kept import hosts
@@ -130,8 +130,8 @@ def variant(
     is_host = not isinstance(model, KnowledgeEncoder)
 
     def states(batch: Any) -> Tensor:
-        found: Tensor = model(**batch)[0] if is_host else model(batch).node_states
-        return found
+        output: Tensor = model(**batch)[0] if is_host else model(batch).node_states
+        return output
 
     def run() -> Tensor:
         model.train(mode == MODES[2])
@@ -155,10 +155,10 @@ def medians(variants: dict[str, Variant], repeats: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in variants}
     for round_ in range(repeats + 1):
         for name, run in variants.items():
-            begun = clock()
+            start = clock()
             run()
             if round_:
-                times[name].append(clock() - begun)
+                times[name].append(clock() - start)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -170,12 +170,12 @@ def encoders(name: str, graph: KnowledgeGraph) -> tuple[KnowledgeEncoder, Knowle
     """A new encoder on MiniLM, and its eager twin."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = METHODS[name].new_encoder("minilm", graph, hosts.load_tokenizer("minilm"), seed=0)
-    twin = copy.deepcopy(made)
+        encoder = METHODS[name].new_encoder("minilm", graph, hosts.load_tokenizer("minilm"), seed=0)
+    twin = copy.deepcopy(encoder)
     twin.set_attn_implementation("eager")
     assert twin.host.config._attn_implementation == "eager"
-    assert made.host.config._attn_implementation == "sdpa"
-    return made, twin
+    assert encoder.host.config._attn_implementation == "sdpa"
+    return encoder, twin
 
 
 # ---- tables ---------------------------------------------------------------------------------
@@ -192,10 +192,12 @@ def full_rows(
     samples = Samples(name, long, graph, ROOMY)
     host, of_length = hosts.load_host("minilm"), dict[int, tuple[float, float]]()
     for length in options.lengths:
-        found = np.flatnonzero((samples.sizes <= length) & (samples.sizes >= 0.9 * length))
-        chosen = found[: max(options.nodes // length, 1)].tolist()
+        rows = np.flatnonzero((samples.sizes <= length) & (samples.sizes >= 0.9 * length))
+        chosen = rows[: max(options.nodes // length, 1)].tolist()
         if not chosen:
-            tell(row="full rows", method=name, nodes=length, skipped="no text has so many nodes")
+            write_line(
+                row="full rows", method=name, nodes=length, skipped="no text has so many nodes"
+            )
             continue
         batch = samples.stack(chosen).pad_to(length)
         words, full = samples.words_of(chosen), samples.words_of(chosen, length)
@@ -213,10 +215,10 @@ def full_rows(
                 },
                 options.repeats,
             )
-            tell(
+            write_line(
                 row="full rows", method=name, mode=mode, nodes=length, texts=len(chosen),
                 words_by_nodes=round(share, 2),
-                **beside(seconds, len(chosen)),
+                **relative_to_host(seconds, len(chosen)),
                 of_host_on_as_many=round(seconds["ours"] / seconds["host"], 2), equal=True,
             )  # fmt: skip
             if mode == "forward":
@@ -226,7 +228,7 @@ def full_rows(
                *zip(*of_length.values(), strict=True), method=name)  # fmt: skip
 
 
-def beside(seconds: dict[str, float], n_sentences: int) -> dict[str, float]:
+def relative_to_host(seconds: dict[str, float], n_sentences: int) -> dict[str, float]:
     """Seconds of ours and of padded eager, and what ours costs beside the host on its words."""
     return {
         "sentences_a_second": round(n_sentences / seconds["ours"], 1),
@@ -272,10 +274,10 @@ def length_mix(
             for k in ("sdpa", "packed")
             if k in seconds
         }
-        tell(
+        write_line(
             row="length mix", method=name, mode=mode, sentences=len(chosen),
             nodes_a_sentence=round(real / len(chosen), 1), real_of_padded=round(real / places, 2),
-            **beside(seconds, len(chosen)), **more, equal=True,
+            **relative_to_host(seconds, len(chosen)), **more, equal=True,
         )  # fmt: skip
     counts, steps = three_sizes(len(chosen)), {}
     for n in counts:
@@ -290,18 +292,18 @@ def packed_rows(
 ) -> list[KnowledgeBatch] | None:
     """The same batches as rows of `kept.batches.pack`; None where the method cannot take them."""
     try:
-        made = [
+        encoders = [
             pack([samples.batches[i] for i in group], int(samples.sizes[group].max()))
             for group in groups
         ]
-        states = variant(ours, [made[-1].batch], MODES[0])()
+        states = variant(ours, [encoders[-1].batch], MODES[0])()
     except BatchError:
         return None
     if samples.batches[0].node_kinds.unique().tolist() == [int(NodeKind.WORD)]:
-        return [one.batch for one in made]  # such methods may read a row's other fields
-    for alone, padded_states in zip(made[-1].unpack(states), reference, strict=True):
+        return [one.batch for one in encoders]  # such methods may read a row's other fields
+    for alone, padded_states in zip(encoders[-1].unpack(states), reference, strict=True):
         torch.testing.assert_close(alone, padded_states[: len(alone)], atol=1e-4, rtol=1e-4)
-    return [one.batch for one in made]
+    return [one.batch for one in encoders]
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import Spent, compared, growth, in_turn, tell, three_sizes
+from benchmarks.measuring import Spent, compared, growth, in_turn, three_sizes, write_line
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.encoders.colake import CoLAKE, CoLAKEConfig
 from kept.graphs.graph import NodeKind
@@ -67,7 +67,7 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Made:
+class Built:
     """Graphs of as many words as entities, which all are to be predicted."""
 
     n_entities: int
@@ -101,7 +101,7 @@ class Made:
 
 def peak_of(n_rows: int, case: str, folder: str) -> tuple[float, float]:
     """Most MiB of this process in two steps and a checkpoint, and most that no file backs."""
-    given = CASES[case]
+    settings = CASES[case]
     host = AutoModel.from_config(
         AutoConfig.for_model(
             "bert", vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=1,
@@ -110,17 +110,17 @@ def peak_of(n_rows: int, case: str, folder: str) -> tuple[float, float]:
     )  # fmt: skip
     config = CoLAKEConfig(
         host=host.config.to_dict(), n_entities=n_rows, n_relations=10,
-        entity_table=given["entity_table"],
+        entity_table=settings["entity_table"],
     )  # fmt: skip
     how = TrainConfig(
         steps=2, batch_size=16, device="cpu", threads=1, checkpoint_seconds=None,
-        row_optimiser=given["row_optimiser"], gradient_norms_every=None,
-        shard=given.get("shard", ()),
+        row_optimiser=settings["row_optimiser"], gradient_norms_every=None,
+        shard=settings.get("shard", ()),
     )  # fmt: skip
     with tables_in_parts(how):
         model = KnowledgeForPreTraining.of(CoLAKE(config, host=host), {"masked_nodes": {}})
     with anonymous() as peaks:
-        result = train(model, Made(n_rows), how, folder)
+        result = train(model, Built(n_rows), how, folder)
     leave_processes()
     assert result.last is not None
     return peak_memory_mib(), max(peaks)
@@ -145,9 +145,9 @@ def anonymous() -> Iterator[list[float]]:
 
 def started(n_rows: int, case: str, n: int) -> list[tuple[float, float]]:
     """`peak_of` in one process, or in each of `n` that train together."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as free_socket:
+        free_socket.bind(("127.0.0.1", 0))
+        port = str(free_socket.getsockname()[1])
     command = [sys.executable, __file__, "--peak", str(n_rows), "--case", case]
     shared = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     with tempfile.TemporaryDirectory() as folder:
@@ -158,19 +158,19 @@ def started(n_rows: int, case: str, n: int) -> list[tuple[float, float]]:
             )
             for rank in range(n)
         ]  # fmt: skip
-        told = [process.communicate()[0] for process in processes]
+        outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise SystemExit(f"{case} with {n_rows} rows failed")
-    return [(float(peak), float(alone)) for *_, peak, alone in (each.split() for each in told)]
+    return [(float(peak), float(alone)) for *_, peak, alone in (each.split() for each in outputs)]
 
 
 def memory(sizes: Sequence[int], cases: Sequence[str]) -> None:
     for case in cases:
         peaks, alone, taken, second = [], [], [], []
         for size in sizes:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             first, *others = started(size, case, n=2 if "shard" in CASES[case] else 1)
-            taken.append(round(time.perf_counter() - begun))
+            taken.append(round(time.perf_counter() - start))
             peaks.append(first[0])
             alone.append(round(first[1]))
             second += [[round(each) for each in other] for other in others]
@@ -185,7 +185,7 @@ def memory(sizes: Sequence[int], cases: Sequence[str]) -> None:
             row["bytes_a_row"] = round(slope)
             row["gb_at_4_800_000"] = round((slope * TARGET + rest) / 1e9, 1)
         row["peak_gb"] = round(peaks[-1] * 2**20 / 1e9, 2)
-        tell(row="memory of CoLAKE", case=case, **row, load=round(os.getloadavg()[0], 1))
+        write_line(row="memory of CoLAKE", case=case, **row, load=round(os.getloadavg()[0], 1))
         growth("memory of CoLAKE", "rows", sizes, peaks, case=case)
         growth("two steps and files of CoLAKE, clock", "rows", sizes, taken, case=case)
 
@@ -194,16 +194,17 @@ def update(n_rows: int = 1_000_000, width: int = 200) -> None:
     for n_touched in (4_096, 20_000):
         peer = stepped(lambda p, lr: torch.optim.AdamW(p, lr=lr, fused=True), n_touched, n_rows,
                        width, is_sparse=False)  # fmt: skip
-        for name, made in ROW_OPTIMISERS.items():
+        for name, optimiser_kind in ROW_OPTIMISERS.items():
             compared(
-                "update of rows", stepped(made, n_touched, n_rows, width), peer, equal=None,
+                "update of rows", stepped(optimiser_kind, n_touched, n_rows, width), peer,
+                equal=None,
                 ours=name, touched=n_touched, rows=n_rows, width=width, peer="fused AdamW",
             )  # fmt: skip
-    for name, made in ROW_OPTIMISERS.items():
+    for name, optimiser_kind in ROW_OPTIMISERS.items():
         rows, touched = three_sizes(n_rows), three_sizes(20_000)
-        of_rows = [stepped(made, 4_096, n, width).processor for n in rows]
+        of_rows = [stepped(optimiser_kind, 4_096, n, width).processor for n in rows]
         growth("update of 4,096 rows", "rows", rows, of_rows, kind=name)
-        of_touched = [stepped(made, n, n_rows, width).processor for n in touched]
+        of_touched = [stepped(optimiser_kind, n, n_rows, width).processor for n in touched]
         growth("update of rows", "touched", touched, of_touched, kind=name)
 
 
@@ -233,10 +234,10 @@ def stepped(
 
 def softmax(n_rows: int = 1_000_000) -> None:
     sizes = three_sizes(n_rows)
-    found = [softmax_of(n) for n in sizes]
-    for kind in found[0]:
-        growth("entity softmax", "rows", sizes, *zip(*(each[kind] for each in found), strict=True),
-               kind=kind)  # fmt: skip
+    functions = [softmax_of(n) for n in sizes]
+    for kind in functions[0]:
+        pairs = zip(*(each[kind] for each in functions), strict=True)
+        growth("entity softmax", "rows", sizes, *pairs, kind=kind)
 
 
 def softmax_of(n_rows: int, width: int = 64, n_golds: int = 512) -> dict[str, tuple[float, float]]:
@@ -293,7 +294,7 @@ def main() -> None:
         print(*peak_of(options.peak, options.case, options.folder))
         return
     sizes = [int(each) for each in options.rows.split(",")]
-    alone = [case for case, given in CASES.items() if "shard" not in given]
+    alone = [case for case, settings in CASES.items() if "shard" not in settings]
     cases = [options.case] if options.case else alone
     parts = {"memory": lambda: memory(sizes, cases), "update": update, "softmax": softmax}
     for name, part in parts.items():

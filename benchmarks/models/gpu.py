@@ -32,7 +32,7 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import tell
+from benchmarks.measuring import write_line
 from entity_linking.annotations import write_jsonl
 from kept import hosts
 from kept.batches import KnowledgeBatch
@@ -67,12 +67,12 @@ def median_ms(run: Callable[[], object], device: str, repeats: int) -> float:
     """Wall milliseconds of a run, the device's work included; one round warms up."""
     times = []
     for round_ in range(repeats + 1):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         run()
         if device == "cuda":
             torch.cuda.synchronize()
         if round_:
-            times.append(1e3 * (time.perf_counter() - begun))
+            times.append(1e3 * (time.perf_counter() - start))
     return statistics.median(times)
 
 
@@ -115,11 +115,11 @@ def attention(size: Size, device: str, dtype: torch.dtype) -> None:
             lambda b, _h, q, k: seen[b, q, k], size.rows, None, size.nodes, size.nodes, device
         )
 
-    compiled, made = torch.compile(flex_attention), blocks()
+    compiled, masks = torch.compile(flex_attention), blocks()
     ways = {
         "eager": additive,
         "sdpa": fused,
-        "flex": lambda: compiled(query, key, value, block_mask=made),
+        "flex": lambda: compiled(query, key, value, block_mask=masks),
     }
     with torch.no_grad():
         for name in ("sdpa", "flex"):
@@ -132,7 +132,7 @@ def attention(size: Size, device: str, dtype: torch.dtype) -> None:
             row["step_ms"] = round(median_ms(both, device, size.repeats), 3)
         if name == "flex":
             row["mask_ms"] = round(median_ms(blocks, device, size.repeats), 3)
-        tell(work="attention", way=name, rows=size.rows, nodes=size.nodes, **row)
+        write_line(work="attention", way=name, rows=size.rows, nodes=size.nodes, **row)
 
 
 # ---- methods -------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def steps(size: Size, device: str, dtype: torch.dtype) -> None:
 
         spent = median_ms(step, device, size.repeats)
         n_nodes = int(batch.node_mask.sum())
-        tell(
+        write_line(
             work="step", method=name, nodes=n_nodes, ms=round(spent, 2),
             nodes_a_second=round(1e3 * n_nodes / spent),
             share_of_matrix_rate=round(6 * host * n_nodes / (spent / 1e3) / rate, 3),
@@ -180,7 +180,7 @@ def tables(size: Size, device: str) -> None:
     from kept.layers.host_table import HostTable
     from kept.training.row_adagrad import RowAdagrad
 
-    found = {}
+    results = {}
     for where in ("device", "host"):
         torch.manual_seed(0)
         table: Any = HostTable(size.table, 384)
@@ -196,10 +196,11 @@ def tables(size: Size, device: str) -> None:
             table(rows).square().mean().backward()
             optimiser.step()
 
-        found[where] = median_ms(step, device, size.repeats)
-    tell(
-        work="table", rows=size.table, device_ms=round(found["device"], 2),
-        host_ms=round(found["host"], 2), host_over_device=round(found["host"] / found["device"], 2),
+        results[where] = median_ms(step, device, size.repeats)
+    write_line(
+        work="table", rows=size.table, device_ms=round(results["device"], 2),
+        host_ms=round(results["host"], 2),
+        host_over_device=round(results["host"] / results["device"], 2),
     )  # fmt: skip
 
 
@@ -219,7 +220,7 @@ def pretrain(minutes: float, device: str, names: tuple[str, ...], n_steps: int) 
             ]  # fmt: skip
             subprocess.run(command, check=True, capture_output=True, text=True)
             rows = list(records(out / "log.jsonl"))
-            tell(
+            write_line(
                 work="pretrain", method=name, minutes=minutes, steps=rows[-1]["step"],
                 nodes_a_second=round(rows[-1]["nodes_per_second"]),
                 first_loss=round(rows[0]["total_loss"], 3),
@@ -243,10 +244,10 @@ def main() -> None:
     options = parser.parse_args()
     device = "cpu" if options.small else options.device
     if device == "cuda" and not torch.cuda.is_available():
-        tell(work="gpu", found=None, said="no GPU is at hand: nothing was measured")
+        write_line(work="gpu", found=None, said="there is no GPU: nothing was measured")
         return
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    tell(work="gpu", found=name, torch=torch.__version__, small=options.small)
+    write_line(work="gpu", found=name, torch=torch.__version__, small=options.small)
     size, dtype = (SMALL, torch.float32) if options.small else (GPU, torch.bfloat16)
     names, n_steps = (("colake",), 2) if options.small else (("colake", "ernie"), 1_000_000)
     parts: dict[str, Callable[[], None]] = {

@@ -31,11 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=20_000)
     parser.add_argument("--answers", type=int, default=600)
-    given = parser.parse_args()
-    options = f"--repeats {given.repeats} --answers {given.answers}"
+    arguments = parser.parse_args()
+    options = f"--repeats {arguments.repeats} --answers {arguments.answers}"
     print(f"# Coverage of intervals\n\n`python benchmarks/models/intervals.py {options}`\n")
-    normal(given.repeats)
-    answers(given.answers)
+    normal(arguments.repeats)
+    answers(arguments.answers)
 
 
 def normal(repeats: int) -> None:
@@ -61,8 +61,8 @@ def normal(repeats: int) -> None:
             seeds, items = (
                 v * draws.chisquare(df, repeats) / df for v, df in zip(true, dfs, strict=True)
             )
-            own = of_both * draws.chisquare(dfs[0] * dfs[1], repeats) / (dfs[0] * dfs[1])
-            rest = np.maximum(items - own, 0)
+            variance = of_both * draws.chisquare(dfs[0] * dfs[1], repeats) / (dfs[0] * dfs[1])
+            rest = np.maximum(items - variance, 0)
             total = seeds + rest
             df = total**2 / (seeds**2 / dfs[0] + rest**2 / dfs[1])
             widths = [
@@ -71,13 +71,13 @@ def normal(repeats: int) -> None:
                 total**0.5 * stats.t.ppf(0.975, df),
                 total**0.5 * np.interp(seeds / total, shares, multiples[0]),
             ]
-            found = [float((np.abs(error) <= width).mean()) for width in widths]
-            worst[n_seeds > 2].append(found[-1])
+            coverage = [float((np.abs(error) <= width).mean()) for width in widths]
+            worst[n_seeds > 2].append(coverage[-1])
             # the truth lies at the margin: 90 % intervals lie within it at most 5 times of 100
             margin = 3 * (true[0] + 1 / n_items) ** 0.5
             room = total**0.5 * np.interp(seeds / total, shares, multiples[1])
             wrong = float((np.abs(margin + error) + room < margin).mean())
-            cells = [f"{share:.3f}" for share in (*found, wrong)]
+            cells = [f"{share:.3f}" for share in (*coverage, wrong)]
             print(row(n_seeds, n_items, ratio, both, *cells))
     for enough, name in ((True, "three seeds and more"), (False, "two seeds")):
         print(f"\nCrossed, {name}: {min(worst[enough]):.3f} to {max(worst[enough]):.3f}.")
@@ -94,7 +94,8 @@ def answers(repeats: int) -> None:
     print(
         "\n## Right and wrong answers in groups\n\n400 items in 250 groups; whether a model is "
         "right depends on the item, the group, the seed and chance. `spread`: of a seed's logit. "
-        "`bootstrap of both`: seeds and groups drawn with replacement. `false`: a difference shown "
+        "`bootstrap of both`: seeds and groups resampled with replacement. `false`: a difference "
+        "shown "
         "where there is none; `one of 12 false`: any of twelve pairs, p with Holm's correction; "
         "`seen`: shown where the effect is as large as `visible` says.\n"
     )
@@ -103,25 +104,25 @@ def answers(repeats: int) -> None:
     print(row(*["---"] * 8))
     for n_seeds, spread in product((3, 5, 10), (0.0, 0.15, 0.5)):
         draws = np.random.default_rng([n_seeds, int(100 * spread)])
-        drawn = partial(comparison, draws, n_seeds, spread)
+        draw = partial(comparison, draws, n_seeds, spread)
         hits, false = np.zeros(3), 0
         for _ in range(repeats):
-            ours, theirs = drawn()
-            found = crossed.difference(ours, theirs, f1_value)
+            ours, theirs = draw()
+            difference = crossed.difference(ours, theirs, f1_value)
             pooled = difference_interval(
                 sum(ours), sum(theirs), f1_value, generator=draws, n_resamples=200
             )
             low, high = of_both(ours, theirs, draws)
-            interval = found.interval()
+            interval = difference.interval()
             limits = (pooled.low, pooled.high), (low, high), (interval.low, interval.high)
             hits += [a <= 0 <= b for a, b in limits]
-            false += found.p < 0.05
+            false += difference.p < 0.05
         families, seen = repeats // 12, 0
         any_false = sum(
-            min(holm([crossed.difference(*drawn(), f1_value).p for _ in range(12)])) < 0.05
+            min(holm([crossed.difference(*draw(), f1_value).p for _ in range(12)])) < 0.05
             for _ in range(families)
         )
-        nones = [crossed.difference(*drawn(), f1_value) for _ in range(repeats)]
+        nones = [crossed.difference(*draw(), f1_value) for _ in range(repeats)]
         of_seeds = float(np.mean([none.of_seeds for none in nones if none.of_seeds is not None]))
         of_items = float(np.mean([none.of_items for none in nones]))
         visible = Effect(0.0, of_seeds, of_items, n_seeds, 250).visible()
@@ -137,15 +138,17 @@ def comparison(draws: np.random.Generator, n_seeds: int, spread: float) -> list[
     groups = draws.integers(250, size=400)
     groups[:250] = np.arange(250)
     items = draws.normal(0, 1.5, 400) + draws.normal(0, 1, 250)[groups]
-    made = []
+    scores = []
     for _ in range(2):
-        own = items + draws.normal(0, 0.7, 400)  # what the system makes of an item, in every seed
+        of_system = items + draws.normal(
+            0, 0.7, 400
+        )  # what the system makes of an item, in every seed
         seeds = draws.normal(0.0, spread, n_seeds)
-        logits = own[None] + seeds[:, None] + draws.normal(0, 0.7, (n_seeds, 400))
+        logits = of_system[None] + seeds[:, None] + draws.normal(0, 0.7, (n_seeds, 400))
         chance = 1 / (1 + np.exp(-logits))
         right = (draws.random((n_seeds, 400)) < chance).astype(np.float64)
-        made.append([summed(each, groups) for each in right])
-    return made
+        scores.append([summed(each, groups) for each in right])
+    return scores
 
 
 def summed(right: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -163,8 +166,8 @@ def of_both(
     seeds = draws.multinomial(n_seeds, [1 / n_seeds] * n_seeds, size=200).astype(np.float64)
     items = draws.multinomial(n_groups, [1 / n_groups] * n_groups, size=200).astype(np.float64)
     sums = np.einsum("ds,dg,sgc->dc", seeds, items, counts, optimize=True)
-    drawn = f1_value(sums[:, :3]) - f1_value(sums[:, 3:])
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    difference = f1_value(sums[:, :3]) - f1_value(sums[:, 3:])
+    low, high = np.quantile(difference, [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -42,10 +42,10 @@ from pykeen.triples import CoreTriplesFactory
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import Spent, compared, growth, in_turn, once, tell, three_sizes
+from benchmarks.measuring import Spent, compared, growth, in_turn, once, three_sizes, write_line
 from kept.evaluation.ranking import Filter, RankingResult, rank
-from kept.kgc.kge import Scorer, TrainingConfig, make_scorer, train
-from kept.kgc.kge.splits import read_splits
+from kept.kge import Scorer, TrainingConfig, make_scorer, train
+from kept.kge.splits import read_splits
 
 KINDS: dict[str, tuple[str, int, Any]] = {
     "TransE L1": ("transe", 128, 1),
@@ -146,14 +146,14 @@ def compare_ranking(kind: str, sizes: dict[str, int], splits: Splits, options: A
     scale = n_test / (options.many - options.few)
     slope = [scale * (more - less) for more, less in zip(many[:2], few[:2], strict=True)]
     *parts, ours = in_turn([lambda n=n: run_ours(n) for n in three_sizes(n_test)], options.repeat)
-    found = rank_ours(scorer, splits, splits["test"][order[: options.many]], 16 << 20).metrics()
+    metrics = rank_ours(scorer, splits, splits["test"][order[: options.many]], 16 << 20).metrics()
     for metric, name in METRICS.items():
         expected = many.result.get_metric(f"both.realistic.{name}")
-        if not np.isclose(found[metric], expected, rtol=1e-4, atol=1e-5):
-            raise SystemExit(f"{kind}: {metric} is {found[metric]}, PyKEEN's {expected}")
+        if not np.isclose(metrics[metric], expected, rtol=1e-4, atol=1e-5):
+            raise SystemExit(f"{kind}: {metric} is {metrics[metric]}, PyKEEN's {expected}")
     compared(
         "ranking", ours, Spent(*slope, None), equal=True, kind=kind, triples=n_test,
-        mrr=round(found["mrr"], 6),
+        mrr=round(metrics["mrr"], 6),
     )  # fmt: skip
     growth("ranking", "triples", three_sizes(n_test),
            [spent.processor for spent in (*parts, ours)], kind=kind)  # fmt: skip
@@ -209,7 +209,7 @@ def show_memory(sizes: dict[str, int], splits: Splits) -> None:
         rank_ours(scorer, splits, splits["test"][:600], budget)
         lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
         peak, now = (int(lines[name].split()[0]) / 1024 for name in ("VmHWM", "VmRSS"))
-        tell(row="memory of ranking", budget_mib=budget >> 20, before_mib=round(now),
+        write_line(row="memory of ranking", budget_mib=budget >> 20, before_mib=round(now),
              peak_mib=round(peak))  # fmt: skip
 
 

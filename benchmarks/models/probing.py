@@ -85,7 +85,7 @@ def old_shape(
 ) -> list[int | None]:
     """Ranks by the old shape; None beyond its depth."""
     ids = pieces.convert_tokens_to_ids(listed)
-    index, place = torch.tensor(ids), {word: i for i, word in enumerate(listed)}
+    index, position_of = torch.tensor(ids), {word: i for i, word in enumerate(listed)}
     texts = [pieces(i.linked.text.replace(HOLE, "[MASK]"))["input_ids"] for i in items]
     order = sorted(range(len(items)), key=lambda i: len(texts[i]))
     ranks: list[int | None] = [None] * len(items)
@@ -99,20 +99,20 @@ def old_shape(
             token = ids[best[i].item()]
             word = NAMES[token]
             records.append({"i": i, "token": token, "word": word, "chance": values[i].item()})
-        found = np.flatnonzero(best == place[items[number].answer])
-        ranks[number] = int(found[0]) + 1 if len(found) else None
+        hits = np.flatnonzero(best == position_of[items[number].answer])
+        ranks[number] = int(hits[0]) + 1 if len(hits) else None
         return records
 
     with ThreadPool() as pool:
         for start in range(0, len(items), BATCH):
             rows = order[start : start + BATCH]
             longest = max(len(texts[i]) for i in rows)
-            given = torch.tensor([texts[i] + [0] * (longest - len(texts[i])) for i in rows])
-            seen = (given != 0).long()
+            inputs = torch.tensor([texts[i] + [0] * (longest - len(texts[i])) for i in rows])
+            seen = (inputs != 0).long()
             with torch.no_grad():
-                chances = model(input_ids=given, attention_mask=seen).logits.log_softmax(-1)
+                chances = model(input_ids=inputs, attention_mask=seen).logits.log_softmax(-1)
             chances = chances.index_select(2, index)
-            masks = (given == pieces.mask_token_id).nonzero()[:, 1].tolist()
+            masks = (inputs == pieces.mask_token_id).nonzero()[:, 1].tolist()
             tasks = [(i, chances[row, masks[row]]) for row, i in enumerate(rows)]
             pool.map(sort, tasks)
     return ranks
@@ -134,16 +134,16 @@ def compare(name: str, pieces: Any, items: list[ClozeItem], listed: list[str], r
         return old_shape(model, pieces, items, listed)
 
     def new(n: int | None = None) -> list[int]:
-        answers = probe(asked, items[:n], vocabulary=listed, objects=None).answers
-        return [found.restricted.rank for found in answers if found.restricted is not None]
+        answers = probe(probed, items[:n], vocabulary=listed, objects=None).answers
+        return [answer.restricted.rank for answer in answers if answer.restricted is not None]
 
     model = masked_lm(*SIZES[name])
-    asked = PlainMaskedLM(masked_lm(*SIZES[name]), pieces)  # takes the head of its model apart
+    probed = PlainMaskedLM(masked_lm(*SIZES[name]), pieces)  # takes the head of its model apart
     theirs, ours = medians([old, new], repeat)
     n_equal = sum(a == b for a, b in zip(theirs.result, ours.result, strict=True))
     sizes = three_sizes(len(items))
     parts = medians([lambda n=n: new(n) for n in sizes], repeat)
-    model, asked = model.double(), PlainMaskedLM(masked_lm(*SIZES[name]).double(), pieces)
+    model, probed = model.double(), PlainMaskedLM(masked_lm(*SIZES[name]).double(), pieces)
     pairs = list(zip(new(), old(), strict=True))
     unequal = [(a, b) for a, b in pairs if a != (b or a)]
     assert not unequal, f"ranks differ (kept, loop): {unequal[:5]}"

@@ -34,15 +34,15 @@ def main() -> None:
     parser.add_argument("method")
     parser.add_argument("--rates", required=True, help="learning rate:that of the host, …")
     parser.add_argument("--seeds", default="100,101,102")
-    given = parser.parse_args()
-    seeds = [int(seed) for seed in given.seeds.split(",")]
+    options = parser.parse_args()
+    seeds = [int(seed) for seed in options.seeds.split(",")]
     if min(seeds) < FIRST_SEED:
         parser.error(f"seeds below {FIRST_SEED} are those that the control reports")
-    for pair in given.rates.split(","):
+    for pair in options.rates.split(","):
         new, host = map(float, pair.split(":"))
         rates = {"learning_rate": new, "host_learning_rate": host}
-        trials = [trial(given.method, rates, seed) for seed in seeds]
-        print(json.dumps({"method": given.method, **rates, "trials": trials}), flush=True)
+        trials = [trial(options.method, rates, seed) for seed in seeds]
+        print(json.dumps({"method": options.method, **rates, "trials": trials}), flush=True)
 
 
 def trial(method: str, rates: dict[str, float], seed: int) -> dict[str, Any]:
@@ -50,24 +50,24 @@ def trial(method: str, rates: dict[str, float], seed: int) -> dict[str, Any]:
     budget = Budget(steps=N_STEPS, n_layers=None, train_words=True)
     cell = Cell(task="occupation", arm=f"{method}-recipe", condition="true", seed=seed,
                 size=Size(n_train=N_HEADS), budget=budget)  # fmt: skip
-    began, bench = time.process_time(), ReadingTrial.of(cell, open_host(budget))
-    test = bench.data(bench.world.test)
+    began, reading = time.process_time(), ReadingTrial.of(cell, open_host(budget))
+    test = reading.data(reading.world.test)
     curve: list[tuple[int, float]] = []
 
     def evaluate(_: Any, step: int) -> dict[str, float]:
-        curve.append((step, accuracy(bench.model, test, N_CURVE)))
+        curve.append((step, accuracy(reading.model, test, N_CURVE)))
         return {"accuracy": curve[-1][1]}
 
     with tempfile.TemporaryDirectory() as folder:
-        training = bench.data(bench.world.train, is_training=True)
+        training = reading.data(reading.world.train, is_training=True)
         config = training_of(cell, N_STEPS, **rates)
         train(
-            bench.model, training, config, Path(folder), evaluate=evaluate,
+            reading.model, training, config, Path(folder), evaluate=evaluate,
             should_stop=lambda: len(curve) > 1 and min(a for _, a in curve[-2:]) >= SOLVED,
         )  # fmt: skip
     return {
         "seed": seed,
-        "accuracy": round(accuracy(bench.model, test), 3),
+        "accuracy": round(accuracy(reading.model, test), 3),
         "until_good": steps_until(curve, GOOD),
         "processor_seconds": round(time.process_time() - began),
     }

@@ -8,7 +8,7 @@ text, head, relation and tail were yielded before is a duplicate.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,26 @@ def read_wiki80(
             report.n_texts -= 1
         else:
             yield example
+
+
+def with_all_links(examples: Iterable[RelationExample]) -> list[LinkedText]:
+    """Return each sentence once, in order, with the links of all its examples.
+
+    Of links that overlap the first by place stays, of two at one place the one that came first.
+    """
+    by_text: dict[str, dict[Mention, Link]] = {}
+    for example in examples:
+        by_mention = by_text.setdefault(example.linked.text, {})
+        for link in example.linked.links:
+            by_mention.setdefault(link.mention, link)
+    texts = []
+    for text, by_mention in by_text.items():
+        links: list[Link] = []
+        for mention in sorted(by_mention):
+            if not links or mention.start >= links[-1].mention.end:
+                links.append(by_mention[mention])
+        texts.append(LinkedText(text, tuple(links)))
+    return texts
 
 
 def _files(path: Path) -> list[Path]:

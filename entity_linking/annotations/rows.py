@@ -14,10 +14,10 @@ from typing import TypeVar
 import msgspec
 
 from entity_linking.errors import LinkingError
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.nesting import check_json
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import BOM, JSON_FAULTS, read_lines, read_whole
 from kg_loaders.reading.repeated_keys import repeats_fault
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.scoring import LinkScore
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats.wordnet import sense_keys
 from kg_loaders.rdf.nesting import check_xml
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import read_lines, read_whole
 
 PARTS_OF_SPEECH = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}

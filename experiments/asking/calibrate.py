@@ -12,18 +12,21 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from entity_linking import DictionaryLinker
-from experiments.asking.trial import Question, atlas_questions, graphs_without
+from experiments.asking.trial import Question, atlas_questions, graphs_without, questions
+from experiments.asking.worlds import WORLDS, paraphrases
 from kept.decoders.answering.answer import Answerer
 from kept.decoders.answering.encoder import FastSentenceEncoder
 from kg_loaders import KnowledgeGraph, atlas
 
 WEIGHT_WITH = 2.0
 """Of a question with its fact: there are two without for each."""
-THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
+SEED = 1
+N_EVIDENCE = 4
+THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
 
 
 def rows_of(graph: KnowledgeGraph, questions: list[Question]) -> NDArray[np.float64]:
-    """Return `[row 5]`: the two pieces of evidence, the confidence with the weights in use, whether
+    """Return `[row 7]`: four pieces of evidence, the confidence with the weights in use, whether
     the answer is right, and which graph it is.
 
     Graphs are 0: whole, 1: without the fact, 2: without the relation. A wrong answer from the
@@ -46,22 +49,48 @@ def rows_of(graph: KnowledgeGraph, questions: list[Question]) -> NDArray[np.floa
     return np.array(rows, np.float64)
 
 
+def dev_questions() -> dict[str, list[tuple[KnowledgeGraph, list[Question]]]]:
+    """Return the dev questions of the atlas, and those in other words, with their graphs."""
+    world = atlas.graph()
+    other_words = []
+    for name, templates in paraphrases("dev").items():
+        graph = WORLDS[name].graph(SEED)
+        other_words.append((graph, questions(graph, templates, len(templates), SEED)))
+    return {
+        "atlas": [(world, atlas_questions(world, "dev", 100, seed=SEED))],
+        "other words": other_words,
+    }
+
+
 def main() -> None:
     """Print the weights, and what thresholds would do on dev."""
-    world = atlas.graph()
-    questions = atlas_questions(world, "dev", 100, seed=1)
-    rows = rows_of(world, questions)
-    features, confidence = rows[:, :2], rows[:, 2]
-    is_right, graph = rows[:, 3].astype(int), rows[:, 4]
-    weights = np.where(graph == 0, WEIGHT_WITH, 1.0)
-    fitted = LogisticRegression(C=100.0).fit(features, is_right, sample_weight=weights)
+    sets, n_questions = {}, {}
+    for name, parts in dev_questions().items():
+        sets[name] = np.concatenate([rows_of(graph, each) for graph, each in parts])
+        n_questions[name] = sum(len(each) for _, each in parts)
+    everything = np.concatenate(list(sets.values()))
+    weights = np.where(everything[:, -1] == 0, WEIGHT_WITH, 1.0)
+    fitted = LogisticRegression(C=10.0, max_iter=1000).fit(
+        everything[:, :N_EVIDENCE], everything[:, -2].astype(int), sample_weight=weights
+    )
     print("bias", round(float(fitted.intercept_[0]), 2), "weights", fitted.coef_[0].round(2))
+    for name, rows in sets.items():
+        for kind, confidence in (
+            ("in use", rows[:, N_EVIDENCE]),
+            ("fitted", fitted.predict_proba(rows[:, :N_EVIDENCE])[:, 1]),
+        ):
+            print_thresholds(f"{name}, {kind}", confidence, rows, n_questions[name])
+
+
+def print_thresholds(
+    name: str, confidence: NDArray[np.float64], rows: NDArray[np.float64], n: int
+) -> None:
+    """Print the shares of `n` questions that some thresholds answer and refuse rightly."""
+    is_right, graph = rows[:, -2] == 1, rows[:, -1]
     for least in THRESHOLDS:
-        right = ((confidence >= least) & (is_right == 1)).sum() / len(questions)
-        refused = [
-            1 - (confidence[graph == number] >= least).sum() / len(questions) for number in (1, 2)
-        ]
-        print(f"{least:.2f}: right {right:.2f}, refused {refused[0]:.2f}, {refused[1]:.2f}")
+        right = ((confidence >= least) & is_right).sum() / n
+        refused = [1 - (confidence[graph == number] >= least).sum() / n for number in (1, 2)]
+        print(f"{name}, {least:.2f}: right {right:.2f}, refused {refused[0]:.2f}, {refused[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Questions about the atlas and a private world, with the fact in the graph and without it.
 
 `python -m experiments.asking.trial` prints the accuracy of chosen answers and of refusals for the
-dev questions, on which the threshold was chosen, and for the 200 test questions.
+dev questions, on which the threshold was chosen, and for the 200 test questions. The same for
+questions in other words than the graph's relations (`experiments.asking.worlds`): those of dev, and
+100 of test over three seeds.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from entity_linking import DictionaryLinker
+from experiments.asking.worlds import WORLDS, paraphrases
 from kept.decoders.answering.answer import LEAST_CONFIDENCE, Answerer
 from kept.decoders.answering.encoder import FastSentenceEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, atlas, graph_from_records
@@ -146,6 +149,20 @@ def evaluate(
     return counts
 
 
+def paraphrased(part: str, seeds: Sequence[int], least: float) -> dict[str, dict[str, int]]:
+    """Return the counts of the questions in other words of set `part`, by seed, over its worlds."""
+    by_seed = {}
+    for seed in seeds:
+        counts: dict[str, int] = {}
+        for world, templates in paraphrases(part).items():
+            graph = WORLDS[world].graph(seed)
+            of_world = questions(graph, templates, len(templates), seed)
+            for name, n in evaluate(graph, of_world, least).items():
+                counts[name] = counts.get(name, 0) + n
+        by_seed[f"{part} (paraphrased), seed {seed}"] = counts
+    return by_seed
+
+
 def main() -> None:
     """Print and write the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,6 +179,8 @@ def main() -> None:
         "test (private)": evaluate(
             private, questions(private, templates, N_PRIVATE, 3), options.least
         ),
+        **paraphrased("dev", [1], options.least),
+        **paraphrased("test", [11, 12, 13], options.least),
     }
     for name, counts in results.items():
         print(name, counts)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kept.kgc.kge.inductive import Part
-from kept.kgc.kge.splits import SPLITS
+from kept.kge.inductive import Part
+from kept.kge.splits import SPLITS
 from kept.tasks.datasets.inductive import GRAIL, VERSIONS, read_codex_unseen
 from kg_loaders import KnowledgeGraph, SourceError
 from kg_loaders.disk.writing import whole_folder, write_text
@@ -22,8 +22,8 @@ NAMES = ("codex-s", *VERSIONS, "codex-s-unseen")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """`folder`'s test is asked, its train is what may be read; `of` says which entities it has."""
+class Evaluated:
+    """A folder whose test is evaluated and whose train may be read; `of`: which entities it has."""
 
     of: str
     folder: Path
@@ -31,16 +31,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class TableGraph:
-    """A folder to train on, and what is asked."""
+    """A folder to train on, and the parts that are evaluated."""
 
     name: str
     source: Path
-    asked: tuple[Asked, ...]
+    parts: tuple[Evaluated, ...]
 
     @cached_property
     def digests(self) -> bytes:
-        """Of every file that is trained on or asked, one behind the other."""
-        texts = sorted({path for folder in (self.source, *(one.folder for one in self.asked))
+        """Hashes of every file that is trained on or evaluated, one behind the other."""
+        texts = sorted({path for folder in (self.source, *(one.folder for one in self.parts))
                         for path in folder.iterdir() if path.is_file()})  # fmt: skip
         return b"".join(hashlib.sha256(path.read_bytes()).digest() for path in texts)
 
@@ -52,7 +52,7 @@ def prepare(root: Path, name: str, folder: Path) -> TableGraph:
     """
     if name == "codex-s":
         source = root / "codex" / "codex-s"
-        return TableGraph(name, source, (Asked("seen entities", source),))
+        return TableGraph(name, source, (Evaluated("seen entities", source),))
     if name not in NAMES:
         raise SourceError(f"graph {name!r} is none of {', '.join(NAMES)}")
     own, other = folder / name, folder / f"{name}_ind"
@@ -60,9 +60,9 @@ def prepare(root: Path, name: str, folder: Path) -> TableGraph:
         folder.mkdir(parents=True, exist_ok=True)
         make = _grail if name in VERSIONS else _codex_unseen
         make(root, name, own, other)
-    unseen = Asked("unseen entities", other)
-    asked = (unseen,) if name in VERSIONS else (Asked("seen entities", own), unseen)
-    return TableGraph(name, own, asked)
+    unseen = Evaluated("unseen entities", other)
+    parts = (unseen,) if name in VERSIONS else (Evaluated("seen entities", own), unseen)
+    return TableGraph(name, own, parts)
 
 
 def _grail(root: Path, name: str, own: Path, other: Path) -> None:

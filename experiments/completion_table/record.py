@@ -12,21 +12,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from kept.lab.completion.rankings import RowQuestions
 
-from experiments.completion_table.cells import CELL, QUESTIONS, place_of
-from kept.evaluation.statistics import (
-    bootstrap_interval,
-    paired_bootstrap_interval,
-    sign_flip_test,
-    verdict,
-)
-from kept.randomness import generator
-
+CELL, QUESTIONS = "cell.json", "questions.npz"
 Cell = Mapping[str, Any]
 Cells = Mapping[tuple[str, str], Sequence[Cell]]
 """By graph and scorer: the cells of its seeds."""
+
+
+def place_of(run: Path, graph: str, scorer: str, seed: int) -> Path:
+    """Return the folder of a cell."""
+    return run / "cells" / graph / scorer.replace(" ", "_") / str(seed)
 
 
 @dataclass(frozen=True)
@@ -55,29 +51,29 @@ class Record:
 
 
 def judge(cells: Cells, pairs: Sequence[Sequence[str]], run: Path, earlier: Record) -> Record:
-    """The record of these cells, with intervals over the questions that are in the folder `run`.
+    """Return the record of these cells, with intervals over the questions in the folder `run`.
 
     One of `earlier` stays where its cells have the results they had then, and it is over more
     seeds, or earlier ones.
     """
-    parts = {(graph, part): None for (graph, _), had in cells.items()
-             for cell in had for part in cell["parts"]}  # fmt: skip
-    asked = list(dict.fromkeys((scorer,) for _, scorer in cells)) + [(a, b) for a, b in pairs]
+    parts = {(graph, part): None for (graph, _), own in cells.items()
+             for cell in own for part in cell["parts"]}  # fmt: skip
+    rows = list(dict.fromkeys((scorer,) for _, scorer in cells)) + [(a, b) for a, b in pairs]
     intervals = []
     for graph, part in parts:
-        for scorers in asked:
-            told = [
+        for scorers in rows:
+            possible = [
                 one for one in earlier.intervals
-                if _is_of(one, graph, part, scorers) and _stands(one, cells, earlier)
+                if _is_of(one, graph, part, scorers) and _is_valid(one, cells, earlier)
             ]  # fmt: skip
-            at_hand = [
+            here = [
                 [cell for cell in cells.get((graph, scorer), ())
                  if part in cell["parts"] and _has_questions(cell, run)] for scorer in scorers
             ]  # fmt: skip
-            if all(at_hand):
-                told.insert(0, _over_questions(at_hand, part, run))
-            intervals += sorted(told, key=_order)[:1]
-    return Record([dict(cell) for had in cells.values() for cell in had], intervals)
+            if all(here):
+                possible.insert(0, _over_questions(here, part, run))
+            intervals += sorted(possible, key=_order)[:1]
+    return Record([dict(cell) for own in cells.values() for cell in own], intervals)
 
 
 def _is_of(interval: Mapping[str, Any], graph: str, part: str, scorers: Sequence[str]) -> bool:
@@ -85,7 +81,7 @@ def _is_of(interval: Mapping[str, Any], graph: str, part: str, scorers: Sequence
     return about == (graph, part, *scorers)
 
 
-def _stands(interval: Mapping[str, Any], cells: Cells, earlier: Record) -> bool:
+def _is_valid(interval: Mapping[str, Any], cells: Cells, earlier: Record) -> bool:
     """Whether every cell of an interval is there, as `earlier` has it."""
     graph, part = interval["graph"], interval["part"]
     for scorer, seeds in interval["seeds"].items():
@@ -103,8 +99,12 @@ def _order(interval: Mapping[str, Any]) -> tuple[int, list[list[int]]]:
     return -sum(len(one) for one in seeds), seeds
 
 
+def _place(cell: Cell, run: Path) -> Path:
+    return place_of(run, cell["graph"], cell["scorer"], cell["seed"])
+
+
 def _has_questions(cell: Cell, run: Path) -> bool:
-    place = place_of(run, cell["graph"], cell["scorer"], cell["seed"])
+    place = _place(cell, run)
     if not ((place / CELL).is_file() and (place / QUESTIONS).is_file()):
         return False
     there = json.loads((place / CELL).read_text(encoding="utf-8"))
@@ -112,25 +112,14 @@ def _has_questions(cell: Cell, run: Path) -> bool:
 
 
 def _over_questions(cells: Sequence[Sequence[Cell]], part: str, run: Path) -> dict[str, Any]:
-    """The interval of one scorer's cells, or of two scorers', whose questions are in `run`."""
-    seeds = {had[0]["scorer"]: [cell["seed"] for cell in had] for had in cells}
+    """Return the interval of one scorer's cells, or of two scorers', with questions in `run`."""
+    seeds = {own[0]["scorer"]: [cell["seed"] for cell in own] for own in cells}
     about = {"graph": cells[0][0]["graph"], "part": part, "seeds": seeds}
-    triple = _mean(cells[0], f"{part}/triple", run)
-    values = [_mean(had, f"{part}/rr", run) for had in cells]
-    if len(values) == 1:
-        over = bootstrap_interval(values[0], clusters=triple, generator=generator(0, "table"))
-        return about | {"interval": asdict(over)}
-    one, other = values
-    over = paired_bootstrap_interval(one, other, clusters=triple, generator=generator(0, "pair"))
-    p = sign_flip_test(one, other, clusters=triple, generator=generator(0, "flips"))
-    ours, theirs = seeds
-    words = verdict(over, p, ours=ours, theirs=theirs)
-    return about | {"interval": asdict(over), "p": p, "verdict": words}
-
-
-def _mean(cells: Sequence[Cell], field: str, run: Path) -> NDArray[np.float64]:
-    rows = []
-    for cell in cells:
-        place = place_of(run, cell["graph"], cell["scorer"], cell["seed"])
-        rows.append(np.load(place / QUESTIONS)[field])
-    return np.asarray(np.mean(rows, axis=0))
+    rows = [
+        RowQuestions(name, part, [_place(cell, run) / QUESTIONS for cell in own])
+        for name, own in zip(seeds, cells, strict=True)
+    ]
+    if len(rows) == 1:
+        return about | {"interval": asdict(rows[0].interval("rr"))}
+    interval, p, words = rows[0].against(rows[1], "rr")
+    return about | {"interval": asdict(interval), "p": p, "verdict": words}

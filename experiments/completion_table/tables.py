@@ -1,4 +1,4 @@
-"""The page of the table: every graph, every scorer, what was not run, published numbers beside."""
+"""The page of the table: every graph, every scorer, what was not run, and published numbers."""
 
 from __future__ import annotations
 
@@ -7,122 +7,99 @@ from typing import Any
 
 import numpy as np
 
-from experiments.completion_table.cells import Plan
 from experiments.completion_table.record import Cell, Cells, Record
+from kept.lab.completion.rankings import mean_metric
+from kept.lab.study.tables import Table, with_interval
 
 COLUMNS = (
     "scorer", "seeds", "MRR [95 %]", "Hits@1", "Hits@10", "MRR of 50", "Hits@10 of 50",
     "by what training saw", "CPU s",
 )  # fmt: skip
 RULE = "|---|---:|---|---:|---:|---:|---:|---|---:|"
+PUBLISHED = "system", "metric", "value", "budget", "where"
+Rows = Mapping[str, Sequence[Cell]]
 
 
 def to_markdown(
-    config: Mapping[str, Any], plans: Sequence[Plan], cells: Cells, record: Record
+    config: Mapping[str, Any], plans: Mapping[str, Any], cells: Cells, record: Record
 ) -> str:
-    """All graphs; a scorer without a cell is named under its graph."""
+    """Return all graphs; a scorer without a cell is named under its graph."""
     lines = [f"# {config['title']}", ""]
     for graph in config["graphs"]:
         lines += _graph(graph, plans, cells, record, config["pairs"])
-    lines += ["## Published", "", "| system | metric | value | budget | where |",
-              "|---|---|---:|---|---|"]  # fmt: skip
-    for one in config["published"]:
-        lines.append(" | ".join(["", *(str(one[k]) for k in
-                     ("system", "metric", "value", "budget", "where")), ""]).strip())  # fmt: skip
-    return "\n".join([*lines, "", f"What differs: {config['differs']}", ""])
+    published = Table(PUBLISHED, [[row[name] for name in PUBLISHED] for row in config["published"]])
+    lines += ["## Published", "", published.markdown("|---|---|---:|---|---|")]
+    return "\n".join([*lines, f"What differs: {config['differs']}", ""])
 
 
 def _graph(
-    graph: str, plans: Sequence[Plan], cells: Cells, record: Record,
+    graph: str, plans: Mapping[str, Any], cells: Cells, record: Record,
     pairs: Sequence[Sequence[str]],
 ) -> list[str]:  # fmt: skip
-    asked = list(dict.fromkeys(
-        part for plan in plans for cell in cells.get((graph, plan.name), ())
-        for part in cell["parts"]
-    ))  # fmt: skip
-    planned = [plan for plan in plans if not plan.graphs or graph in plan.graphs]
-    missing = [plan.name for plan in planned if not cells.get((graph, plan.name))]
+    every = {name: cells.get((graph, name), ()) for name in plans}
     lines = []
-    for part in asked:
-        rows = {plan.name: [cell for cell in cells.get((graph, plan.name), ())
-                            if part in cell["parts"]] for plan in plans}  # fmt: skip
-        rows = {name: found for name, found in rows.items() if found}
+    for part in dict.fromkeys(part for own in every.values() for cell in own
+                              for part in cell["parts"]):  # fmt: skip
+        rows = {name: [cell for cell in own if part in cell["parts"]]
+                for name, own in every.items()}  # fmt: skip
+        rows = {name: own for name, own in rows.items() if own}
         first = next(iter(rows.values()))[0]["parts"][part]
         size = f"{first['n_triples']} triples, {first['n_entities']} entities"
-        lines += [f"## {graph}, {part}: {size}", "", f"| {' | '.join(COLUMNS)} |", RULE]
-        lines += [
-            _row(name, found, part, record.interval(graph, part, name))
-            for name, found in rows.items()
-        ]
-        compared = [
-            _compared(ours, theirs, rows, record.interval(graph, part, ours, theirs))
-            for ours, theirs in pairs if ours in rows and theirs in rows
+        intervals = {name: record.interval(graph, part, name) for name in rows}
+        table = Table(COLUMNS, [_row(name, rows[name], part, intervals[name]) for name in rows])
+        lines += [f"## {graph}, {part}: {size}", "", table.markdown(RULE), *_classified(rows, part)]
+        differences = [
+            _difference(*pair, rows, record.interval(graph, part, *pair))
+            for pair in pairs if {*pair} <= rows.keys()
         ]  # fmt: skip
-        lines += ["", *_classified(rows, part), *compared, *([""] if compared else [])]
-    if missing:
-        lines += [f"Not run on {graph}: {', '.join(missing)}.", ""]
-    return lines
+        lines += [*differences, ""] if differences else []
+    missing = [name for name, plan in plans.items()
+               if graph in (plan.graphs or (graph,)) and not every[name]]  # fmt: skip
+    return [*lines, f"Not run on {graph}: {', '.join(missing)}.", ""] if missing else lines
 
 
-def _row(name: str, cells: Sequence[Cell], part: str, interval: Mapping[str, Any] | None) -> str:
+def _row(
+    name: str, cells: Sequence[Cell], part: str, interval: Mapping[str, Any] | None
+) -> list[object]:
     parts = [cell["parts"][part] for cell in cells]
-
-    def over(kind: str, metric: str) -> str:
-        return f"{np.mean([one[kind][metric] for one in parts]):.3f}"
-
     strata = parts[0]["strata"] or {}
-    saw = ", ".join(f"{k} {v['mrr']:.3f} ({v['n_questions']})" for k, v in strata.items())
-    seconds = np.mean([cell["cpu_seconds"] for cell in cells])
-    mrr = over("filtered", "mrr") + _between(name, cells, interval)
-    return (
-        f"| {name} | {_seeds(parts)} | {mrr} | "
-        f"{over('filtered', 'hits@1')} | {over('filtered', 'hits@10')} | "
-        f"{over('sampled', 'mrr')} | {over('sampled', 'hits@10')} | {saw} | {seconds:.0f} |"
-    )
-
-
-def _seeds(parts: Sequence[Mapping[str, Any]]) -> str:
-    """How many, and the lowest and highest MRR of one where there are several."""
-    if len(parts) < 2:
-        return str(len(parts))
-    each = [part["filtered"]["mrr"] for part in parts]
-    return f"{len(parts)}: {min(each):.3f} to {max(each):.3f}"
-
-
-def _between(name: str, cells: Sequence[Cell], told: Mapping[str, Any] | None) -> str:
-    """The interval, and its seeds where it is not over all; nothing where there is none."""
-    if told is None:
-        return ""
-    low, high = told["interval"]["low"], told["interval"]["high"]
-    return f" [{low:.3f}, {high:.3f}]{_of_seeds(told['seeds'][name], cells)}"
+    each = [one["filtered"]["mrr"] for one in parts]
+    mrr = mean_metric(parts, "filtered", "mrr")
+    if interval is not None:
+        limits = with_interval(interval["interval"]).partition(" ")[2]
+        mrr += f" {limits}{_of_seeds(interval['seeds'][name], cells)}"
+    return [
+        name, len(parts) if len(parts) < 2 else f"{len(parts)}: {min(each):.3f} to {max(each):.3f}",
+        mrr, mean_metric(parts, "filtered", "hits@1"), mean_metric(parts, "filtered", "hits@10"),
+        mean_metric(parts, "sampled", "mrr"), mean_metric(parts, "sampled", "hits@10"),
+        ", ".join(f"{k} {v['mrr']:.3f} ({v['n_questions']})" for k, v in strata.items()),
+        f"{np.mean([cell['cpu_seconds'] for cell in cells]):.0f}",
+    ]  # fmt: skip
 
 
 def _of_seeds(seeds: Sequence[int], cells: Sequence[Cell]) -> str:
-    shown = ", ".join(str(seed) for seed in seeds)
-    return "" if len(seeds) == len(cells) else f" of seed{'s'[: len(seeds) - 1]} {shown}"
+    """Return the seeds of an interval where it is not over all; else nothing."""
+    numbers = ", ".join(str(seed) for seed in seeds)
+    return "" if len(seeds) == len(cells) else f" of seed{'s'[: len(seeds) - 1]} {numbers}"
 
 
-def _classified(rows: Mapping[str, Sequence[Cell]], part: str) -> list[str]:
-    lines = []
-    for name, cells in rows.items():
-        told = cells[0]["parts"][part].get("classification")
-        if told:
-            accuracy, f1 = told["accuracy"], told["f1"]
-            lines.append(
-                f"- {name} tells true from false triples: accuracy {accuracy['estimate']:.3f} "
-                f"[{accuracy['low']:.3f}, {accuracy['high']:.3f}], F1 {f1['estimate']:.3f}."
-            )
+def _classified(rows: Rows, part: str) -> list[str]:
+    scores = {name: cells[0]["parts"][part].get("classification") for name, cells in rows.items()}
+    lines = [
+        f"- {name} separates true from false triples: accuracy {with_interval(score['accuracy'])}, "
+        f"F1 {score['f1']['estimate']:.3f}."
+        for name, score in scores.items()
+        if score
+    ]
     return [*lines, ""] if lines else []
 
 
-def _compared(
-    ours: str, theirs: str, rows: Mapping[str, Sequence[Cell]], told: Mapping[str, Any] | None
-) -> str:
-    if told is None:
+def _difference(ours: str, theirs: str, rows: Rows, paired: Mapping[str, Any] | None) -> str:
+    if paired is None:
         return f"- {ours} against {theirs}: not compared, no folder had the answers of both."
-    one, other = (f"{name}{_of_seeds(told['seeds'][name], rows[name])}" for name in (ours, theirs))
-    over = told["interval"]
+    one, other = (f"{name}{_of_seeds(paired['seeds'][name], rows[name])}"
+                  for name in (ours, theirs))  # fmt: skip
     return (
-        f"- {one} against {other}: MRR {over['estimate']:+.3f} [{over['low']:+.3f}, "
-        f"{over['high']:+.3f}], p = {told['p']:.4f}, {told['verdict']}."
+        f"- {one} against {other}: MRR {with_interval(paired['interval'], '+')}, "
+        f"p = {paired['p']:.4f}, {paired['verdict']}."
     )

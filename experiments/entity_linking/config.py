@@ -1,17 +1,15 @@
-"""`Study`: every setting of the experiment, as the YAML file holds it."""
+"""`LinkingStudy`: every setting of the experiment, as the YAML file holds it."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from kept.training.config import RunConfig
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TextPlan(_Part):
+class TextPlan(RunConfig):
     """How the annotated text is divided and made into documents.
 
     `shares` of the documents go to the counts, to training and to the held-out part. Documents are
@@ -31,7 +29,7 @@ class TextPlan(_Part):
     hidden: NonNegativeFloat
 
 
-class DensePlan(_Part):
+class DensePlan(RunConfig):
     """Cards, the context that is compared with them, and how many of the nearest are proposed.
 
     `window` is in words on either side, the same to propose and to choose.
@@ -42,10 +40,10 @@ class DensePlan(_Part):
     context_pieces: PositiveInt
     window: PositiveInt
     n_nearest: PositiveInt
-    cards: dict[str, Any] = {}
+    cards: dict[str, Any] = Field(default_factory=dict)
 
 
-class Study(_Part):
+class LinkingStudy(RunConfig):
     """The whole experiment.
 
     Of `hidden_tried`, widths of the re-ranker's hidden layer, the one with the best accuracy on the
@@ -55,14 +53,14 @@ class Study(_Part):
     seed: NonNegativeInt
     texts: TextPlan
     dense: DensePlan
-    names: dict[str, Any] = {}
-    linker: dict[str, Any] = {}
-    gates: dict[str, dict[str, Any]] = {}
+    names: dict[str, Any] = Field(default_factory=dict)
+    linker: dict[str, Any] = Field(default_factory=dict)
+    gates: dict[str, dict[str, Any]] = Field(default_factory=dict)
     n_candidates: PositiveInt
     mix: dict[str, float]
     normalisation: Literal["none", "z", "log-softmax"] = "none"
-    coherence: dict[str, Any] = {}
-    reranker: dict[str, Any] = {}
+    coherence: dict[str, Any] = Field(default_factory=dict)
+    reranker: dict[str, Any] = Field(default_factory=dict)
     hidden_tried: tuple[NonNegativeInt, ...] = (0,)
     n_resamples: PositiveInt
-    published: dict[str, dict[str, float]] = {}
+    published: dict[str, dict[str, float]] = Field(default_factory=dict)

@@ -6,21 +6,12 @@ the study's gates (`spans.py`).
 
 from __future__ import annotations
 
-import yaml
-
 from experiments.command import data_root, study_parser
-from experiments.entity_linking.config import Study
-from experiments.entity_linking.spans import table
-from experiments.entity_linking.study import Laboratory
-
-
-def main() -> None:
-    parser = study_parser(__doc__)
-    arguments = parser.parse_args()
-    study = Study.model_validate(yaml.safe_load(arguments.config.read_text(encoding="utf-8")))
-    laboratory = Laboratory(data_root(), study, arguments.out, print)
-    print(table(laboratory.gate_scores()))
-
+from experiments.entity_linking.config import LinkingStudy
+from experiments.entity_linking.spans import gate_table
+from experiments.entity_linking.stages import LinkingStages
 
 if __name__ == "__main__":
-    main()
+    given = study_parser(__doc__).parse_args()
+    stages = LinkingStages(data_root(), LinkingStudy.read(given.config), given.out, print)
+    print(gate_table(stages.gate_scores()).compact())

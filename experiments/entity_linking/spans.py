@@ -2,78 +2,50 @@
 
 How well the spans of `NameLinker` agree with the marked ones; `gates.py` prints the table. Neither
 set names entities, so nothing but spans is judged; a name that the graph does not have counts as
-missed. Words of a sentence are joined by blanks, sentences of an article by line breaks.
+missed.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from entity_linking.annotations import gold_link
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import Link, LinkedText
 from entity_linking.names import Gates, NameIndex, NameLinker
 from entity_linking.scoring import Match, score_links
+from kept.lab.study.tables import Table
+from kept.linking.tagging.marked import MarkedText, read_marked
 
 WIKIGOLD, WNUT = "wikigold", "wnut17"
 FULLY_MARKED = {
-    WIKIGOLD: ("typing/wikigold/wikigold.conll.txt.gz", " "),
-    WNUT: ("typing/wnut17/emerging.dev.conll", "\t"),
+    WIKIGOLD: "typing/wikigold/wikigold.conll.txt.gz",
+    WNUT: "typing/wnut17/emerging.dev.conll",
 }
 MATCHES: tuple[Match, Match] = ("strong", "weak")
 SCORES = ("precision", "recall", "F1", "F1, touching")
-DOCUMENT = "-DOCSTART-"
 _LOWER = re.compile(r"(?<!\S)[a-z]+(?!\S)")
 
 
-def read_marked(root: Path, name: str) -> list[LinkedText]:
-    """The documents of a set; every marked name is a link (to its own kind)."""
-    file, blank = FULLY_MARKED[name]
-    raw = (root / file).read_bytes()
-    text = gzip.decompress(raw) if file.endswith(".gz") else raw
-    return list(_documents(text.decode("utf-8").split("\n"), blank))
+def read_names(path: Path) -> list[LinkedText]:
+    """Return the texts of a file whose names are all marked, every name a link."""
+    return as_linked(read_marked(path))
 
 
-def _documents(lines: Iterable[str], blank: str) -> Iterator[LinkedText]:
-    """A document ends at its mark; of sets without such marks a sentence is a document."""
-    rows = [line.rstrip().rsplit(blank, 1) for line in lines]
-    has_marks = any(row[0] == DOCUMENT for row in rows)
-    pieces: list[str] = []
-    spans: list[tuple[int, int]] = []
-    length, kind = 0, "O"
-    for row in [*rows, [""]]:
-        word, tag = (row[0], row[1]) if len(row) == 2 else ("", "O")
-        if pieces and (word == DOCUMENT or (not word and (not has_marks or row is rows[-1]))):
-            yield _marked(pieces, spans)
-            pieces, spans, length = [], [], 0
-        if word == DOCUMENT:
-            kind = "O"
-            continue
-        if not word:
-            kind = "O"
-            if pieces and pieces[-1] != "\n":
-                pieces[-1] = "\n"  # in place of the blank after the last word
-            continue
-        own = tag[2:] if tag != "O" else "O"
-        if own != "O" and own == kind and not tag.startswith("B-"):
-            spans[-1] = (spans[-1][0], length + len(word))
-        elif own != "O":
-            spans.append((length, length + len(word)))
-        kind = own
-        pieces += [word, " "]
-        length += len(word) + 1
-    if pieces:
-        yield _marked(pieces, spans)
-
-
-def _marked(pieces: Sequence[str], spans: Sequence[tuple[int, int]]) -> LinkedText:
-    return LinkedText("".join(pieces), tuple(gold_link(*span, "name") for span in spans))
+def as_linked(texts: Sequence[MarkedText]) -> list[LinkedText]:
+    """Return marked texts, every name a link, whatever its kind."""
+    linked = []
+    for text in texts:
+        spans = sorted({(start, end) for start, end, _ in text.spans})
+        links = tuple(gold_link(start, end, "name") for start, end in spans)
+        linked.append(LinkedText(text.text, links))
+    return linked
 
 
 def lower_words(texts: Iterable[str], least: int) -> frozenset[str]:
@@ -97,15 +69,13 @@ def with_names(texts: Sequence[LinkedText], most: int) -> list[LinkedText]:
 
 def span_scores(gold: Sequence[LinkedText], predicted: Sequence[LinkedText]) -> dict[str, float]:
     """Agreement of spans, whatever they are linked to; "F1, touching" where they overlap."""
-    spans = [
-        LinkedText(
-            text.text,
-            tuple(gold_link(k.mention.start, k.mention.end, "name") for k in text.links),
-        )
-        for text in predicted
-    ]
+    spans = [replace(text, links=tuple(map(_as_name, text.links))) for text in predicted]
     strong, weak = (score_links(gold, spans, match=match) for match in MATCHES)
     return dict(zip(SCORES, (strong.precision, strong.recall, strong.f1, weak.f1), strict=True))
+
+
+def _as_name(link: Link) -> Link:
+    return gold_link(link.start, link.end, "name")
 
 
 def compared(
@@ -132,12 +102,11 @@ def gates_of(values: Mapping[str, Any], common: frozenset[str]) -> Gates:
     return Gates(**own)
 
 
-def table(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """A row a setting, best strong F1 on Wikigold first."""
-    sets = list(FULLY_MARKED)
-    heads = [f"{each} {score}" for each in sets for score in SCORES]
-    lines = [f"| gates | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for name, of_setting in sorted(scores.items(), key=lambda row: -row[1][WIKIGOLD]["F1"]):
-        cells = (f"{of_setting[each][score]:.3f}" for each in sets for score in SCORES)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def gate_table(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+    """Return a row for each setting, best strong F1 on Wikigold first."""
+    columns = ["gates", *(f"{each} {score}" for each in FULLY_MARKED for score in SCORES)]
+    rows = []
+    for name, of_sets in sorted(scores.items(), key=lambda row: -row[1][WIKIGOLD]["F1"]):
+        numbers = (of_sets[each][score] for each in FULLY_MARKED for score in SCORES)
+        rows.append([name, *(f"{value:.3f}" for value in numbers)])
+    return Table(columns, rows)

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from experiments.entity_linking.causes import LINK_CAUSES, SPAN_CAUSES
-from experiments.entity_linking.config import Study
+from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.inputs.benchmarks import FILES, WITH_NIL
-from experiments.entity_linking.results import COUNTS
-from experiments.entity_linking.spans import table
-from experiments.entity_linking.study import (
+from experiments.entity_linking.spans import gate_table
+from experiments.entity_linking.stages import (
     BASELINE,
     DETECTS,
     ROWS,
@@ -21,14 +20,16 @@ from experiments.entity_linking.study import (
 from kept.lab.study.tables import Table, with_interval
 
 RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
+COUNTS = ("required", "required, refused mentions left out", "ignored")
+"""ELEVANT's two modes, and the first for a linker that keeps to itself what it calls NIL."""
 Results = Mapping[str, Any]
 
 
-def to_markdown(results: Results, study: Study) -> str:
+def to_markdown(results: Results, study: LinkingStudy) -> str:
     """All tables."""
     sections = (
         f"Seed {study.seed}. Intervals: 95 %, bootstrap over documents, {study.n_resamples} "
-        f"draws. Graph {results['graph hash'][:12]}.\n"
+        f"resamples. Graph {results['graph hash'][:12]}.\n"
     )
     parts = [
         "# Entity linking on five benchmarks\n",
@@ -39,7 +40,7 @@ def to_markdown(results: Results, study: Study) -> str:
         *(_benchmark(results, name) for name in FILES),
         _published(results, study.published),
         "## Gates on text whose names are all marked (spans alone)\n",
-        table(results["gates"]),
+        gate_table(results["gates"]).compact() + "\n",
         "## NIL on gold spans\n",
         _nils(results["NIL"]),
         "## Calibration\n",
@@ -146,7 +147,7 @@ def _published(results: Results, published: Mapping[str, Mapping[str, float]]) -
     missing = [row for row in DETECTS if row not in counted]
     note = f"\nNot yet counted as ELEVANT does: {', '.join(missing)}.\n" if missing else ""
     return (
-        "## End-to-end F1 beside other linkers\n\n"
+        "## End-to-end F1 compared with other linkers\n\n"
         + _table(("linker", "counted", *FILES), [*own, *rows])
         + note
     )

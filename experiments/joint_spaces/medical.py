@@ -9,9 +9,6 @@ Axis legend: entity, width.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import json
 import re
 from collections import defaultdict
@@ -27,20 +24,19 @@ from experiments.joint_spaces.reading import shuffle_vectors, trained_network, w
 from experiments.joint_spaces.study import trained
 from experiments.stages import StagedStudy, main
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kgc.kge.vectors import TransEVectors
+from kept.kge.vectors import TransEVectors
 from kept.randomness import generator
+from kept.tasks.datasets import public_files
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.disk.writing import write_lines
 
 FOLDER = "medical"
-DRUGS = "drugbank_open/drugbank-slim.tsv.gz"
-PROTEINS = "drugbank_open/proteins.tsv.gz"
-DISEASES = "disease_ontology/HumanDO.tsv.gz"
+DRUGS = "drugbank_open/drugbank-slim.tsv"
+PROTEINS = "drugbank_open/proteins.tsv"
+DISEASES = "disease_ontology/HumanDO.tsv"
 SYMPTOMS = "disease_ontology/disease-symptom.tsv"
 INDICATIONS = "indications/indications.tsv"
-SLIMS = tuple(
-    f"disease_ontology/DO_{n}_slim.obo.gz" for n in ("cancer", "infectious_disease", "rare")
-)
+SLIMS = tuple(f"disease_ontology/DO_{n}_slim.obo" for n in ("cancer", "infectious_disease", "rare"))
 GIVEN, NOT_GIVEN = "given", "not given"
 _TERM = re.compile(r'^id: (\S+)\n(?:.*\n)*?def: "((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
@@ -66,9 +62,7 @@ class Question(NamedTuple):
 
 def table(root: Path, name: str) -> Iterator[dict[str, str]]:
     """The rows of a table of the folder."""
-    data = (root / FOLDER / name).read_bytes()
-    text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
-    yield from csv.DictReader(io.StringIO(text), delimiter="\t")
+    yield from public_files.table(root / FOLDER / name, is_quoted=True)
 
 
 def records(root: Path) -> list[Record]:
@@ -91,8 +85,7 @@ def records(root: Path) -> list[Record]:
     labels |= {name: row["name"] for name, row in drugs.items()}
     descriptions = {name: row["description"] for name, row in drugs.items()}
     for slim in SLIMS:
-        text = gzip.decompress((root / FOLDER / slim).read_bytes()).decode()
-        for term in text.split("[Term]"):
+        for term in public_files.content(root / FOLDER / slim).split("[Term]"):
             descriptions |= dict(_TERM.findall(term.strip()))
     texts = [
         Text(name, kind, " ".join(words.split()), "en")
@@ -143,8 +136,8 @@ def questions(root: Path, share: float) -> tuple[list[Question], list[Question]]
 
 def prepare(study: StagedStudy, root: Path, made: Path) -> None:
     """The graph, the task's files, linked texts, and every file of vectors."""
-    told = study.files
-    train, test = questions(root, told["share_asked"])
+    files = study.files
+    train, test = questions(root, files["share_asked"])
     for name, part in (("train", train), ("test", test)):
         if not (made / f"{name}.jsonl").exists():
             lines = (json.dumps(question.row()).encode() + b"\n" for question in part)
@@ -152,7 +145,7 @@ def prepare(study: StagedStudy, root: Path, made: Path) -> None:
     if not (made / "kg").exists():
         ends = {end[0] for q in [*train, *test] for end in (q.drug, q.disease)}
         drugs = {row["drugbank_id"] for row in table(root, DRUGS)}
-        chosen = around(records(root), ends | drugs, told["n_steps"])
+        chosen = around(records(root), ends | drugs, files["n_steps"])
         graph_from_records(chosen, sources=("DrugBank's open part", "Disease Ontology")).save(
             made / "kg"
         )
@@ -164,7 +157,7 @@ def prepare(study: StagedStudy, root: Path, made: Path) -> None:
             for text, _ in graph.entity_texts.of(entity, TextKind.DESCRIPTION)
         ]
         write_jsonl(DictionaryLinker(graph).link(texts), made / "texts.jsonl")
-    for name in told["sources"]:
+    for name in files["sources"]:
         for seed in study.seeds:
             vectors_of(study, graph, name, seed, made)
 

@@ -9,6 +9,7 @@ Axis legend: seed, question, group (questions about one drug), width.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,16 +18,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from experiments.command import data_root, study_parser
+from experiments.command import Results, data_root, run_study
 from experiments.joint_spaces.medical import GIVEN, Question, prepare, questions
 from experiments.stages import StagedStudy
-from kept.evaluation.crossed import difference, effect
+from kept.evaluation.crossed import difference
 from kept.evaluation.paired import Counts, by_cluster, f1_value
 from kept.lab.probing.layers.linear import fit
+from kept.lab.study.cells import mean_effect, page_of
 from kept.lab.study.tables import Table, with_interval
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import write_text
 
 OTHERS = " of others"
 PENALTY = 1.0
@@ -40,8 +41,8 @@ def features(
                        torch.zeros(1, vectors.shape[1])])  # fmt: skip
     sides = []
     for ends in ([q.drug for q in asked], [q.disease for q in asked]):
-        found = [graph.entities.find(name) for name, _ in ends]
-        sides.append(table[[len(vectors) if i is None else i for i in found]])
+        ids = [graph.entities.find(name) for name, _ in ends]
+        sides.append(table[[len(vectors) if i is None else i for i in ids]])
     drugs, diseases = sides
     return torch.cat([drugs, diseases, drugs * diseases], dim=1)
 
@@ -76,45 +77,43 @@ def probes(study: StagedStudy, root: Path, made: Path) -> dict[str, list[Counts]
     }
 
 
-def page(found: Mapping[str, Sequence[Counts]], command: str) -> str:
-    """A row for each source, then each against its strangers and against a TransE's."""
-    n = int(next(iter(found.values()))[0][:, 1].sum())
-    n_seeds = len(next(iter(found.values())))
+def page(counts: Mapping[str, Sequence[Counts]], command: str) -> str:
+    """Return a row for each source, then each minus that of others and minus a TransE's."""
+    n = int(next(iter(counts.values()))[0][:, 1].sum())
+    n_seeds = len(next(iter(counts.values())))
     about = (
         f"Accuracy of a linear probe of the vectors alone on {n} questions, half of them right by "
         f"chance; 95 % intervals over {n_seeds} seeds of the vectors and drugs."
     )
     rows = []
-    for name, seeds in found.items():
-        each = ", ".join(f"{f1_value(counts.sum(0)[None])[0]:.3f}" for counts in seeds)
-        rows.append([name, with_interval(effect(np.stack(seeds), f1_value)), each])
+    for name, seeds in counts.items():
+        each = ", ".join(f"{f1_value(seed.sum(0)[None])[0]:.3f}" for seed in seeds)
+        rows.append([name, with_interval(mean_effect(seeds)), each])
     differences = []
-    own = [name for name in found if not name.endswith(OTHERS)]
+    own = [name for name in counts if not name.endswith(OTHERS)]
     pairs = [(name, f"{name}{OTHERS}") for name in own] + [(name, own[0]) for name in own[1:]]
     for one, other in pairs:
-        less = difference(found[one], found[other], f1_value)
+        less = difference(counts[one], counts[other], f1_value)
         differences.append([f"{one} − {other}", with_interval(less, "+"), f"{less.p:.3f}"])
-    parts = (
-        "# What the vectors hold of drugs and diseases", f"`{command}`", about,
-        Table(("vectors", "accuracy", "of each seed"), rows).compact(),
-        Table(("difference", "estimate", "p"), differences).compact(),
+    return page_of(
+        "What the vectors hold of drugs and diseases", command, about,
+        Table(("vectors", "accuracy", "of each seed"), rows),
+        Table(("difference", "estimate", "p"), differences),
     )  # fmt: skip
-    return "\n\n".join(parts) + "\n"
 
 
-def main() -> None:
-    parser = study_parser(__doc__)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), data_root()
-    made = given.out / "made"
-    made.mkdir(parents=True, exist_ok=True)
+def run(study: StagedStudy, given: argparse.Namespace) -> Results:
+    """Make the vectors that are missing; return the page and each seed's accuracy."""
+    root, made = data_root(), given.out / "made"
+    made.mkdir(exist_ok=True)
     prepare(study, root, made)
-    command = f"python -m experiments.joint_spaces.medical_probe {given.config} -o {given.out}"
-    text = page(probes(study, root, made), command)
-    write_text(given.out / "probe.md", text, force=True)
-    print(text)
+    counts = probes(study, root, made)
+    shares = {
+        name: [float(f1_value(seed.sum(0)[None])[0]) for seed in seeds]
+        for name, seeds in counts.items()
+    }
+    return page(counts, given.command), shares
 
 
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, StagedStudy, run, name="probe")

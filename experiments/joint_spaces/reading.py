@@ -9,6 +9,7 @@ Axis legend: item (a person), entity, width.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,28 +21,27 @@ import torch
 from jaxtyping import Float
 from pydantic import PositiveInt
 from torch import Tensor, nn
-from transformers.utils.logging import disable_progress_bar
 
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
-from experiments.command import study_parser, write_results
+from experiments.command import CELL_OPTIONS, Results, announce, run_study
 from experiments.joint_spaces.study import STRANGERS, strangers, trained
-from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import accuracy_counts, f1_value
+from kept.evaluation.paired import accuracy_counts
 from kept.joint.assembly import VECTORS, JointConfig
-from kept.kgc.kge.gnn.bertmk import train_bertmk
-from kept.kgc.kge.gnn.recipes import train_network
-from kept.kgc.kge.kinds import NETWORK_RECIPES
-from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.training_config import BERTMKRecipe
-from kept.kgc.kge.vectors import TransEVectors
+from kept.kge.gnn.bertmk import train_bertmk
+from kept.kge.gnn.recipes import train_network
+from kept.kge.kinds import NETWORK_RECIPES
+from kept.kge.splits import Splits
+from kept.kge.training_config import BERTMKRecipe
+from kept.kge.vectors import TransEVectors
 from kept.lab.reading.arms import arm
 from kept.lab.reading.cell import N_CURVE, SOLVED, Budget, Cell, open_host
 from kept.lab.reading.measures import probe_accuracy
 from kept.lab.reading.trial import Opened, ReadingTrial, accuracy, training_of
 from kept.lab.reading.worlds import TASKS, PrivateWorld, Size
+from kept.lab.study.cells import NONE, mean_effect, page_of
 from kept.lab.study.origins import fingerprint_of, read_stored, write_stored
-from kept.lab.study.tables import with_interval
+from kept.lab.study.tables import Table, with_interval
 from kept.methods import method
 from kept.randomness import torch_draws, torch_generator
 from kept.tasks.datasets.example import TaskExample
@@ -55,7 +55,8 @@ from kg_loaders.disk.writing import write_lines
 TRANSE, CHANCE = "transe", 1 / 8
 STANDARDISED = ", standardised"
 ROWS_ALONE = {"seeds", "strangers", "standardised"}
-READERS: Mapping[Literal["ernie", "ebert"], str] = {"ernie": "ernie-scaled", "ebert": "ebert-facts"}
+Reader = Literal["ernie", "ebert"]
+READERS: Mapping[Reader, str] = {"ernie": "ernie-scaled", "ebert": "ebert-facts"}
 """By method, the arm of the reading controls whose settings it has; its vectors are replaced."""
 CellResult = dict[str, Any]
 
@@ -74,27 +75,27 @@ class ReadingStudy(RunConfig):
     width: PositiveInt
     spaces: dict[str, dict[str, Any]]
     networks: dict[str, dict[str, Any]]
-    strangers: dict[Literal["ernie", "ebert"], str]
+    strangers: dict[Reader, str]
     standardised: tuple[str, ...] = ()
     host: str = "minilm"
     n_layers: PositiveInt | None = 3
 
     @property
-    def rows(self) -> list[tuple[Literal["ernie", "ebert"], str]]:
+    def rows(self) -> list[tuple[Reader, str]]:
         """Method and source; E-BERT maps words, which spaces alone have."""
-        found: list[tuple[Literal["ernie", "ebert"], str]] = [
+        rows: list[tuple[Reader, str]] = [
             ("ernie", name) for name in (TRANSE, *self.networks, *self.spaces)
         ]
-        found += [("ernie", f"{name}{STANDARDISED}") for name in self.standardised]
-        found += [(name, f"{source} {STRANGERS}") for name, source in self.strangers.items()]
-        return found + [("ebert", name) for name in self.spaces]
+        rows += [("ernie", f"{name}{STANDARDISED}") for name in self.standardised]
+        rows += [(name, f"{source} {STRANGERS}") for name, source in self.strangers.items()]
+        return rows + [("ebert", name) for name in self.spaces]
 
     @property
     def origin(self) -> dict[str, str]:
         """What each row depends on."""
         return {"settings": fingerprint_of(self.model_dump(mode="json", exclude=ROWS_ALONE))}
 
-    def cell(self, reader: Literal["ernie", "ebert"], seed: int) -> Cell:
+    def cell(self, reader: Reader, seed: int) -> Cell:
         """The control and the settings of its training."""
         return Cell(
             task="occupation", arm=READERS[reader], condition="true", seed=seed,
@@ -113,23 +114,23 @@ def run_seed(
     """
     path, origin = out / f"{seed}.json", study.origin
     stored: CellResult | None = read_stored(path, origin)
-    told: CellResult = {"probe": {}, "right": {}, "steps": {}} if stored is None else stored
+    cell: CellResult = {"probe": {}, "right": {}, "steps": {}} if stored is None else stored
     world = TASKS["occupation"](study.cell("ernie", seed).size, seed)
     for reader, name in study.rows:
         row = f"{reader}: {name}"
-        if row in told["right"]:
+        if row in cell["right"]:
             continue
         file = source(study, world, seed, name.removesuffix(STANDARDISED), out / str(seed))
-        told["probe"][name] = in_vectors(file, world)
-        told["right"][row], told["steps"][row] = read(
+        cell["probe"][name] = in_vectors(file, world)
+        cell["right"][row], cell["steps"][row] = read(
             study, reader, seed, file, world, opened(), standardise=name.endswith(STANDARDISED)
         )
-        write_stored(path, origin, told)
+        write_stored(path, origin, cell)
         announce(
-            f"seed {seed}, {row}: a probe finds {told['probe'][name]:.3f}, it reads "
-            f"{np.mean(told['right'][row]):.3f}"
+            f"seed {seed}, {row}: a probe finds {cell['probe'][name]:.3f}, it reads "
+            f"{np.mean(cell['right'][row]):.3f}"
         )
-    return told
+    return cell
 
 
 # ---- vectors ---------------------------------------------------------------
@@ -152,8 +153,8 @@ def source(study: ReadingStudy, world: PrivateWorld, seed: int, name: str, folde
         config = JointConfig(
             kg=kg, text=(text,), width=study.width, seed=seed, **study.spaces[name]
         )
-        made, losses = trained(config, folder / name)
-        made.write(folder / name, losses)
+        space, losses = trained(config, folder / name)
+        space.write(folder / name, losses)
         (folder / name / VECTORS).rename(path)
     else:
         vectors = (
@@ -179,12 +180,12 @@ def described(graph: KnowledgeGraph) -> KnowledgeGraph:
 
 
 def trained_network(
-    name: str, graph: KnowledgeGraph, *, width: int, seed: int, **told: Any
+    name: str, graph: KnowledgeGraph, *, width: int, seed: int, **fields: Any
 ) -> Float[Tensor, "entity width"]:
-    """The states of a network's entities, trained on all triples by its recipe; `told` are fields
-    of its training."""
+    """The states of a network's entities, trained on all triples by its recipe; `fields`
+    are those of its training."""
     recipe = NETWORK_RECIPES[name]
-    config = dataclasses.replace(recipe.config, validate_every=0, patience=0, **told)
+    config = dataclasses.replace(recipe.config, validate_every=0, patience=0, **fields)
     recipe = dataclasses.replace(recipe, config=config, width=width)
     triples = np.array(graph.triples)
     splits = Splits(graph, triples, triples[:0], triples[:0])
@@ -231,7 +232,7 @@ def in_vectors(file: Path, world: PrivateWorld) -> float:
 
 # ---- reading ---------------------------------------------------------------
 def read(
-    study: ReadingStudy, reader: Literal["ernie", "ebert"], seed: int, file: Path,
+    study: ReadingStudy, reader: Reader, seed: int, file: Path,
     world: PrivateWorld, opened: Opened, *, standardise: bool = False,
 ) -> tuple[list[bool], int]:  # fmt: skip
     """Whether each answer is right after training with the vectors of `file`, and the steps."""
@@ -264,67 +265,50 @@ def read(
 
 
 # ---- the page --------------------------------------------------------------
-def page(study: ReadingStudy, told: Sequence[CellResult], command: str) -> str:
-    """One row for each source: the probe of its vectors, and what each method reads of them."""
+def page(study: ReadingStudy, seeds: Sequence[CellResult], command: str) -> str:
+    """Return the page: of each source the probe of its vectors, and what each method reads."""
     names = [TRANSE, *study.networks, *study.spaces]
     names += [f"{name}{STANDARDISED}" for name in study.standardised]
     names += dict.fromkeys(f"{source} {STRANGERS}" for source in study.strangers.values())
     about = (
         f"Accuracy on {study.n_test} people whom no training text names, 95 % intervals over "
-        f"{len(told)} seeds and people; by chance {CHANCE:.3f}. *Probe*: a linear one of the "
+        f"{len(seeds)} seeds and people; by chance {CHANCE:.3f}. *Probe*: a linear one of the "
         f"vectors alone, mean over seeds. Behind the semicolon: the steps of each seed, at most "
-        f"{study.steps}; a cell with fewer of them was not run with all seeds, and with one its "
+        f"{study.steps}. A cell with fewer of them was not run with all seeds; with one, its "
         "interval is over people alone."
     )
-    lines = [
-        "# Whose vectors can be read?", "", f"`{command}`", "", about, "",
-        "| vectors of | probe | ERNIE | E-BERT |", "|---|---|---|---|",
-    ]  # fmt: skip
+    rows = []
     for name in names:
-        probes = [seed["probe"][name] for seed in told if name in seed["probe"]]
-        probe = f"{np.mean(probes):.3f}" if probes else "–"
-        cells = [_cell(told, f"{reader}: {name}") for reader in READERS]
-        lines.append(f"| {name} | {probe} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        probes = [seed["probe"][name] for seed in seeds if name in seed["probe"]]
+        cells = [_cell(seeds, f"{reader}: {name}") for reader in READERS]
+        rows.append([name, f"{np.mean(probes):.3f}" if probes else NONE, *cells])
+    columns = "vectors of", "probe", "ERNIE", "E-BERT"
+    return page_of("Whose vectors can be read?", command, about, Table(columns, rows))
 
 
-def _cell(told: Sequence[CellResult], row: str) -> str:
-    has = [seed for seed in told if row in seed["right"]]
-    if not has:
-        return "–"
-    steps = ", ".join(str(seed["steps"][row]) for seed in has)
-    return f"{with_interval(accuracy_of(has, row))}; {steps}"
+def _cell(seeds: Sequence[CellResult], row: str) -> str:
+    with_row = [seed for seed in seeds if row in seed["right"]]
+    if not with_row:
+        return NONE
+    steps = ", ".join(str(seed["steps"][row]) for seed in with_row)
+    accuracy = mean_effect([accuracy_counts(seed["right"][row]) for seed in with_row])
+    return f"{with_interval(accuracy)}; {steps}"
 
 
-def accuracy_of(told: Sequence[CellResult], row: str) -> Effect:
-    """The accuracy of a row over the seeds and people."""
-    return effect(accuracy_counts([seed["right"][row] for seed in told]), f1_value)
-
-
-def main() -> None:
-    parser = study_parser(__doc__)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--tables", action="store_true")
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    disable_progress_bar()
-    study = ReadingStudy.read(given.config)
-    given.out.mkdir(parents=True, exist_ok=True)
+def run(study: ReadingStudy, given: argparse.Namespace) -> Results | None:
+    """Run what is missing; return the page and what is stored, None for one seed alone."""
     budget = study.cell("ernie", 0).budget
-    told = [
-        read_stored(given.out / f"{seed}.json", study.origin)
-        if given.tables
-        else run_seed(
-            study, seed, given.out, lambda: open_host(budget), lambda text: print(text, flush=True)
-        )
-        for seed in (study.seeds if given.seed is None else (given.seed,))
-    ]
-    told = [seed for seed in told if seed is not None]
+    chosen = study.seeds if given.seed is None else (given.seed,)
+    if not given.tables:
+        for seed in chosen:
+            run_seed(study, seed, given.out, lambda: open_host(budget), announce)
     if given.seed is not None:
-        return
-    command = f"python -m experiments.joint_spaces.reading {given.config} -o {given.out}"
-    write_results(given.out, page(study, told, command), told, "reading")
+        return None
+    cells = [read_stored(given.out / f"{seed}.json", study.origin) for seed in chosen]
+    cells = [cell for cell in cells if cell is not None]
+    return page(study, cells, given.command), cells
 
 
 if __name__ == "__main__":
-    main()
+    options = {name: CELL_OPTIONS[name] for name in ("--seed", "--tables")}
+    run_study(__doc__, ReadingStudy, run, options, name="reading")

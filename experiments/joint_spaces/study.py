@@ -23,8 +23,9 @@ from kept.lab.comparison.compare import compare
 from kept.lab.comparison.data import ExperimentData
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.lab.study.verdicts import Compared
+from kept.options import merged
 from kept.randomness import generator
-from kept.training.config import RunConfig, merged
+from kept.training.config import RunConfig
 
 STRANGERS = "strangers"
 
@@ -48,23 +49,22 @@ class VectorStudy(RunConfig):
         rows = {"ernie": {"options": self.ernie}}
         return Experiment(**merged(shipped, self.experiment) | {"methods": rows})
 
-    def with_spaces(self, found: dict[str, Path]) -> Experiment:
+    def with_spaces(self, files: dict[str, Path]) -> Experiment:
         """The experiment with a row for each file of vectors."""
         base = self.base()
         rows = {
             f"ernie-{name}": {"method": "ernie", "options": self.ernie | {"vectors": str(path)}}
-            for name, path in found.items()
+            for name, path in files.items()
         }
         return base.model_copy(update={"methods": base.methods | rows})
 
 
-def run(
+def compare_spaces(
     study: VectorStudy, root: Path, folder: Path, *, seeds: int, announce: Callable[[str], None]
 ) -> Compared:
     """Train the spaces that are not there, then compare; nothing in `folder` is done again."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = spaces(study, root, folder, announce)
-    experiment = study.with_spaces(found)
+    experiment = study.with_spaces(spaces(study, root, folder, announce))
     return compare(
         experiment, root=root, folder=folder, methods=tuple(experiment.methods), controls=(),
         seeds=seeds, announce=announce,
@@ -83,31 +83,30 @@ def spaces(
         stage = base.pretraining.model_copy(update={"n_texts": study.n_texts})
         more = ExperimentData(base.model_copy(update={"pretraining": stage}), root, folder)
         write_jsonl(more.texts, text)
-    found = {}
-    for name, told in study.spaces.items():
-        found[name] = folder / name / VECTORS
-        if not found[name].exists():
-            config = JointConfig(kg=data.graph_folder, text=(text,), **told)
-            made, losses = trained(config, folder / name)
-            made.write(folder / name, losses)
-            announce(f"{name}: {made.corpus}, loss {losses[0]:.3f} to {losses[-1]:.3f}")
+    files = {name: folder / name / VECTORS for name in (*study.spaces, STRANGERS)}
+    for name, settings in study.spaces.items():
+        if not files[name].exists():
+            config = JointConfig(kg=data.graph_folder, text=(text,), **settings)
+            space, losses = trained(config, folder / name)
+            space.write(folder / name, losses)
+            announce(f"{name}: {space.corpus}, loss {losses[0]:.3f} to {losses[-1]:.3f}")
             if name == study.strangers_of:
                 (folder / STRANGERS).mkdir(exist_ok=True)
-                vectors = strangers(made.vectors()[0], len(made.corpus.words), config.seed)
-                path = folder / STRANGERS / VECTORS
-                write_vectors(path, made.corpus, made.graph, vectors, force=True)
-    return found | {STRANGERS: folder / STRANGERS / VECTORS}
+                vectors = strangers(space.vectors()[0], len(space.corpus.words), config.seed)
+                write_vectors(files[STRANGERS], space.corpus, space.graph, vectors, force=True)
+    return files
 
 
 def trained(config: JointConfig, folder: Path) -> tuple[Assembled, list[float]]:
     """A trained space, from its checkpoint if there is one."""
     folder.mkdir(exist_ok=True)
-    made = Assembled(config)
-    done = train(
-        made.space, folder, epochs=made.settings.epochs, fingerprint=made.fingerprint,
-        resume=True, checkpoint_seconds=config.checkpoint_seconds,
+    assembled = Assembled(config)
+    result = train(
+        assembled.space, folder, epochs=assembled.settings.epochs,
+        fingerprint=assembled.fingerprint, resume=True,
+        checkpoint_seconds=config.checkpoint_seconds,
     )  # fmt: skip
-    return made, done.losses
+    return assembled, result.losses
 
 
 def strangers(vectors: Tensor, n_words: int, seed: int) -> Tensor:

@@ -24,7 +24,7 @@ def page(results: dict[str, Any], plan: dict[str, Any], audit: str) -> str:
     if any("classification" in result for result in results["scorers"].values()):
         lines += ["", "## Triple classification", "", *_classification(results, published)]
     for title, name, what in (
-        ("By side", "directions", "MRR / Hits@1 / Hits@10 where that side is asked."),
+        ("By side", "directions", "MRR / Hits@1 / Hits@10 where that side is predicted."),
         ("By relation category", "categories", CATEGORY_RULE),
         ("By degree of the answer", "degrees", "Training triples that hold the answer."),
     ):  # fmt: skip
@@ -69,13 +69,14 @@ def _conditions(results: dict[str, Any]) -> str:
     conditions = next(iter(results["scorers"].values()))["conditions"]
     return (
         f"Entities: {conditions['n_asked']} questions, {conditions['n_scored']} scored, skipped "
-        f"{conditions['n_skipped'] or 'none'}; {results['n_unseen']} test triples hold an entity "
-        f"or a relation unseen in training and are asked all the same; ties {conditions['ties']}; "
+        f"{conditions['n_skipped'] or 'none'}. {results['n_unseen']} test triples hold an entity "
+        "or a relation unseen in training and are evaluated all the same. Ties "
+        f"{conditions['ties']}; "
         f"filter {conditions['filter']}; both sides; candidates {conditions['candidates']}. The "
         "interval is a bootstrap over test triples, of one seed: it does not hold the spread over "
         "seeds. Relations: one question per test triple, the same filter, all relations compete. "
-        '"degree" is no model: it ranks entities by how many training triples have them on that '
-        "side of the asked relation."
+        "The baseline *degree* ranks entities by how many training triples have them on that "
+        "side of the relation."
     )
 
 

@@ -8,8 +8,8 @@ again.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
 from pydantic import NonNegativeInt, PositiveInt
-from transformers.utils.logging import disable_progress_bar
 
-from experiments.command import data_root, study_parser
+from experiments.command import Results, data_root, run_study
+from experiments.lama.tables import score
 from kept.decoders import load_decoder
 from kept.hosts import load_tokenizer
 from kept.lab.probing.decoders import DecoderLM
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.collections import lama_templates, trex_facts
 from kept.lab.probing.items.facts import (
     ClozeFact,
@@ -33,7 +32,7 @@ from kept.lab.probing.items.facts import (
     draw_facts,
     questions,
 )
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.sources import rows as read_rows
 from kept.lab.probing.results import ProbeResult, read_answers, write_answers
 from kept.lab.probing.tables import (
@@ -44,11 +43,13 @@ from kept.lab.probing.tables import (
     popularity_rows,
     total_row,
 )
+from kept.lab.study.cells import NONE, CellTrial
+from kept.lab.study.origins import Origin
+from kept.lab.study.tables import Table, percent
 from kept.randomness import generator
 from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.damage import DamageReport
-from kg_loaders.disk.writing import write_json, write_text
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 SENTENCES = (0, 1, 2, 5, 10)
@@ -76,7 +77,7 @@ class _Label(msgspec.Struct):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Questions:
     """Questions about drawn facts, and the graph of all facts."""
 
     folder: Path
@@ -146,77 +147,94 @@ class Asked:
         ]
 
 
-def run(asked: Asked, host: Any, tokenizer: Any, out: Path) -> dict[str, ProbeResult]:
-    """The answers of every row, from the run's folder if they are there."""
-    study, results = asked.study, {}
-    shown = {WEIGHTS: (None, False), OTHERS: (asked.graph, False), ASKED: (asked.graph, True)}
-    for name, (graph, show_asked) in shown.items():
-        path = out / f"{name.replace(' ', '-').replace(',', '')}.jsonl"
-        if not path.exists():
-            model = DecoderLM(host, tokenizer, study.host, graph, show_asked, study.n_facts)
-            result = probe(model, asked.items, vocabulary=None, objects=asked.objects)
-            out.mkdir(parents=True, exist_ok=True)
-            write_answers(result, path)
-        results[name] = read_answers(path)
-    return results
+@dataclass(frozen=True)
+class DecoderTrial(CellTrial):
+    """The rows, each with other facts before the text; a cell is a file of answers."""
+
+    asked: Questions
+    host: Any
+    tokenizer: Any
+    folder: Path
+    rows = (WEIGHTS, OTHERS, ASKED)
+
+    def seeds(self, row: str) -> Sequence[int]:
+        """Nothing is drawn but the questions."""
+        return (self.asked.study.seed,)
+
+    def path(self, row: str, seed: int) -> Path:
+        """See `CellTrial.path`."""
+        return self.folder / f"{row.replace(' ', '-').replace(',', '')}.jsonl"
+
+    def origin(self, row: str, seed: int) -> Origin:
+        """Nothing: answers have no fingerprint."""
+        return {}
+
+    def read(self, row: str, seed: int) -> ProbeResult | None:
+        """See `CellTrial.read`."""
+        path = self.path(row, seed)
+        return read_answers(path) if path.exists() else None
+
+    def write(self, row: str, seed: int, cell: ProbeResult) -> None:
+        """See `CellTrial.write`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_answers(cell, self.path(row, seed))
+
+    def run(self, row: str, seed: int) -> ProbeResult:
+        """Return the answers of a row."""
+        asked, study = self.asked, self.asked.study
+        graph = None if row == WEIGHTS else asked.graph
+        model = DecoderLM(self.host, self.tokenizer, study.host, graph, row == ASKED, study.n_facts)
+        return probe(model, asked.items, vocabulary=None, objects=asked.objects)
+
+    def results(self) -> dict[str, ProbeResult]:
+        """Return the answers of every row, as they are read."""
+        self.run_missing()
+        return {row: own[self.asked.study.seed] for row, own in self.stored().items()}
 
 
-def to_markdown(asked: Asked, results: dict[str, ProbeResult], command: str) -> str:
+def to_markdown(asked: Questions, results: dict[str, ProbeResult], command: str) -> str:
     """The page."""
     n = sum(len(names) for names in asked.objects.values()) / len(asked.objects)
-    lines = [
-        "# LAMA's T-REx on SmolLM2",
-        f"<!-- written by {command} -->",
-        "",
-        (
-            f"{len(asked.items)} facts of {len(asked.objects)} relations, {n:.0f} candidates a "
-            "relation. P@1 in per cent with 95 % intervals over facts."
-        ),
-        "",
-        "| answers | questions | asked | scored | fact shown | P@1 | majority | P@10 | MRR |",
-        "|" + " --- |" * 9,
+    about = (
+        f"{len(asked.items)} facts of {len(asked.objects)} relations, {n:.0f} candidates a "
+        "relation. P@1 in per cent with 95 % intervals over facts."
+    )
+    rows = [
+        [name, *_cells(row, sum(bool(answer.asked_shown) for answer in result.answers))]
+        for name, result in results.items()
+        for row in asked.tables(result)
     ]
-    for name, result in results.items():
-        n_shown = sum(answer.asked_shown for answer in result.answers)
-        for row in asked.tables(result):
-            lines.append("| " + " | ".join([name, *_cells(row, n_shown)]) + " |")
+    columns = (
+        "answers", "questions", "asked", "scored", "fact shown", "P@1", "majority", "P@10", "MRR",
+    )  # fmt: skip
     skipped = results[WEIGHTS].skipped("objects")
-    lines += ["", *(f"Skipped {n}: {reason}." for reason, n in skipped.items())]
+    lines = [
+        "# LAMA's T-REx on SmolLM2", f"<!-- written by {command} -->", "", about, "",
+        Table(columns, rows).markdown(),
+        *(f"Skipped {n}: {reason}." for reason, n in skipped.items()),
+    ]  # fmt: skip
     return "\n".join([*lines, ""])
 
 
-def _cells(row: ProbeRow, n_shown: int) -> Sequence[str]:
-    def percent(value: float | None) -> str:
-        return "–" if value is None else f"{100 * value:.1f}"
-
-    interval = ""
-    if row.interval is not None:
-        interval = f" [{percent(row.interval.low)}, {percent(row.interval.high)}]"
+def _cells(row: ProbeRow, n_shown: int) -> list[object]:
     return [
-        row.name, str(row.n_asked), str(row.n_scored), str(n_shown) if row.name == "all" else "",
-        f"{percent(row.p_at_1)}{interval}", percent(row.majority), percent(row.p_at_10),
-        percent(row.reciprocal),
+        row.name, row.n_asked, row.n_scored, n_shown if row.name == "all" else "",
+        score(dataclasses.asdict(row)),
+        *(percent(value, NONE) for value in (row.majority, row.p_at_10, row.reciprocal)),
     ]  # fmt: skip
 
 
-def main() -> None:
-    parser = study_parser(__doc__)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    disable_progress_bar()
-    study = DecoderStudy.read(given.config)
-    asked = Asked(data_root() / "lama", study)
-    results = run(asked, load_decoder(study.host), load_tokenizer(study.host), given.out)
-    page = to_markdown(
-        asked, results, f"python -m experiments.lama.decoder {given.config} -o {given.out}"
-    )
-    write_text(given.out / "results.md", page, force=True)
+def run(study: DecoderStudy, given: argparse.Namespace) -> Results:
+    """Run the missing rows; return the page and its numbers."""
+    asked = Questions(data_root() / "lama", study)
+    host, tokenizer = load_decoder(study.host), load_tokenizer(study.host)
+    results = DecoderTrial(asked, host, tokenizer, given.out).results()
     rows = {
-        name: [dataclasses.asdict(row) for row in asked.tables(r)] for name, r in results.items()
+        name: [dataclasses.asdict(row) for row in asked.tables(result)]
+        for name, result in results.items()
     }
-    write_json(given.out / "results.json", json.loads(json.dumps(rows)), force=True)
-    print(page)
+    return to_markdown(asked, results, given.command), rows
 
 
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, DecoderStudy, run)

@@ -18,9 +18,9 @@ from typing import Any
 
 from entity_linking.annotations import whole_file
 from experiments.lama.data import LamaWorld
-from experiments.lama.study import HOST, LamaStudy, Row, read_trained
+from experiments.lama.study import LamaStudy, Row
 from kept.errors import EvaluationError
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.collections import (
     Draw,
     lama_templates,
@@ -28,12 +28,11 @@ from kept.lab.probing.items.collections import (
     read_collection,
 )
 from kept.lab.probing.items.facts import answers_by_subject, draw_facts, questions, with_answers_of
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.masked_sentences import AlteredItem, facts_by_name, read_altered
 from kept.lab.probing.items.names import WithoutHelpfulNames, without_helpful_names
 from kept.lab.probing.models.base import ClozeModel
-from kept.lab.probing.models.opening import open_model
-from kept.lab.probing.results import Mode, ProbeResult, write_answers
+from kept.lab.probing.results import ProbeResult, write_answers
 from kept.lab.probing.robustness import altered, consistency
 from kept.lab.probing.tables import (
     Majority,
@@ -44,12 +43,10 @@ from kept.lab.probing.tables import (
     subject_degrees,
     total_row,
 )
-from kept.lab.study.origins import fingerprint_of, read_stored, write_stored
+from kept.lab.study.origins import fingerprint_of
 from kept.randomness import generator
 from kg_loaders.damage import DamageReport
 
-RESULT = "result.json"
-NAMES = "names.json"
 FURTHER = ("squad", "trex-nameless")
 """Collections without identifiers: asked of weights alone; nothing was cleaned of their facts."""
 VOCABULARY = "optiprompt/common_vocab_cased.txt.gz"
@@ -91,51 +88,40 @@ class Questions:
 
 
 def read_questions(folder: Path, study: LamaStudy, world: LamaWorld) -> Questions:
-    """The questions on the probed facts, from LAMA's folder."""
+    """Return the questions on the probed facts, from LAMA's folder."""
     graph, reports = world.graphs["given"], {name: DamageReport() for name in _SOURCES}
+    templates, patterns = lama_templates(folder), pararel_templates(folder)
     known = answers_by_subject(world.every_fact)
-    questions_read = questions(
-        world.facts, lama_templates(folder), reports["LAMA"], known_answers=known
-    )
-    items = with_answers_of(questions_read, graph)
+    items = questions(world.facts, templates, reports["LAMA"], known_answers=known)
+    items = with_answers_of(items, graph)
     few = draw_facts(world.facts, study.paraphrased, seed=study.seed)
-    patterns = pararel_templates(folder)
-    probed = facts_by_name(world.facts)
+    paraphrases = questions(few, patterns, reports["ParaRel"], known_answers=known)
     every = read_altered(
-        folder / "primed_negated.tar.gz", reports["altered"], inside=PRIMES, facts=probed
-    )
+        folder / "primed_negated.tar.gz", reports["altered"], inside=PRIMES,
+        facts=facts_by_name(world.facts),
+    )  # fmt: skip
     of_probed = [item for item in every if item.original.fact is not None]
-    further = {
-        name: tuple(
-            read_collection(
-                name,
-                folder,
-                reports.setdefault(name, DamageReport()),
-                Draw(study.facts_per_relation if name != "squad" else None, study.seed),
-            )
-        )
-        for name in FURTHER
-    }
+    further = {}
+    for name in FURTHER:
+        draw = Draw(study.facts_per_relation if name != "squad" else None, study.seed)
+        report = reports.setdefault(name, DamageReport())
+        further[name] = tuple(read_collection(name, folder, report, draw))
     ids = frozenset(fact.id for fact in world.facts)
     others = [(f.relation, f.answer) for f in world.every_fact if f.id not in ids]
-    everything = [*world.every_fact]
+    counts = {name: f"{report} {report.skipped or ''}".strip() for name, report in reports.items()}
     return Questions(
-        tuple(items),
-        tuple(
-            with_answers_of(
-                questions(few, patterns, reports["ParaRel"], known_answers=known), graph
-            )
+        items=tuple(items),
+        paraphrases=tuple(with_answers_of(paraphrases, graph)),
+        altered=tuple(_few(of_probed, study.altered)),
+        further=further,
+        objects=objects_of(
+            questions([*world.every_fact], templates, DamageReport(), known_answers={})
         ),
-        tuple(_few(of_probed, study.altered)),
-        further,
-        objects_of(questions(everything, lama_templates(folder), DamageReport(), known_answers={})),
-        tuple(word for word in whole_file(folder / VOCABULARY).decode().split("\n") if word),
-        majority(items, others),
-        tuple(subject_degrees(items, graph)),
-        {
-            name: f"{report} {report.skipped or ''}".strip() for name, report in reports.items()
-        } | {"altered, of probed facts": f"{len(of_probed)} questions"},
-    )  # fmt: skip
+        vocabulary=tuple(w for w in whole_file(folder / VOCABULARY).decode().split("\n") if w),
+        baseline=majority(items, others),
+        degrees=tuple(subject_degrees(items, graph)),
+        counts=counts | {"altered, of probed facts": f"{len(of_probed)} questions"},
+    )
 
 
 _SOURCES = ("LAMA", "ParaRel", "altered")
@@ -149,73 +135,24 @@ def _few(items: Sequence[AlteredItem], per_relation: int) -> list[AlteredItem]:
     return [item for of_relation in kept.values() for item in of_relation[:per_relation]]
 
 
-def modes(row: Row) -> tuple[Mode, ...]:
-    """How a row answers: a method that reads a graph does so in two ways, never mixed."""
-    return ("weights", "graph") if row.knowledge and row.reads_graph else ("weights",)
+def helpful_names(model: ClozeModel, question_set: Questions) -> WithoutHelpfulNames:
+    """Return LAMA-UHN's part of the probed questions, as a model guesses names."""
+
+    def ranks(items: Sequence[ClozeItem]) -> list[int | None]:
+        result = probe(model, items, vocabulary=question_set.vocabulary, objects=None)
+        ranks_of = [answer.restricted for answer in result.answers]
+        return [None if ranking is None else ranking.rank for ranking in ranks_of]
+
+    return without_helpful_names(
+        question_set.items, ranks, model="the row host", candidates="LAMA's common vocabulary"
+    )
 
 
-def probe_row(
-    row: Row, study: LamaStudy, world: LamaWorld, question_set: Questions, out: Path
-) -> list[dict[str, Any]]:
-    """Ask a trained row everything; writes and returns `result.json`, a value for each mode.
-
-    Raises `CheckpointError` where what is there came of other settings or data.
-    """
-    done = out / row.name / RESULT
-    data = fingerprint_of(world.fingerprint, question_set.fingerprint)
-    origin = {"settings": study.probe_settings_of(row), "data": data}
-    stored: list[dict[str, Any]] | None = read_stored(done, origin)
-    if stored is not None:
-        return stored
-    names = helpful_names(study, world, question_set, out)
-    results = []
-    for mode in modes(row):
-        model = open_row(row, mode, study, world, out)
-        results.append(_probe_mode(model, row, study, question_set, names, out))
-    write_stored(done, origin, results)
-    return results
-
-
-def open_row(row: Row, mode: Mode, study: LamaStudy, world: LamaWorld, out: Path) -> ClozeModel:
-    """A trained row, ready to be asked; facts that are asked are shown where its graph has them."""
-    read_trained(row, study, world, out)
-    facts_shown = mode == "graph" and row.knowledge == "given"
-    graph = world.graphs[row.graph_setting()]
-    return open_model(out / row.name, mode, graph, show_asked=facts_shown)
-
-
-def helpful_names(
-    study: LamaStudy, world: LamaWorld, question_set: Questions, out: Path
-) -> frozenset[str]:
-    """Ids of the probed questions that LAMA-UHN keeps, as the row `host` guesses names."""
-    path = out / NAMES
-    data = fingerprint_of(world.fingerprint, question_set.fingerprint)
-    origin = {"settings": study.probe_settings_of(Row(HOST)), "data": data}
-    stored = read_stored(path, origin)
-    if stored is None:
-        model = open_row(Row(HOST), "weights", study, world, out)
-
-        def ranks(items: Sequence[ClozeItem]) -> list[int | None]:
-            result = probe(model, items, vocabulary=question_set.vocabulary, objects=None)
-            ranks_of = [answer.restricted for answer in result.answers]
-            return [None if ranking is None else ranking.rank for ranking in ranks_of]
-
-        without: WithoutHelpfulNames = without_helpful_names(
-            question_set.items, ranks, model="the row host", candidates="LAMA's common vocabulary"
-        )
-        stored = {"told": str(without), "kept": [item.id for item in without.items]}
-        write_stored(path, origin, stored)
-    return frozenset(stored["kept"])
-
-
-def _probe_mode(
-    model: ClozeModel,
-    row: Row,
-    study: LamaStudy,
-    question_set: Questions,
-    names: frozenset[str],
+def probe_mode(
+    model: ClozeModel, row: Row, study: LamaStudy, question_set: Questions, names: frozenset[str],
     out: Path,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
+    """Return the scores of a row in a mode; its answers are written into its folder."""
     result = probe(
         model, question_set.items, vocabulary=question_set.vocabulary, objects=question_set.objects
     )

@@ -1,4 +1,4 @@
-"""The rows of the experiment: which there are, and how each is trained from the same weights.
+"""The rows of the experiment and what each is trained with, from the same weights.
 
 The host has no head over words, so pre-training adds one (and trains the host with it) on the text:
 row `host`. Every other row begins with those weights and reads the same batches for as many
@@ -8,42 +8,29 @@ without the probed facts and on one with them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
-from experiments.lama.data import KNOWLEDGE, Knowledge, LamaWorld
-from experiments.pretraining.study import (
-    Ledger,
-    MethodPlan,
-    count_parameters,
-    n_sentences,
-)
-from kept import hosts
+from experiments.lama.data import KNOWLEDGE, Knowledge
+from experiments.pretraining.trial import MethodPlan
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
-from kept.lab.study.origins import Origin, fingerprint_of, read_stored, write_stored
+from kept.lab.study.origins import fingerprint_of
 from kept.methods import Method, method
 from kept.objectives.masked_nodes import MaskedNodes
 from kept.objectives.masked_words import MaskedWords
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.randomness import torch_draws
-from kept.training.config import TrainConfig
-from kept.training.log import Reporter, read_log
-from kept.training.loop import Resume, train
-from kg_loaders.disk.writing import write_json
+from kept.training.config import RunConfig, TrainConfig
 
 HOST, TEXT_ONLY = "host", "none"
-TRAINED, SPENT, RUN_CONFIG = "trained.json", "spent.json", "pretrain.json"
 MLM: Mapping[str, Mapping[str, Any]] = {"mlm": {}}
 
 
-class LamaStudy(BaseModel):
+class LamaStudy(RunConfig):
     """The whole experiment: sizes of the probe, the stage that all rows share, and their own.
 
     `facts_per_relation` are probed, in every row the same; `paraphrased` and `altered` of them in a
@@ -51,8 +38,6 @@ class LamaStudy(BaseModel):
     host, with a seed of its own, so that the rows, trained by `training`, read other batches than
     it did.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
     seed: NonNegativeInt = 0
@@ -100,8 +85,13 @@ class LamaStudy(BaseModel):
         return fingerprint_of(self.settings_of(row), self.paraphrased, self.altered)
 
     def plan(self, row: Row) -> MethodPlan:
-        """What differs for a row's method."""
+        """Return what differs for a row's method."""
         return self.methods.get(row.method, MethodPlan())
+
+    def objectives(self, row: Row) -> Mapping[str, Mapping[str, Any]]:
+        """Return the method's, and masked words where none of them has a head over words."""
+        own = self.plan(row).objectives or row.kind.objectives
+        return own if own.keys() & {"mlm", "masked_nodes"} else {**own, **MLM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,79 +121,6 @@ class Row:
         return self.knowledge or "held_out"
 
 
-def train_row(
-    row: Row, study: LamaStudy, world: LamaWorld, out: Path, reporter: Reporter | None = None
-) -> dict[str, Any]:
-    """Train a row to its end, or go on where it was cut; writes and returns `trained.json`.
-
-    Raises `ConfigError` where the host has not been pre-trained yet, `CheckpointError` where
-    it or the row was trained with other settings or data.
-    """
-    folder = out / row.name
-    trained: dict[str, Any] | None = read_trained(row, study, world, out)
-    if trained is not None:
-        return trained
-    objectives = _objectives(row, study)
-    model = new_model(row, study, world, out, objectives)
-    corpus = world.corpus(row.graph_setting())
-    data = corpus.data(row.kind, study.host, study.builder, objectives)
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {"host": study.host, "graph": dataclasses.asdict(study.builder), "view": {}}
-    write_json(folder / RUN_CONFIG, settings, force=True)
-    hosts.load_tokenizer(study.host).save_pretrained(folder)
-    config = study.training_of(row)
-    ledger = Ledger(folder / SPENT, reporter)
-    ledger.start()
-    result = train(model, data, config, folder, reporter=ledger, resume=Resume.IF_ANY)
-    ledger.write()
-    record = {
-        "row": row.name,
-        "objectives": {name: dict(values) for name, values in objectives.items()},
-        "steps": result.step,
-        "sentences": n_sentences(data, config, result.step),
-        "cpu_minutes": ledger.cpu_seconds / 60,
-        "losses": _last_losses(folder),
-        "parameters": count_parameters(model),
-        "data": str(data),
-        "graph": corpus.graph.content_hash,
-    }
-    write_stored(folder / TRAINED, _origin(row, study, world), record)
-    return record
-
-
-def read_trained(row: Row, study: LamaStudy, world: LamaWorld, out: Path) -> dict[str, Any] | None:
-    """The record of a row's training, None before it; raises `CheckpointError` for another."""
-    stored: dict[str, Any] | None = read_stored(
-        out / row.name / TRAINED, _origin(row, study, world)
-    )
-    return stored
-
-
-def _origin(row: Row, study: LamaStudy, world: LamaWorld) -> Origin:
-    return {"settings": study.settings_of(row), "data": world.fingerprint}
-
-
-def new_model(
-    row: Row,
-    study: LamaStudy,
-    world: LamaWorld,
-    out: Path,
-    objectives: Mapping[str, Mapping[str, Any]],
-) -> KnowledgeForPreTraining:
-    """A row's model before its training, with the pre-trained weights unless it is that."""
-    first = None if row.method == HOST else _pretrained_host(study, world, out)
-    host = hosts.load_host(study.host) if first is None else first.encoder.host
-    graph, words = world.graphs[row.graph_setting()], hosts.load_tokenizer(study.host)
-    with torch_draws(study.seed, "initial weights"):
-        encoder = row.kind.new_encoder(
-            host, graph, words, seed=study.seed, **study.plan(row).options
-        )
-        model = KnowledgeForPreTraining.of(encoder, objectives)
-    if first is not None:
-        copy_head(first, model)
-    return model
-
-
 def copy_head(source: KnowledgeForPreTraining, target: KnowledgeForPreTraining) -> None:
     """Give `target`'s head over words the weights of `source`'s; raises `ConfigError` without."""
     head = source.objectives["mlm"]
@@ -220,24 +137,3 @@ def copy_head(source: KnowledgeForPreTraining, target: KnowledgeForPreTraining) 
                 copied = True
     if not copied:
         raise ConfigError(f"{list(target.objectives)} have no head over words; add mlm")
-
-
-def _pretrained_host(study: LamaStudy, world: LamaWorld, out: Path) -> KnowledgeForPreTraining:
-    folder = out / HOST
-    if read_trained(Row(HOST), study, world, out) is None:
-        raise ConfigError(f"{folder} holds no pre-trained {study.host}; run row {HOST!r} first")
-    return KnowledgeForPreTraining.from_pretrained(folder)
-
-
-def _objectives(row: Row, study: LamaStudy) -> Mapping[str, Mapping[str, Any]]:
-    """The method's own, and masked words where none of them has a head over words."""
-    own = study.plan(row).objectives or row.kind.objectives
-    return own if own.keys() & {"mlm", "masked_nodes"} else {**own, **MLM}
-
-
-def _last_losses(folder: Path) -> dict[str, float]:
-    """Means over the last tenth of the steps that were logged."""
-    steps = [row["losses"] for row in read_log(folder / "log.jsonl") if row["kind"] == "step"]
-    last = steps[-max(1, len(steps) // 10) :]
-    names = dict.fromkeys(name for losses in last for name in losses)
-    return {name: sum(losses.get(name, 0.0) for losses in last) / len(last) for name in names}

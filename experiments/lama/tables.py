@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from experiments.lama.data import KNOWLEDGE
-from experiments.lama.probing import NAMES, RESULT
-from experiments.lama.study import HOST, TEXT_ONLY, TRAINED, LamaStudy
+from experiments.lama.study import HOST, TEXT_ONLY, LamaStudy
 from kept.evaluation.statistics import paired_bootstrap_interval, sign_flip_test, verdict
 from kept.lab.probing.results import read_answers
+from kept.lab.study.cells import NONE
 from kept.lab.study.origins import read_stored, require_same_data
-from kept.lab.study.tables import Table, with_interval
+from kept.lab.study.tables import Table, percent, with_interval
 from kept.randomness import generator
-from kg_loaders.disk.writing import write_json, write_text
 
+RESULT, TRAINED, NAMES = "result.json", "trained.json", "names.json"
 CellResult = Mapping[str, Any]
 HEADINGS = {
     "held_out": "without the probed facts", "given": "with the probed facts", None: "no graph",
 }  # fmt: skip
 
 
-def write_tables(study: LamaStudy, out: Path) -> str:
-    """Write `results.json` and `results.md` in `out`, and return the text.
+def values_of(study: LamaStudy, out: Path) -> dict[str, Any]:
+    """Return what the tables show, from the rows that are stored in `out`.
 
     Raises `CheckpointError` for a file that came of other settings, or of other data than the rest.
     """
@@ -40,15 +40,9 @@ def write_tables(study: LamaStudy, out: Path) -> str:
     }
     require_same_data(results.values())
     require_same_data(out / name / TRAINED for name in rows)
-    missing = [name for name in rows if not (out / name / RESULT).exists()]
-    content = {
-        "trained": trained, "probed": probed, "missing": missing,
-        "differences": _differences(probed, study, out),
-    }  # fmt: skip
-    write_json(out / "results.json", content, force=True)
-    text = to_markdown(study, content, out)
-    write_text(out / "results.md", text, force=True)
-    return text
+    missing = [name for name, path in results.items() if not path.exists()]
+    differences = _differences(probed, study, out)
+    return {"trained": trained, "probed": probed, "missing": missing, "differences": differences}
 
 
 def to_markdown(study: LamaStudy, content: CellResult, out: Path) -> str:
@@ -73,12 +67,12 @@ def to_markdown(study: LamaStudy, content: CellResult, out: Path) -> str:
 def _about(study: LamaStudy) -> str:
     return (
         f"Host {study.host}, seed {study.seed}; {study.facts_per_relation} facts a relation at "
-        f"most; pre-training {study.head.steps} steps, every row {study.training.steps} more of "
-        f"{study.training.batch_size} sentences. *objects*: among all objects of the relation, of "
-        "any number of pieces; *restricted*: among the one-piece words of LAMA's common "
-        "vocabulary. P@1 in per cent with 95 % intervals (facts drawn together); majority: the "
-        "relation's most frequent object among the facts that are not probed, other right answers "
-        "of the question left out, as they are for every row."
+        f"most. Pre-training {study.head.steps} steps, every row {study.training.steps} more of "
+        f"{study.training.batch_size} sentences. *Objects*: among all objects of the relation, of"
+        " any number of pieces. *Restricted*: among the one-piece words of LAMA's common "
+        "vocabulary. P@1 in per cent with 95 % intervals (over facts). *Majority*: the "
+        "relation's most frequent object among the facts that are not probed. Other right "
+        "answers of the question are left out, as they are for every row."
     )
 
 
@@ -99,10 +93,10 @@ def _main_table(
             (
                 row.method, HEADINGS[row.knowledge], one["mode"],
                 one["n_shown"] if one["mode"] == "graph" else "none", total["n_asked"],
-                total["n_scored"], _score(total), _percent(total["majority"]),
+                total["n_scored"], score(total), _percent(total["majority"]),
                 _percent(total["p_at_10"]), _percent(total["calibration_error"]),
-                _score(objects["relations"]), _score(objects["without helpful names"]),
-                words["all"]["n_scored"], _score(words["all"]),
+                score(objects["relations"]), score(objects["without helpful names"]),
+                words["all"]["n_scored"], score(words["all"]),
                 _difference(differences.get(f"{one['row']} {one['mode']}")),
             )
         )  # fmt: skip
@@ -154,7 +148,7 @@ def _further(results: Sequence[CellResult]) -> str:
     rows = [one for one in results if one.get("further")]
     names = dict.fromkeys(name for one in rows for name in one["further"])
     lines = [
-        (one["row"], name, part["n_asked"], part["n_scored"], _score(part),
+        (one["row"], name, part["n_asked"], part["n_scored"], score(part),
          _percent(part["majority"]))
         for one in rows for name in names for part in (one["further"][name],)
     ]  # fmt: skip
@@ -218,15 +212,15 @@ def _table(columns: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
+    return percent(value, NONE)
 
 
-def _score(row: CellResult) -> str:
+def score(row: CellResult) -> str:
+    """Return P@1 of a row of a probe with its interval, if it has one, in per cent."""
     interval = row["interval"]
-    spread = (
-        "" if interval is None else f" [{100 * interval['low']:.1f}, {100 * interval['high']:.1f}]"
-    )
-    return _percent(row["p_at_1"]) + spread
+    if interval is None:
+        return _percent(row["p_at_1"])
+    return f"{_percent(row['p_at_1'])} [{percent(interval['low'])}, {percent(interval['high'])}]"
 
 
 def _interval(interval: CellResult, sign: str = "") -> str:

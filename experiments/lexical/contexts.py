@@ -8,6 +8,7 @@ alone. CONFIG is `senses.yaml`; needs KEPT_DATA and WordNet 3.0; stages in RUN s
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,13 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers.utils.logging import disable_progress_bar
 
 from entity_linking import LinkedText
-from experiments.command import data_root, study_parser
-from experiments.lexical.__main__ import open_host
+from experiments.command import announce, data_root, run_study
 from experiments.lexical.files import senses
+from experiments.lexical.words import open_host
 from experiments.stages import CellResult, StagedStudy, page, pretrained, write_host
+from kept.lab.study.cells import digits
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
 from kept.tasks.datasets.glue import read_wic
@@ -78,8 +79,8 @@ def best_threshold(cosines: NDArray[np.float64], same: NDArray[np.bool_]) -> flo
     return -1.0 if at == 0 else float(cosines[order][at - 1])
 
 
-def asked(name: str, examples: Sequence[TaskExample]) -> CellResult:
-    """The answers of a host about all pairs but those that fit the threshold."""
+def answers_of(name: str, examples: Sequence[TaskExample]) -> CellResult:
+    """Return the answers of a host about all pairs but those that fit the threshold."""
     host, tokenizer = open_host(name)
     sides = [sides_of(example) for example in examples]
     one, other = (
@@ -93,19 +94,14 @@ def asked(name: str, examples: Sequence[TaskExample]) -> CellResult:
     right = (cosines[rest] > best_threshold(cosines[fitted], same[fitted])) == same[rest]
     words = [examples[i].linked.text[slice(*sides[i][0][1:])].lower() for i in rest]
     return {
-        "right": "".join("01"[int(each)] for each in right), "group": words,
+        "right": digits(right), "group": words,
         "gold": [examples[i].labels[0] for i in rest], "steps": 0, "read": None,
     }  # fmt: skip
 
 
-def main() -> None:
-    parser = study_parser(__doc__)
-    given = parser.parse_args()
-    disable_progress_bar()
-    torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), data_root()
-    made = given.out / "made"
-    made.mkdir(parents=True, exist_ok=True)
+def run(study: StagedStudy, given: argparse.Namespace) -> None:
+    """Answer with every row and seed, and write the page."""
+    root, made = data_root(), given.out / "made"
     write_host(study.host, study.n_layers, made / "host")
     senses(study, root, made)
     examples = list(read_wic(root / PAIRS, DamageReport()))
@@ -114,13 +110,12 @@ def main() -> None:
         for row in study.rows:
             stage = study.stage(row, seed, root, given.out)
             folder = made / "host" if stage is None else pretrained(stage, given.out)
-            cells[row][seed] = asked(str(folder), examples)
-            print(f"seed {seed}, {row}", flush=True)
-    command = f"python -m experiments.lexical.contexts {given.config} -o {given.out}"
-    text = page(study, cells, command)
+            cells[row][seed] = answers_of(str(folder), examples)
+            announce(f"seed {seed}, {row}")
+    text = page(study, cells, given.command)
     write_text(given.out / "results.md", text, force=True)
     print(text)
 
 
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, StagedStudy, run)

@@ -5,7 +5,6 @@ Sizes are `files` of a study; what is there is not made again.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,15 +15,26 @@ from kept.inputs.controls.conditions import controlled_text, random_entities
 from kept.objectives.lexical.terms import graph_pairs
 from kept.randomness import generator
 from kept.tasks.datasets.conllu import read_conllu
+from kept.tasks.datasets.public_files import lines
 from kg_loaders import KnowledgeGraph, Source, load
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.formats.wordnet import find_wordnet
 
 TREES = "linguistic/ud_english_ewt/train_from_sources.conllu.gz"
-STARS = "sentiment/sst5/sst_train.txt.gz"
-LEXICON = "sentiment/sentiwordnet3/swn3_by_synset.tsv.gz"
+STARS = "sentiment/sst5/sst_train.txt"
+LEXICON = "sentiment/sentiwordnet3/swn3_by_synset.tsv"
 REVIEWS = ("amazon_cells_labelled.txt", "yelp_labelled.txt", "imdb_labelled.txt")
 LABEL = "__label__"
+
+
+def sample(n: int, size: int, name: str) -> list[int]:
+    """Return `size` of `n` numbers, drawn under a name, in order."""
+    return sorted(generator(0, name).permutation(n)[:size].tolist())
+
+
+def write_linked(graph: KnowledgeGraph, texts: Sequence[str], made: Path) -> None:
+    """Write `linked.jsonl`."""
+    write_jsonl(DictionaryLinker(graph).link(texts), made / "linked.jsonl", force=True)
 
 
 def wordnet(made: Path) -> KnowledgeGraph:
@@ -45,9 +55,8 @@ def senses(study: StagedStudy, root: Path, made: Path) -> None:
     if (made / "strangers.jsonl").exists():
         return
     sentences = [s.text for s in read_conllu(root / TREES) if len(s.words) > 5]
-    order = generator(0, "sentences of senses").permutation(len(sentences))
-    chosen = [sentences[i] for i in sorted(order[: study.files["n_texts"]].tolist())]
-    linked = DictionaryLinker(graph).link(chosen)
+    chosen = sample(len(sentences), study.files["n_texts"], "sentences of senses")
+    linked = DictionaryLinker(graph).link([sentences[i] for i in chosen])
     write_jsonl(linked, made / "linked.jsonl", force=True)
     others = random_entities(graph, 0)
     moved = [controlled_text(text, "random-entity", others) for text in linked]
@@ -59,15 +68,12 @@ def reviews(study: StagedStudy, root: Path, made: Path) -> None:
     graph = wordnet(made)
     if (made / "test.tsv").exists():
         return
-    rated = [line.split("\t", 1) for line in _lines(root / STARS)]
-    order = generator(0, "rated sentences").permutation(len(rated))
-    chosen = [rated[i] for i in sorted(order[: study.files["n_texts"]].tolist())]
+    rated = [line.split("\t", 1) for line in lines(root / STARS)]
+    numbers = sample(len(rated), study.files["n_texts"], "rated sentences")
+    chosen = [rated[i] for i in numbers]
     write_tsv(made / "ratings.tsv", [(star.removeprefix(LABEL), text) for star, text in chosen])
-    write_jsonl(
-        DictionaryLinker(graph).link([text for _, text in chosen]), made / "linked.jsonl",
-        force=True,
-    )  # fmt: skip
-    _, *entries = (line.split("\t") for line in _lines(root / LEXICON))
+    write_linked(graph, [text for _, text in chosen], made)
+    _, *entries = (line.split("\t") for line in lines(root / LEXICON))
     turn = generator(0, "shuffled polarities").permutation(len(entries)).tolist()
     for name, places in (("swn.txt", range(len(entries))), ("shuffled.txt", turn)):
         rows = [
@@ -89,10 +95,7 @@ def similarity(study: StagedStudy, root: Path, made: Path) -> None:
     if (made / "shuffled.txt").exists():
         return
     texts = [text for name in REVIEWS[:2] for _, text in _labelled(root, name)]
-    write_jsonl(
-        DictionaryLinker(graph).link(texts[: study.files["n_texts"]]), made / "linked.jsonl",
-        force=True,
-    )  # fmt: skip
+    write_linked(graph, texts[: study.files["n_texts"]], made)
     pairs = sorted({(one, other) for one, other in graph_pairs(graph)})
     order = generator(0, "shuffled pairs").permutation(len(pairs)).tolist()
     false = [(one, pairs[i][1]) for (one, _), i in zip(pairs, order, strict=True)]
@@ -105,13 +108,10 @@ def _joined(term: str) -> str:
     return term.replace(" ", "_")
 
 
-def _lines(path: Path) -> list[str]:
-    return gzip.decompress(path.read_bytes()).decode().splitlines()
-
-
 def _labelled(root: Path, name: str) -> Iterator[tuple[str, str]]:
     """Label and text of a file of sentences, whose head, if any, has no label."""
-    for line in (root / "sentiment/uci_sentences" / name).read_text("utf-8").splitlines():
+    content = (root / "sentiment/uci_sentences" / name).read_text("utf-8")
+    for line in content.splitlines():  # breaks at NEL too
         text, _, label = line.rpartition("\t")
         if label in ("0", "1"):
             yield label, " ".join(text.split())

@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from transformers.utils.logging import disable_progress_bar
 
-from experiments.command import data_root
-from experiments.lexical.__main__ import read_scores, similarities
+from experiments.command import CELL_OPTIONS, announce, data_root, run_study
 from experiments.lexical.files import similarity
+from experiments.lexical.words import parts_of, read_scores, similarities
 from experiments.stages import StagedStudy, pretrained, write_host
 from kept.evaluation.correlation import Floats, pearson, spearman_parts
 from kept.evaluation.crossed import difference, effect
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 from kept.objectives.lexical.terms import Lexicon, read_pairs
 from kg_loaders.disk.writing import write_text
@@ -31,14 +30,13 @@ def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, comman
     """Spearman's correlation of every row over its seeds, and the differences, as Markdown."""
     words, gold = read_scores(pairs)
     lexicon = Lexicon(read_pairs(out / "made" / "pairs.txt"))
-    joined = np.array([lexicon.joins(*pair) for pair in words])
+    parts = parts_of(np.array([lexicon.joins(*pair) for pair in words]))
     of_row = {row: [_of_seed(study, row, s, root, out, words) for s in study.seeds]
               for row in study.rows}  # fmt: skip
     about = (
-        f"Spearman's correlation over {len(words)} pairs, {int(joined.sum())} of which the lexicon "
-        f"joins; 95 % intervals over {len(study.seeds)} seeds and pairs."
+        f"Spearman's correlation over {len(words)} pairs, {parts['joined'].sum()} of which the "
+        f"lexicon joins; 95 % intervals over {len(study.seeds)} seeds and pairs."
     )
-    parts = {"all": np.ones_like(joined), "joined": joined, "not joined": ~joined}
     parts = {name: chosen for name, chosen in parts.items() if chosen.sum() > 2}
     rows, differences = [], []
     for row, seeds in of_row.items():
@@ -49,18 +47,18 @@ def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, comman
             rows.append([row, name, correlation, of_seeds, study.rows[row].says])
     for one, other in study.differences:
         for name, chosen in parts.items():
-            sides = [[spearman_parts(each[chosen], gold[chosen]) for each in of_row[side]]
-                     for side in (one, other)]  # fmt: skip
-            less = difference(*sides, pearson)
+            ours, theirs = (
+                [spearman_parts(each[chosen], gold[chosen]) for each in of_row[side]]
+                for side in (one, other)
+            )
+            less = difference(ours, theirs, pearson)
             numbers = with_interval(less, "+"), f"{less.p:.3f}"
             differences.append([f"{one} − {other}", name, *numbers])
     columns = "row", "pairs", "Spearman", "of each seed", "what it is"
-    page = (
-        f"# {study.title}", f"`{command}`", study.about.strip(), about,
-        Table(columns, rows).compact(),
-        Table(("difference", "pairs", "estimate", "p"), differences).compact(),
+    return page_of(
+        study.title, command, study.about, about, Table(columns, rows),
+        Table(("difference", "pairs", "estimate", "p"), differences),
     )  # fmt: skip
-    return "\n\n".join(page) + "\n"
 
 
 def _of_seed(
@@ -72,26 +70,17 @@ def _of_seed(
     if not path.exists():
         stage = study.stage(row, seed, root, out)
         assert stage is not None
-        found = similarities(str(pretrained(stage, out)), words)
+        cosines = similarities(str(pretrained(stage, out)), words)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, found)
-        print(f"seed {seed}, {row}", flush=True)
+        np.save(path, cosines)
+        announce(f"seed {seed}, {row}")
     loaded: Floats = np.load(path)
     return loaded
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("pairs", type=Path)
-    parser.add_argument("-o", "--out", type=Path, required=True)
-    parser.add_argument("--row", help="only this row, and no table")
-    parser.add_argument("--seed", type=int, help="only this seed, and no table")
-    given = parser.parse_args()
-    disable_progress_bar()
-    torch.set_num_threads(1)
-    study, root = StagedStudy.read(given.config), data_root()
-    (given.out / "made").mkdir(parents=True, exist_ok=True)
+def run(study: StagedStudy, given: argparse.Namespace) -> None:
+    """Train what is missing; write the page unless one row or seed alone was wanted."""
+    root = data_root()
     write_host(study.host, study.n_layers, given.out / "made" / "host")
     similarity(study, root, given.out / "made")
     if given.row is not None or given.seed is not None:
@@ -107,4 +96,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    options = {name: CELL_OPTIONS[name] for name in ("--row", "--seed")}
+    run_study(__doc__, StagedStudy, run, {"pairs": {"type": Path}, **options})

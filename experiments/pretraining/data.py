@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from entity_linking.annotations.relations import RelationExample, read_trex
+from entity_linking.annotations.relations import RelationExample, read_trex, with_all_links
 from entity_linking.dictionary import DictionaryLinker
-from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.mentions import LinkedText
 from entity_linking.names.priors import LABELS_FIRST
 from kept.graphs.builder import BuilderConfig
 from kept.hosts import load_tokenizer
 from kept.inputs.views import builder_for
 from kept.methods import Method
 from kept.randomness import generator
-from kept.tasks.datasets.public_files import codex_triples, json_of, table
+from kept.tasks.datasets.public_files import codex_descriptions, codex_triples, json_of, table
 from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, graph_from_records
 from kg_loaders.damage import DamageReport
@@ -77,14 +77,12 @@ def read_corpus(root: Path, files: str = "P*.jsonl.gz") -> Corpus:
     graph = graph_from_records(
         _codex_s(root), sources=("CoDEx-S train",), licence="MIT; Wikidata CC0"
     )
-    files_found = sorted((root / "lama" / "TREx").glob(files))
-    if not files_found:
-        raise FileNotFoundError(f"{root / 'lama' / 'TREx'} holds no {files}")
-    examples = [
-        example
-        for file in files_found
-        for example in read_trex(file, DamageReport(), distinct=True)
-    ]
+    folder = root / "lama" / "TREx"
+    if not (paths := sorted(folder.glob(files))):
+        raise FileNotFoundError(f"{folder} holds no {files}")
+    examples: list[RelationExample] = []
+    for path in paths:
+        examples += read_trex(path, DamageReport(), distinct=True)
     return Corpus(graph, link_documents(examples, graph))
 
 
@@ -93,35 +91,29 @@ def link_documents(
 ) -> tuple[tuple[LinkedText, ...], ...]:
     """Sentences by subject, each once, with the links described above."""
     linker = DictionaryLinker(graph, exact=True, formula=LABELS_FIRST)
-    gold: dict[str, dict[str, dict[Mention, str]]] = {}
+    by_head: dict[str, list[RelationExample]] = {}
     for example in examples:
-        gold_of_text = gold.setdefault(example.head, {}).setdefault(example.linked.text, {})
-        for link in example.linked.links:
-            if link.entity is not None:
-                gold_of_text.setdefault(link.mention, link.entity)
-    texts = [text for sentences in gold.values() for text in sentences]
-    unlinked = [
-        _annotated(text, entities)
-        for sentences in gold.values()
-        for text, entities in sentences.items()
-    ]
-    linked = iter(map(_merged, unlinked, linker.disambiguate(unlinked), linker.link(texts)))
+        by_head.setdefault(example.head, []).append(_with_certain_links(example))
     documents = []
-    for sentences in gold.values():
-        texts_of_head = [next(linked) for _ in sentences]
-        kept = tuple(text for text in texts_of_head if _reaches(text, graph))
-        if kept:
-            documents.append(kept)
+    for of_head in by_head.values():
+        annotated = with_all_links(of_head)
+        linked = map(
+            _merged, annotated, linker.disambiguate(annotated),
+            linker.link([text.text for text in annotated]),
+        )  # fmt: skip
+        if document := tuple(text for text in linked if _reaches(text, graph)):
+            documents.append(document)
     return tuple(documents)
 
 
-def _annotated(text: str, entities: dict[Mention, str]) -> LinkedText:
-    """The annotated mentions of a sentence that do not overlap an earlier one."""
-    links: list[Link] = []
-    for mention in sorted(entities):
-        if not links or mention.start >= links[-1].mention.end:
-            links.append(Link(mention, (), entities[mention], 1.0))
-    return LinkedText(text, tuple(links))
+def _with_certain_links(example: RelationExample) -> RelationExample:
+    """Return an example with its links to entities, each with the confidence 1."""
+    links = tuple(
+        dataclasses.replace(link, candidates=(), confidence=1.0)
+        for link in example.linked.links
+        if link.entity is not None
+    )
+    return dataclasses.replace(example, linked=dataclasses.replace(example.linked, links=links))
 
 
 def _merged(gold: LinkedText, relinked: LinkedText, plain: LinkedText) -> LinkedText:
@@ -148,19 +140,18 @@ def _reaches(text: LinkedText, graph: KnowledgeGraph) -> bool:
 def _codex_s(root: Path) -> Iterator[Record]:
     triples = list(codex_triples(root, ("s",)))
     yield from triples
-    entities = {name: None for h, _, t in triples for name in (h, t)}
+    entities = {name for h, _, t in triples for name in (h, t)}
+    descriptions = codex_descriptions(root)
     for row in table(root / "codex/codex-s/entity_text.tsv", is_quoted=True):
-        if row["qid"] in entities:
-            yield Text(row["qid"], TextKind.LABEL, row["name"], "en")
-            text = f"{row['description']}. {row['extract']}".strip(". ")
-            if text:
-                yield Text(row["qid"], TextKind.DESCRIPTION, text, "en")
+        if (name := row["qid"]) in entities:
+            yield Text(name, TextKind.LABEL, row["name"], "en")
+            if name in descriptions:
+                yield Text(name, TextKind.DESCRIPTION, descriptions[name], "en")
     for row in table(root / "wikidata_labels/qid_aliases.tsv"):
         if row["qid"] in entities and len(row["alias"]) >= 3:
             yield Text(row["qid"], TextKind.ALIAS, row["alias"], "en")
     relations = json_of(root / "codex/relations_en.json")
-    for name in sorted(dict.fromkeys(triple.relation for triple in triples)):
-        yield Text(name, TextKind.LABEL, relations[name]["label"], "en", is_relation=True)
-        if relations[name].get("description"):
-            text = relations[name]["description"]
-            yield Text(name, TextKind.DESCRIPTION, text, "en", is_relation=True)
+    for name in sorted({triple.relation for triple in triples}):
+        for kind, field in ((TextKind.LABEL, "label"), (TextKind.DESCRIPTION, "description")):
+            if text := relations[name].get(field):
+                yield Text(name, kind, text, "en", is_relation=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from kept.graphs.builder import BuilderConfig
 from kept.lab.study.origins import fingerprint_of
 from kept.methods import Method, method
-from kept.training.config import TrainConfig
+from kept.training.config import RunConfig, TrainConfig
 
 HEAD = "head"
 
@@ -34,14 +34,12 @@ class Arm(BaseModel):
         return method(self.method)
 
 
-class ShownFactsStudy(BaseModel):
-    """All settings; `head` trains the host's head over words on text, once for all arms.
+class ShownFactsStudy(RunConfig):
+    """The settings; `head` trains the host's head over words on text, once for all arms.
 
     `words` are options of `mlm`, which trains the head, `stated` those of `stated_words`; `freeze`
     the encoder's parts that stay in both stages.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "minilm"
     seed: NonNegativeInt = 0
@@ -52,8 +50,8 @@ class ShownFactsStudy(BaseModel):
     builder: BuilderConfig
     head: TrainConfig
     reading: TrainConfig
-    words: dict[str, Any] = {}
-    stated: dict[str, Any] = {}
+    words: dict[str, Any] = Field(default_factory=dict)
+    stated: dict[str, Any] = Field(default_factory=dict)
     freeze: tuple[str, ...] = ()
     arms: dict[str, Arm]
 
@@ -62,9 +60,7 @@ class ShownFactsStudy(BaseModel):
         names = list(self.arms)
         for i, (name, arm) in enumerate(self.arms.items()):
             if arm.start is not None and arm.start not in names[:i]:
-                raise ValueError(
-                    f"arm {name} starts from {arm.start!r}: name an arm that stands before it"
-                )
+                raise ValueError(f"arm {name} starts from {arm.start!r}: name an arm before it")
         return self
 
     def settings_of(self, name: str) -> str:

@@ -155,7 +155,7 @@ class Adapter(nn.Module):
             module._is_hf_initialized = True  # type: ignore[assignment]
 
     @classmethod
-    def beside(cls, host: PreTrainedModel, options: AdapterOptions) -> Adapter:
+    def of_host(cls, host: PreTrainedModel, options: AdapterOptions) -> Adapter:
         """A new adapter of the host's sizes."""
         config = host.config
         return cls(options, host_width=config.hidden_size, attention=config._attn_implementation)

@@ -13,9 +13,10 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from kept import hosts
-from kept.errors import ConfigError
+from kept.errors import ConfigError, HostError
+from kept.host_families import family_of
 
-PLACE = "bottleneck"
+MODULE_NAME = "bottleneck"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +63,17 @@ class DropoutThenBottleneck(nn.Module):
 
 
 def insert_bottlenecks(host: PreTrainedModel, options: HoulsbyOptions) -> None:
-    """Insert two bottlenecks per layer of any host family: after attention and after the
-    feed-forward.
+    """Insert two bottlenecks per layer: after attention and after the feed-forward.
 
     Houlsby et al. 2019, "Parameter-Efficient Transfer Learning for NLP" (ICML), section 2.1,
-    figure 2: on a sub-layer's output, before the skip connection is added.
+    figure 2: on a sub-layer's output, before the skip connection is added. Raises `HostError` for
+    a family that has no such place.
     """
+    if not family_of(host.config).has_bert_outputs:
+        raise HostError(
+            "bottlenecks go before the last dropout of a sub-layer, and a "
+            f"{host.config.model_type} host has none there; use lora"
+        )
     width = host.config.hidden_size
     for layer in hosts.layers(host):
         for sublayer in ("attention.output", "output"):

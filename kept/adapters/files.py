@@ -62,7 +62,7 @@ def write_adapter(folder: str | Path, name: str, adapter: Adapter, host: Any) ->
     The folder appears whole, in the place of an adapter that is there. The header seals the
     weights and itself (`kg_loaders.disk.seals`).
     """
-    tensors = {k: v.detach().cpu().contiguous() for k, v in adapter.state_dict().items()}
+    tensors = {k: v.cpu().contiguous() for k, v in adapter.state_dict().items()}
     about = {
         "name": name,
         "host": {"model_type": host.model_type} | {k: getattr(host, k) for k in HOST_SIZES},

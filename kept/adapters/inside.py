@@ -15,9 +15,9 @@ from kept.errors import ConfigError
 from kept.options import read_options
 
 PLACES: dict[str, tuple[str, ...]] = {
-    "lora": (f".{lora.PLACE}",),
-    "houlsby": (f".{bottleneck.PLACE}.", ".LayerNorm."),
-    "pals": (f".{pals.PLACE}.",),
+    "lora": (f".{lora.NAME_PART}",),
+    "houlsby": (f".{bottleneck.MODULE_NAME}.", ".LayerNorm."),
+    "pals": (f".{pals.MODULE_NAME}.",),
 }
 """Kind to parts of its parameters' names; with bottlenecks, layer norms are trained, too."""
 

@@ -12,15 +12,11 @@ from transformers import PreTrainedModel
 
 from kept import hosts
 from kept.errors import ConfigError, MissingExtraError
+from kept.host_families import family_of
 
-TARGETS = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "output": "attention.output.dense",
-}
-"""Names of projections to their places in a layer, the same in every host family."""
-PLACE = "lora_"
+TARGETS = ("query", "key", "value", "output")
+"""Projections of attention; `kept.host_families` has where each lies in a layer of each family."""
+NAME_PART = "lora_"
 
 
 MAX_ALPHA = 1e6
@@ -64,9 +60,11 @@ def insert_lora(host: PreTrainedModel, options: LoraOptions) -> None:
 
     Raises `MissingExtraError` without peft.
     """
-    layers = range(len(hosts.layers(host)))
-    names = [f"encoder.layer.{i}.{TARGETS[name]}" for i in layers for name in options.targets]
-    insert_lora_around(host, options, names)
+    hosts.require_layers(host, "LoRA")
+    family = family_of(host.config)
+    prefixes = [family.layer_prefix(host, i) for i in range(len(hosts.layers(host)))]
+    places = [family.projections[name] for name in options.targets]
+    insert_lora_around(host, options, list(dict.fromkeys(a + b for a in prefixes for b in places)))
 
 
 def insert_lora_around(host: PreTrainedModel, options: LoraOptions, modules: list[str]) -> None:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from kept import hosts
 from kept.errors import ConfigError
 
-PLACE = "pal"
+MODULE_NAME = "pal"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,21 +86,22 @@ class LayerWithPAL:
 
 
 def insert_pals(host: PreTrainedModel, options: PALOptions) -> None:
-    """Add a PAL beside each layer of any host family, initially without effect.
+    """Add a PAL beside each layer, initially without effect.
 
     Stickland and Murray 2019, "BERT and PALs: Projected Attention Layers for Efficient Adaptation
     in Multi-Task Learning" (ICML), section 3: attention in a projected space, projections shared by
     all layers, beside the whole layer and added before its last normalisation. Where we differ: up
     starts at 0, so that nothing changes before training; and there is one set of PALs, not one for
-    each of several tasks.
+    each of several tasks. Raises `HostError` for a family whose layers are not like BERT's.
     """
+    hosts.require_bert_layers(host, "a projected attention layer")
     config = host.config
     shared = Projections(width=config.hidden_size, inner=options.width)
-    host.encoder.add_module(PLACE, shared)
+    host.encoder.add_module(MODULE_NAME, shared)
     for layer in hosts.layers(host):
         pal = ProjectedAttention(
             inner=options.width, heads=options.heads, dropout=config.attention_probs_dropout_prob
         )
-        layer.add_module(PLACE, pal)
+        layer.add_module(MODULE_NAME, pal)
         vars(layer)["_shared"] = (shared,)  # not registered: one set of weights in a file
         layer.__class__ = type(type(layer).__name__, (LayerWithPAL, type(layer)), {})

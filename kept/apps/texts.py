@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import webbrowser
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from entity_linking.mentions import LinkedText, Linker
 from entity_linking.names.identifiers import by_identifiers
+from kept.errors import ConfigError
 from kept.linking.linkers import LinkerSettings, open_linker
 from kg_loaders import KnowledgeGraph, open_graph
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kept.graphs.builder import BuilderConfig
     from kept.graphs.graph import WordKnowledgeGraph
 
-Graph = KnowledgeGraph | str | Path
+Graph = KnowledgeGraph | str | Path | Sequence[tuple[str, str, str]]
 MOST_LINKERS = 4
 _LINKERS: OrderedDict[tuple[str, str], Linker] = OrderedDict()
 
@@ -50,19 +51,28 @@ def link(
     """
     is_one = isinstance(texts, str | LinkedText)
     graph = open_graph(kg)
-    several = [texts] if isinstance(texts, str | LinkedText) else list(texts)
+    several = [texts] if isinstance(texts, str | LinkedText) else _texts(texts)
     plain = [text for text in several if isinstance(text, str)]
     fresh = iter(linker_for(graph, **settings).link(plain))
     linked = [_named(next(fresh), graph) if isinstance(t, str) else t for t in several]
     return linked[0] if is_one else linked
 
 
+def _texts(texts: Any) -> list[str | LinkedText]:
+    """Several texts as a list; ConfigError names one that is none."""
+    several = list(texts) if isinstance(texts, Iterable) else [texts]
+    for each in several:
+        if not isinstance(each, str | LinkedText):
+            raise ConfigError(f"{each!r} is not a text; give a string or a list of strings")
+    return several
+
+
 def linker_for(graph: KnowledgeGraph, **settings: Any) -> Linker:
     """Return the linker of `graph` with `settings` of `kept link`; the last few are kept."""
     key = (graph.content_hash, repr(sorted(settings.items())))
     if key not in _LINKERS:
-        place = str(graph.folder or "a graph in memory")
-        _LINKERS[key] = open_linker(LinkerSettings(kg=place, **settings), by_identifiers(graph))
+        source = str(graph.folder or "a graph in memory")
+        _LINKERS[key] = open_linker(LinkerSettings(kg=source, **settings), by_identifiers(graph))
         while len(_LINKERS) > MOST_LINKERS:
             _LINKERS.popitem(last=False)
     _LINKERS.move_to_end(key)
@@ -133,12 +143,12 @@ class Picture:
         from kept.lab.report.page import is_kept_page
         from kg_loaders.disk.writing import write_text
 
-        place = Path(path)
+        location = Path(path)
         forms = {".html": self.html, ".htm": self.html, ".svg": self.svg}
-        if place.suffix.lower() not in forms:
-            raise ConfigError(f"{place}: a picture is saved as .svg, a page as .html")
-        write_text(place, forms[place.suffix.lower()], force=force or is_kept_page(place))
-        return place
+        if location.suffix.lower() not in forms:
+            raise ConfigError(f"{location}: a picture is saved as .svg, a page as .html")
+        write_text(location, forms[location.suffix.lower()], force=force or is_kept_page(location))
+        return location
 
     def open(self, path: str | Path = "graph.html") -> None:
         """Write the page and open it in the browser."""

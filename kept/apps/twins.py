@@ -23,13 +23,13 @@ from kept.results import Result
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("kept.apps.cli.ask", "ask"),
-    "compare": ("kept.apps.cli.comparing.compare", "compare"),
+    "compare": ("kept.apps.cli.comparing.compare", "compare_command"),
     "complete": ("kept.apps.cli.kgc", "predict_command"),
     "finetune": ("kept.apps.cli.training.finetune", "finetune_command"),
     "fit": ("kept.apps.cli.training.fit", "fit_command"),
-    "predict": ("kept.apps.cli.training.predict", "predict"),
+    "predict": ("kept.apps.cli.training.predict", "predict_command"),
     "pretrain": ("kept.apps.cli.training.pretrain", "pretrain_command"),
-    "probe": ("kept.apps.cli.probe", "probe"),
+    "probe": ("kept.apps.cli.probe", "probe_command"),
 }
 """The Python name of a command, and the module and function that declare it."""
 HIDDEN = frozenset({"as_json", "open_page"})
@@ -59,7 +59,10 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a command for Python: arguments first, options by keyword alone."""
+    """Return the signature of a command for Python: arguments first, options by keyword alone.
+
+    The graph that a command needs comes by its place, too: `kept.ask(question, graph)`.
+    """
     import typer
 
     parameters = []
@@ -68,12 +71,18 @@ def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
             continue
         info = _info(each)
         is_argument = isinstance(info, typer.models.ArgumentInfo)
+        is_argument |= each.name == "kg" and each.default is each.empty
         kind = each.POSITIONAL_OR_KEYWORD if is_argument else each.KEYWORD_ONLY
         parameters.append(each.replace(kind=kind))
-    parameters.sort(
-        key=lambda p: (p.kind, p.kind == p.POSITIONAL_OR_KEYWORD and p.default is not p.empty)
-    )
+    parameters.sort(key=_rank_in_signature)
     return inspect.Signature(parameters)
+
+
+def _rank_in_signature(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    """Arguments without a default first, of these the graph last; then options."""
+    by_place = parameter.kind == parameter.POSITIONAL_OR_KEYWORD
+    has_default = by_place and parameter.default is not parameter.empty
+    return parameter.kind, has_default, by_place and parameter.name == "kg"
 
 
 def _docstring(declared: Callable[..., Any], signature: inspect.Signature) -> str:
@@ -88,7 +97,7 @@ def _docstring(declared: Callable[..., Any], signature: inspect.Signature) -> st
     return "\n".join(lines) + "\n"
 
 
-def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def _run(name: str, declared: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Check the values as the command line does, run the command, return what it came to."""
     import typer
     from typer.main import get_command
@@ -107,12 +116,12 @@ def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> A
             for parameter in parsed.params:
                 if parameter.name == "help":
                     continue
-                if parameter.name in given and given[parameter.name] is not None:
-                    value = _plain(given[parameter.name], parameter)
+                if parameter.name in values and values[parameter.name] is not None:
+                    value = _plain(values[parameter.name], parameter)
                 else:
                     value, _ = parameter.consume_value(context, {})
                 context.params[parameter.name] = parameter.process_value(context, value)
-            call = CALL.set(_call(name, given))
+            call = CALL.set(_call(name, values))
             try:
                 with redirect_stdout(printed):
                     outcome = parsed.invoke(context)
@@ -128,9 +137,9 @@ def _run(name: str, declared: Callable[..., Any], given: Mapping[str, Any]) -> A
     return outcome.with_text(text) if isinstance(outcome, Result) else outcome
 
 
-def _call(name: str, given: Mapping[str, Any]) -> str:
+def _call(name: str, values: Mapping[str, Any]) -> str:
     """The call as somebody would write it, for pages that say how they were made."""
-    return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in values.items())})"
 
 
 def _in_python(message: str, parsed: Any) -> str:
@@ -144,10 +153,14 @@ def _in_python(message: str, parsed: Any) -> str:
 
 def _plain(value: Any, parameter: Any) -> Any:
     """A value of Python as the option takes it: graphs by their folder, lists by commas."""
-    from kg_loaders import KnowledgeGraph
+    from kg_loaders import KnowledgeGraph, open_graph
 
+    if parameter.name == "kg" and not isinstance(value, str | Path):
+        return str(folder_of(open_graph(value)))
     if isinstance(value, KnowledgeGraph):
         return str(folder_of(value))
+    if parameter.param_type_name == "argument":
+        _require_plain(value, parameter)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
@@ -156,6 +169,23 @@ def _plain(value: Any, parameter: Any) -> Any:
         items = [str(each) for each in value]
         return items if parameter.multiple else ",".join(items)
     return [value] if parameter.multiple and not isinstance(value, bool) else value
+
+
+def _require_plain(value: Any, argument: Any) -> None:
+    """ConfigError unless an argument has one value, or paths and texts where it takes several."""
+    from kept.errors import ConfigError
+
+    is_several = isinstance(value, list | tuple | set)
+    for each in value if is_several else [value]:
+        if not isinstance(each, str | Path | int | float | Mapping):
+            raise ConfigError(
+                f"{argument.name}: give text or the path of a file, not a {type(each).__name__}; "
+                "write data to a file first (a data frame has .to_csv)"
+            )
+    if is_several and not argument.multiple and argument.nargs != -1:
+        raise ConfigError(
+            f"{argument.name}: give one value, not {len(value)}; for several, call it for each"
+        )
 
 
 def declared_parameters(declared: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -117,17 +117,21 @@ def _graph(
     """The graph that is told, or that of the run where it still lies there as it was."""
     made_with = encoder.config.content_hash
     if about.graph is not None:
-        given = about.graph
-        graph = given if isinstance(given, KnowledgeGraph) else KnowledgeGraph.open(given)
+        graph_settings = about.graph
+        graph = (
+            graph_settings
+            if isinstance(graph_settings, KnowledgeGraph)
+            else KnowledgeGraph.open(graph_settings)
+        )
         if made_with and graph.content_hash != made_with:
             raise ConfigError(
                 f"the graph of this card has the hash {graph.content_hash}, the model was made "
                 f"with {made_with}; give that graph, or none"
             )
         return graph
-    place = settings.get("kg")
-    if isinstance(place, str) and (Path(place) / "manifest.json").is_file():
-        graph = KnowledgeGraph.open(place)
+    folder = settings.get("kg")
+    if isinstance(folder, str) and (Path(folder) / "manifest.json").is_file():
+        graph = KnowledgeGraph.open(folder)
         return graph if graph.content_hash == made_with else None
     return None
 
@@ -151,14 +155,14 @@ def _training(config: Any, settings: Mapping[str, Any]) -> Iterator[str]:
 
 def _coverage(run: Path | None, metrics: Mapping[str, Any]) -> dict[str, str]:
     """By the set's name: in how many texts anything of the graph was shown to the model."""
-    found = {}
+    sections = {}
     pretraining = {} if run is None else _json(run / "coverage.json")
     if "shares" in pretraining:
-        found[", pre-training"] = summary(pretraining)
+        sections[", pre-training"] = summary(pretraining)
     for split, scores in metrics.items():
         if isinstance(scores, dict) and "shares" in (scores.get("coverage") or {}):
-            found[f", {split}"] = summary(scores["coverage"])
-    return found or {"": NOT_KNOWN}
+            sections[f", {split}"] = summary(scores["coverage"])
+    return sections or {"": NOT_KNOWN}
 
 
 def _verdict(key: str, comparison: str | Path | None) -> str:
@@ -179,10 +183,10 @@ def _leaks(audit: str | Path | None) -> str:
         return f"{NOT_KNOWN}: no audit was given (`kept audit -o audit.json`)"
     with _readable(audit):
         checks = json.loads(Path(audit).read_bytes())
-        found = [
+        lines = [
             f"{c['check']}: {c['n_found']} of {c['n_checked']}" for c in checks if c["n_found"]
         ]
-    return _plain("; ".join(found)) if found else f"none in {len(checks)} checks"
+    return _plain("; ".join(lines)) if lines else f"none in {len(checks)} checks"
 
 
 class _readable:

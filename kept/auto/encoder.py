@@ -24,7 +24,7 @@ from kept.auto.encoded import Encoded, EncodedText, encoded_text
 from kept.auto.hub import CARD, model_folder, push_folder
 from kept.auto.saved import (
     ENCODER_FILE,
-    TOLD,
+    STORED_SETTINGS,
     saved_builder,
     saved_case,
     saved_encoder,
@@ -167,8 +167,8 @@ class AutoEncoder:
         entities may tell what the graph says. `token` is that of `hf auth login` where none is
         given. Raises `ConfigError` without a network, and the hub's own errors.
         """
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place) / "model"
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
             self._write(folder, repo_id, about or About(), force=False)
             return push_folder(folder, repo_id, private=private, token=token, message=message)
 
@@ -199,18 +199,18 @@ class AutoEncoder:
             )
 
     def _write(self, folder: Path, name: str, about: About, *, force: bool) -> None:
-        told = self._settings
-        card = model_card(self.encoder, name, about, run=self._folder, settings=told)
-        own = {key: told[key] for key in TOLD if key in told}
-        own |= {"graph": dataclasses.asdict(self.builder), "view": self.view, "case": self.case}
+        settings = self._settings
+        card = model_card(self.encoder, name, about, run=self._folder, settings=settings)
+        stored = {key: settings[key] for key in STORED_SETTINGS if key in settings}
+        stored |= {"graph": dataclasses.asdict(self.builder), "view": self.view, "case": self.case}
         if self.sentence_modules is not None:
-            own["sentences"] = self.sentence_modules.as_json()
+            stored["sentences"] = self.sentence_modules.as_json()
         with whole_folder(
             folder, kind=MODEL.what, is_kind=lambda path: is_of(path, MODEL), force=force
         ) as part:
             self.encoder.save_pretrained(part)
             self.tokenizer.save_pretrained(part)
-            write_json(part / ENCODER_FILE, json.loads(json.dumps(own)))
+            write_json(part / ENCODER_FILE, json.loads(json.dumps(stored)))
             write_text(part / CARD, card)
             seal_model(part)
 

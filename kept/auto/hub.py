@@ -11,12 +11,12 @@ from kept import hosts
 from kept.encoders import ENCODERS
 from kept.errors import CheckpointError, ConfigError
 from kept.host_facts import is_adapter
-from kept.model_files import BESIDE, MODEL, WEIGHTS
+from kept.model_files import MODEL, OTHER_FILES, WEIGHTS
 from kept.model_settings import model_type_of
 from kept.suggestions import is_there, require_local
 
 CARD = "README.md"
-FILES = (*WEIGHTS, *BESIDE, MODEL.manifest, CARD)
+FILES = (*WEIGHTS, *OTHER_FILES, MODEL.manifest, CARD)
 """What is fetched and sent, by name."""
 
 

@@ -16,6 +16,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError
 from kept.graphs.builder import BuilderConfig
 from kept.model_files import readable
+from kept.model_settings import settings_text
 from kg_loaders import KnowledgeGraph
 
 Saved = TypeVar("Saved")
@@ -23,7 +24,7 @@ ENCODER_FILE = "encoder.json"
 RUN_FILES = ("finetune.json", "pretrain.json", ENCODER_FILE)
 """A run's configuration beside its model, with its builder's settings in `graph` and the view's
 options in `view`; `ENCODER_FILE` is what `AutoEncoder.save_pretrained` writes."""
-TOLD = ("method", "host", "task", "knowledge", "training")
+STORED_SETTINGS = ("method", "host", "task", "knowledge", "training")
 """What `save_pretrained` keeps of a run's configuration beside them."""
 
 
@@ -73,7 +74,7 @@ def saved_settings(folder: str | Path) -> dict[str, Any]:
         path = Path(folder) / name
         if path.is_file():
             with readable(path):
-                return dict(json.loads(path.read_text(encoding="utf-8")))
+                return dict(json.loads(settings_text(path)))
     return {}
 
 
@@ -83,7 +84,7 @@ def _saved(folder: str | Path, read: Callable[[Any], Saved]) -> Saved:
         path = Path(folder) / name
         if path.is_file():
             try:
-                return read(json.loads(path.read_text(encoding="utf-8")))
+                return read(json.loads(settings_text(path)))
             except (ValueError, TypeError, AttributeError) as error:
                 raise CheckpointError(f"{path} is not what a run wrote: {error}") from error
     return read({})

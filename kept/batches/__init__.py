@@ -11,10 +11,10 @@ from kept.batches.batch import (
     UNKNOWN_ROW,
     KnowledgeBatch,
     Layout,
+    Role,
     TripleBatch,
 )
 from kept.batches.packed import Packed, pack
-from kept.batches.roles import Role
 from kept.batches.visibility import Visibility
 
 __all__ = [

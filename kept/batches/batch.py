@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -47,6 +48,17 @@ EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
 """Fields of further vocabularies, each with what fills an empty slot."""
 WHOLE_FIELDS = ("sampled_entities", "sampled_shares", "triples", "second_triples")
 """Fields that belong to the batch, not to a sample."""
+
+
+class Role(IntEnum):
+    """What an entity of a text's subgraph is to the text.
+
+    The numbers enter tensors. A text alone is a question; a second text is an answer.
+    """
+
+    QUESTION = 0
+    ANSWER = 1
+    OTHER = 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def part_of(n_samples: int, rank: int, n: int) -> Part:
     """
     is_spare = rank >= n_samples
     rank, n = (0 if is_spare else rank), min(n, n_samples)
-    return Part(slice(*(place * n_samples // n for place in (rank, rank + 1))), is_spare)
+    return Part(slice(*(number * n_samples // n for number in (rank, rank + 1))), is_spare)
 
 
 def share_of(
@@ -70,10 +70,10 @@ def share_of(
     """
     if sum(sizes) != len(batch):
         sizes = [1] * len(batch)
-    own, is_spare = part_of(len(sizes), rank, n)
+    part, is_spare = part_of(len(sizes), rank, n)
     rank, n = (0 if is_spare else rank), min(n, len(sizes))
     ends = [0, *torch.tensor(sizes).cumsum(0).tolist()]
-    rows = slice(ends[own.start], ends[own.stop])
+    rows = slice(ends[part.start], ends[part.stop])
     triples = {
         name: _triples(whole, rank, n)
         for name in ("triples", "second_triples")
@@ -84,7 +84,7 @@ def share_of(
 
 def _triples(triples: TripleBatch, rank: int, n: int) -> TripleBatch:
     """The triples of one share, and of the texts those that they read; one at least, to be read."""
-    chosen = slice(*(place * len(triples) // n for place in (rank, rank + 1)))
+    chosen = slice(*(number * len(triples) // n for number in (rank, rank + 1)))
     indices = {
         field.name: value[chosen]
         for field in dataclasses.fields(triples)

@@ -68,8 +68,8 @@ class Visibility:
     @classmethod
     def among(cls, node_mask: Bool[Tensor, "batch node"]) -> Visibility:
         """The nodes of `node_mask` (True = real) see one another, padding sees itself."""
-        own = torch.eye(node_mask.shape[1], dtype=torch.bool, device=node_mask.device)
-        return derived(cls, {"mask": (node_mask[:, :, None] & node_mask[:, None, :]) | own})
+        itself = torch.eye(node_mask.shape[1], dtype=torch.bool, device=node_mask.device)
+        return derived(cls, {"mask": (node_mask[:, :, None] & node_mask[:, None, :]) | itself})
 
     @classmethod
     def causal(cls, node_mask: Bool[Tensor, "batch node"]) -> Visibility:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from kept.adapters.adapter import Adapter, AdapterOptions
-from kept.adapters.lora import PLACE, LoraOptions, insert_lora_around
+from kept.adapters.lora import NAME_PART, LoraOptions, insert_lora_around
 from kept.batches import Visibility
 from kept.decoders import hosts
 from kept.decoders.trees import Continuation
@@ -54,7 +54,7 @@ def insert_decoder_lora(host: PreTrainedModel, options: LoraOptions) -> None:
 
 def lora_state(host: PreTrainedModel) -> dict[str, Tensor]:
     """What `insert_decoder_lora` inserted, by name."""
-    return {name: value for name, value in host.state_dict().items() if PLACE in name}
+    return {name: value for name, value in host.state_dict().items() if NAME_PART in name}
 
 
 def load_lora_state(host: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
@@ -77,7 +77,7 @@ class DecoderAdapter(nn.Module):
     def __init__(self, host: PreTrainedModel, options: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         hosts.check_decoder(host)
-        self.adapter = Adapter.beside(host, AdapterOptions.read(options or {}, host.config))
+        self.adapter = Adapter.of_host(host, AdapterOptions.read(options or {}, host.config))
 
     def forward(
         self, hidden_states: tuple[Float[Tensor, "batch node width"], ...], visibility: Visibility

@@ -207,8 +207,8 @@ class Asker:
         scores = dict[tuple[int, RelationChoice], float]()
         for entity, surface in entities.items():
             match = self.matcher.match(question, surface, entity)
-            for choice, score in match.scores.items() if match else ():
-                scores[entity, choice] = score
+            if match is not None:
+                scores |= {(entity, choice): match.score(choice) for choice in match.shares}
         groups: dict[tuple[int, RelationChoice], list[int]] = {}
         for row in rows:
             head, relation, tail = self.graph.triples[row].tolist()
@@ -302,9 +302,9 @@ class Asker:
         longest = max(len(ids) for ids in self.tokenizer([t.text for t in texts])["input_ids"])
         if longest > limit:
             raise ConfigError(
-                f"the question with its facts has {longest} word pieces; the decoder takes "
-                f"{limit} and {options.n_new} new ones; shorten the question or use fewer "
-                f"facts (max_facts)"
+                f"the question with its facts has {longest} word pieces; the decoder "
+                f"reads {limit} and writes {options.n_new}; shorten the question, or show fewer "
+                "facts (--max-facts, max_facts)"
             )
         return limit
 

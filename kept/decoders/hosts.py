@@ -26,7 +26,12 @@ from kept.hosts import open_pretrained
 from kept.layers.means import mean_of
 from kept.model_files import require_finite, require_whole
 
-FAMILIES = ("gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3")
+FAMILIES = (
+    "gpt2", "llama", "mistral", "phi", "phi3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text",
+    "olmo", "olmo2", "granite",
+)  # fmt: skip
+SOFT_CAPPED = ("gemma2",)
+"""Families whose attention scores are capped, which SDPA cannot do: they take eager attention."""
 Pooling = Literal["last", "mean"]
 
 
@@ -74,10 +79,11 @@ def check_decoder(host: PreTrainedModel) -> None:
             f"{type(host).__name__} (model type {family!r}) is not a decoder host; families that "
             f"work: {', '.join(FAMILIES)}, each with its head (AutoModelForCausalLM)"
         )
-    if attention not in ("sdpa", "eager"):
+    implementations = ("eager",) if family in SOFT_CAPPED else ("sdpa", "eager")
+    if attention not in implementations:
         raise HostError(
-            f"attention {attention!r} cannot take a visibility mask; "
-            "load the host with attn_implementation='sdpa' or 'eager'"
+            f"attention {attention!r} cannot take a visibility mask; load the host with "
+            f"attn_implementation={' or '.join(map(repr, implementations))}"
         )
 
 
@@ -95,7 +101,7 @@ def embed(
     vectors: Float[Tensor, "batch node width"],
     positions: Int[Tensor, "batch node"],
 ) -> Float[Tensor, "batch node width"]:
-    """Return what enters the first layer: GPT-2 adds its positions, rotary hosts change nothing.
+    """Return what enters the first layer: GPT-2 adds its positions, Granite multiplies.
 
     Raises `BatchError` for a position beyond those that the host was made for, or beyond its
     sliding window, which a visibility mask would not keep.
@@ -108,11 +114,14 @@ def embed(
             f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
             "cut the text or keep fewer neighbours"
         )
-    if config.model_type != "gpt2":
-        return vectors
     base = host.base_model
-    embedded: Tensor = base.drop(vectors + base.wpe(positions))
-    return embedded
+    if config.model_type == "gpt2":
+        embedded: Tensor = base.drop(vectors + base.wpe(positions))
+        return embedded
+    if config.model_type == "phi":
+        dropped: Tensor = base.embed_dropout(vectors)
+        return dropped
+    return vectors * getattr(config, "embedding_multiplier", 1)  # Granite's
 
 
 def layers(host: PreTrainedModel) -> nn.ModuleList:
@@ -158,15 +167,17 @@ def masked_stepper(
     if host.config.model_type == "gpt2":
         return lambda layer, hidden: layer(hidden, cache, mask, use_cache=cache is not None)
     rotary = host.base_model.rotary_emb
+    types = host.config.layer_types if host.config.model_type == "gemma3_text" else None
 
     def step(layer: nn.Module, hidden: Tensor) -> Tensor:
+        kind = () if types is None else (types[layer.layer_idx],)  # a rotation for each
         after: Tensor = layer(
             hidden,
             attention_mask=mask,
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
-            position_embeddings=rotary(hidden, position_ids=positions),
+            position_embeddings=rotary(hidden, positions, *kind),
         )
         return after
 
@@ -177,8 +188,8 @@ def finish(
     host: PreTrainedModel, hidden: Float[Tensor, "batch node width"]
 ) -> Float[Tensor, "batch node width"]:
     """The host's last normalisation, over the states after the last layer."""
-    base = host.base_model
-    states: Tensor = (base.ln_f if host.config.model_type == "gpt2" else base.norm)(hidden)
+    name = {"gpt2": "ln_f", "phi": "final_layernorm"}.get(host.config.model_type, "norm")
+    states: Tensor = host.base_model.get_submodule(name)(hidden)
     return states
 
 
@@ -202,9 +213,13 @@ def run(
 def logits(
     host: PreTrainedModel, states: Float[Tensor, "batch node width"]
 ) -> Float[Tensor, "batch node word"]:
-    """The host's head over finished states."""
+    """The host's head over finished states, scaled (Granite) or capped (Gemma) as the host does."""
     scores: Tensor = host.get_output_embeddings()(states)
-    return scores
+    scale = getattr(host.config, "logits_scaling", None)
+    if scale is not None:
+        scores = scores / scale
+    cap = getattr(host.config, "final_logit_softcapping", None)
+    return scores if cap is None else torch.tanh(scores / cap) * cap
 
 
 def causal_loss(

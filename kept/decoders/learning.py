@@ -20,10 +20,10 @@ from kept.batches.shares import Share, TrainingBatch, part_of
 from kept.model_files import MODEL
 from kept.training.config import TrainConfig
 
-Drawn = TypeVar("Drawn", bound=Sized)
+Sample = TypeVar("Sample", bound=Sized)
 
 
-class Learnt(NamedTuple):
+class TrainedPart(NamedTuple):
     """What a forward pass returns: shares of losses over all processes, by name."""
 
     losses: dict[str, Tensor]
@@ -51,9 +51,9 @@ class DecoderLearner(nn.Module):
         self.parts, self._loss = nn.ModuleDict(parts), loss
         self.enters_layers, self._rates = enters_layers, rates or {}
 
-    def forward(self, batch: TrainingBatch) -> Learnt:
+    def forward(self, batch: TrainingBatch) -> TrainedPart:
         """The loss of a share of a batch."""
-        return Learnt({"loss": self._loss(batch)})
+        return TrainedPart({"loss": self._loss(batch)})
 
     def train(self, mode: bool = True) -> DecoderLearner:
         """The parts stay in the mode that they are in."""
@@ -103,7 +103,7 @@ Batch = TypeVar("Batch", bound=TrainingBatch)
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons(Generic[Drawn, Batch]):
+class Lessons(Generic[Sample, Batch]):
     """Batches by number, as `kept.training.stream.Numbered` has it.
 
     `draw(seed, number)` says which samples batch `number` has, in their order, and what they have
@@ -113,8 +113,8 @@ class Lessons(Generic[Drawn, Batch]):
 
     fingerprint: str
     per_epoch: int
-    draw: Callable[[int, int], Drawn]
-    make: Callable[[Drawn, slice], Batch]
+    draw: Callable[[int, int], Sample]
+    make: Callable[[Sample, slice], Batch]
 
     def share(self, number: int, *, seed: int, rank: int, n: int) -> Share[Batch]:
         """The part of process `rank` of `n`; each makes no more than that."""

@@ -55,11 +55,11 @@ class LabelVectors:
 def _means(
     labels: Sequence[str], host: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> Tensor:
-    table: Tensor = host.get_input_embeddings().weight
-    means = table.new_zeros(len(labels), table.shape[1])
+    table = host.get_input_embeddings()  # called, since Gemma's scales its rows
+    means: Tensor = table.weight.new_zeros(len(labels), table.weight.shape[1])
     for row, label in enumerate(labels):
         ids = tokenizer(f" {label}", add_special_tokens=False)["input_ids"]
-        means[row] = table[ids].mean(dim=0)
+        means[row] = table(torch.tensor(ids, device=table.weight.device)).mean(dim=0)
     return means
 
 
@@ -207,7 +207,10 @@ def write(
     temperature that is not above 0.
     """
     if not temperature > 0:
-        raise ConfigError(f"temperature {temperature}: above 0; without draws words are not drawn")
+        raise ConfigError(
+            f"temperature {temperature} is not above 0; for the most probable word at each step "
+            "leave out draws"
+        )
     cache = DynamicCache(config=host.config)
     states = read_tree(host, tree, cache)
     rows = torch.arange(len(states), device=states.device)
@@ -251,7 +254,9 @@ def chances(
     n_rows, n_nodes = tree.positions.shape
     n_new = words.shape[1]
     if len(words) != n_rows or n_new == 0:
-        raise BatchError(f"words {tuple(words.shape)} to follow {tree}: a row for each, not empty")
+        raise BatchError(
+            f"words have shape {tuple(words.shape)}; {tree} needs {n_rows} rows of one word or more"
+        )
     steps = torch.arange(n_new, device=words.device)
     mask = torch.zeros(n_rows, n_nodes + n_new, n_nodes + n_new, dtype=torch.bool)
     mask = mask.to(words.device)
@@ -292,7 +297,9 @@ def answer_loss(
     is_learned = is_word & (number >= (n_words - n_answer)[:, None])
     rows, inverse = is_learned.nonzero(as_tuple=True)
     if not len(inverse) or int((n_words - n_answer).min()) < 1:
-        raise BatchError("an answer needs a word, and a word before it to be predicted from")
+        raise BatchError(
+            f"an answer of {n_answer} words needs a text with at least one word before it"
+        )
     scores = hosts.logits(host, states[rows, inverse - 1]).float()
     expected = batch.node_ids[rows, inverse]
     total = functional.cross_entropy(scores, expected, reduction="sum")

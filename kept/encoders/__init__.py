@@ -62,13 +62,13 @@ def encoder_of(config: KnowledgeConfig, encoder: KnowledgeEncoder | None) -> Kno
 def read_config(folder: str | Path) -> KnowledgeConfig:
     """The configuration of a saved model; raises `CheckpointError` when it is none of ours."""
     from kept.model_files import MODEL, readable, verify_model  # loads torch
-    from kept.model_settings import require_sane
+    from kept.model_settings import require_sane, settings_text
 
     path = Path(folder) / "config.json"
     if (Path(folder) / MODEL.manifest).is_file():
         verify_model(folder)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(settings_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict):

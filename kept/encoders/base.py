@@ -6,7 +6,6 @@ else (objectives, heads, training, saving) takes any of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -27,6 +26,7 @@ from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import PAD_ROW, KnowledgeBatch
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import family_of
 from kept.layers.part_table import PartTable
 from kept.layers.rows import RowTable
 from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
@@ -37,10 +37,10 @@ from kg_loaders.errors import GraphMismatchError
 EMBEDDINGS, HEAD = "embeddings", "head"
 EVERY_PART: Mapping[str, tuple[str, ...]] = {
     "encoder": ("",),
-    "words": ("host.embeddings.word_embeddings.",),
+    "words": (),
 }
-"""Parts that all encoders have, beside their own: everything, and the host's word table."""
-_HOST_LAYER = re.compile(r"host\.encoder\.layer\.(\d+)\.")
+"""Parts that all encoders have besides those of their class: everything, and the host's word table,
+whose name depends on its family (`KnowledgeEncoder._named`)."""
 
 Config = TypeVar("Config", bound="KnowledgeConfig")
 Model = TypeVar("Model", bound="KnowledgeModel")
@@ -177,8 +177,8 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         with hosts.only_errors(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
-        bare = not hasattr(model, cls.base_model_prefix)
-        unexpected = [] if bare else sorted(info["unexpected_keys"])
+        has_prefix = not hasattr(model, cls.base_model_prefix)
+        unexpected = [] if has_prefix else sorted(info["unexpected_keys"])
         if missing or unexpected:
             raise CheckpointError(
                 f"{name_or_path} does not fit {cls.__name__}: missing {missing}, "
@@ -209,6 +209,11 @@ class KnowledgeEncoder(KnowledgeModel):
     configuration decides it sets its own in `__init__`."""
     enters_layers: ClassVar[bool] = False
     """Whether it computes with parts of the host's layers, instead of calling each as a whole."""
+    needs_bert_layers: ClassVar[bool] = False
+    """Whether it computes with the parts of BERT's layers, which some families do not have."""
+    needs_layers: ClassVar[bool] = True
+    """Whether something comes between the host's layers, or some nodes do not see others; without
+    either, an encoder of any family will do."""
     own_vectors: ClassVar[tuple[str, ...]] = ()
     """Values of the option `vectors` computed from the run's own graph; others name files."""
 
@@ -221,6 +226,10 @@ class KnowledgeEncoder(KnowledgeModel):
             self.host = host
             keep_weights(host)
         hosts.check_host(self.host)
+        if self.needs_bert_layers:
+            hosts.require_bert_layers(self.host, type(self).__name__)
+        elif self.needs_layers:
+            hosts.require_layers(self.host, type(self).__name__)
         self.config.host = self.host.config  # one object: a grown vocabulary is saved
         put_inside(self.host, self.config.inside)
 
@@ -235,6 +244,8 @@ class KnowledgeEncoder(KnowledgeModel):
     ) -> Encoder:
         """A new encoder around a trained `host`; `options` are those of its configuration."""
         config_class: type[KnowledgeConfig] = cls.config_class
+        hosts.check_host(host)
+        hosts.require_whole_encoder(host)
         model: Encoder = cls(config_class.of(host, graph, **options), host=host).to(host.dtype)
         return model
 
@@ -261,9 +272,11 @@ class KnowledgeEncoder(KnowledgeModel):
         """Run the host over a vector for each node, at the batch's positions and segments."""
         positions = batch.positions + hosts.own_position_offset(self.host)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        return KnowledgeOutput.of(
-            hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
-        )
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
+            positions=batch.positions,
+        )  # fmt: skip
+        return KnowledgeOutput.of(states)
 
     @staticmethod
     def node_vectors(
@@ -302,13 +315,15 @@ class KnowledgeEncoder(KnowledgeModel):
 
         Everything that reads the last layer belongs to "head", the host's pooler too.
         """
-        if match := _HOST_LAYER.match(name):
-            return layer_group(int(match[1]))
-        if name.startswith("host."):
-            return HEAD if name.startswith("host.pooler.") else EMBEDDINGS
-        return self.beside(name)
+        if not name.startswith("host."):
+            return self.group_outside_host(name)
+        family, inner = family_of(self.host.config), name.removeprefix("host.")
+        number = family.layer_number(self.host.config, inner)
+        if number is not None:
+            return layer_group(number)
+        return HEAD if inner.startswith(family.head_names) else EMBEDDINGS
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """Return the group of a parameter outside the host; for encoders that have some."""
         raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
 
@@ -353,7 +368,10 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def _named(self, names: tuple[str, ...]) -> Callable[[str], bool]:
         """Whether a parameter is in one of these parts, or in what was inserted into the host."""
-        parts, inside = {**EVERY_PART, **self.parts}, {*PLACES} & {*self.config.inside}
+        words = hosts.word_table(self.host)
+        tables = [f"{name}." for name, module in self.named_modules() if module is words]
+        parts = {**EVERY_PART, "words": tuple(tables), **self.parts}
+        inside = {*PLACES} & {*self.config.inside}
         unknown = [name for name in names if name not in parts and name not in inside]
         if unknown:
             raise ConfigError(

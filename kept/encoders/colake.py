@@ -134,7 +134,7 @@ class CoLAKE(KnowledgeEncoder):
             RowTable(name="relation_embeddings.weight", of="relation", space="words"),
         )
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """All tables are embeddings."""
         return EMBEDDINGS
 
@@ -179,7 +179,10 @@ class CoLAKE(KnowledgeEncoder):
             batch.positions + self.position_offset,
             batch.node_kinds if own_kinds else batch.segment_ids,
         )
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
+            positions=batch.positions,
+        )  # fmt: skip
         return KnowledgeOutput.of(states)
 
     @torch.no_grad()

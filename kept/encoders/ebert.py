@@ -61,6 +61,7 @@ class EBERT(KnowledgeEncoder):
 
     config_class = EBERTConfig
     own_vectors = tuple(PROVIDERS)
+    needs_layers = False
 
     def __init__(self, config: EBERTConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
@@ -119,7 +120,7 @@ class EBERT(KnowledgeEncoder):
         """The vectors, in the space of the words."""
         return (RowTable(name="entity_vectors.weight", of="entity", space="words"),)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The table is an embedding."""
         return EMBEDDINGS
 

@@ -22,7 +22,7 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention
 from kept.layers.packing import dense_rows
 from kept.layers.part_table import entity_table, no_special_rows, put_rows
@@ -88,6 +88,7 @@ class ERNIE(KnowledgeEncoder):
 
     config_class = ERNIEConfig
     enters_layers = True
+    needs_bert_layers = True
     parts = {  # noqa: RUF012 - a class variable of the base
         "host": ("host.",),
         "fusion": ("fusions.",),
@@ -165,7 +166,7 @@ class ERNIE(KnowledgeEncoder):
         """The vectors, in the space of what they were learned by."""
         return (RowTable(name="entity_vectors.weight", of="entity"),)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """A fusion belongs to its layer, entity vectors to the embeddings."""
         part, index, *_ = name.split(".")
         return layer_group(int(index)) if part == "fusions" else EMBEDDINGS

@@ -226,8 +226,8 @@ class KAdapter(KnowledgeEncoder):
         rows = None if released else dense_rows(batch.node_mask)
         if rows is not None:
             visibility = rows.pack_visibility(visibility, batch.node_mask)
-            hidden = rows.pack(hidden)
-        states = hosts.run(self.host, hidden, visibility)
+            hidden, positions = rows.pack(hidden), rows.pack(positions)
+        states = hosts.run(self.host, hidden, visibility, positions=positions)
         if released:  # its adapters see padding, too
             visibility = Visibility.everyone(*positions.shape, device=positions.device)
         attention = self.host.config._attn_implementation
@@ -240,7 +240,7 @@ class KAdapter(KnowledgeEncoder):
             outputs = {name: rows.unpack(state) for name, state in outputs.items()}
         return KnowledgeOutput.of(states, adapter_states=outputs)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """A block belongs to the layer whose state it reads, the fusion to the head."""
         part, *inner = name.split(".")
         if part != "adapters":
@@ -347,7 +347,7 @@ class KAdapter(KnowledgeEncoder):
         return module
 
     def _new(self, options: AdapterOptions) -> Adapter:
-        return Adapter.beside(self.host, options)
+        return Adapter.of_host(self.host, options)
 
     def _fuse(self) -> None:
         fusion = make_fusion(

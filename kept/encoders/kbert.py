@@ -21,6 +21,7 @@ from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 from kept.encoders.pieces import piece_vectors
 from kept.errors import BatchError, ConfigError
+from kept.host_families import n_segments
 from kept.layers.uer_norm import use_uer_norm
 from kept.outputs import KnowledgeOutput
 
@@ -76,11 +77,13 @@ class KBERT(KnowledgeEncoder):
 
     def __init__(self, config: KBERTConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
+        if config.mask != "host":
+            hosts.require_bert_layers(self.host, f"K-BERT with mask={config.mask!r}")
         if config.layer_norm == "uer":
             use_uer_norm(self.host)
         if not config.pooler:
             self.host.pooler = None
-        n_rows = self.host.config.type_vocab_size
+        n_rows = n_segments(self.host.config)
         if config.segment_offset >= n_rows:
             raise ConfigError(f"segment_offset 1 needs a host with 2 segments, this has {n_rows}")
         self.post_init()
@@ -96,7 +99,12 @@ class KBERT(KnowledgeEncoder):
         hidden = hosts.embed(self.host, self.word_vectors(batch), positions, segments)
         if self.config.mask == "host":
             states = hosts.run(
-                self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights
+                self.host,
+                hidden,
+                batch.visibility,
+                batch.node_mask,
+                batch.node_weights,
+                positions=batch.positions,
             )
         else:
             states = self._run_released(hidden, batch)

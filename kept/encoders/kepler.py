@@ -43,6 +43,7 @@ class KEPLER(KnowledgeEncoder):
     """
 
     config_class = KEPLERConfig
+    needs_layers = False
 
     def __init__(self, config: KEPLERConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
@@ -53,9 +54,11 @@ class KEPLER(KnowledgeEncoder):
         hidden = hosts.embed_words(self.host, batch)
         if self.config.zero_padding:  # the released code computes padding, from zeros
             hidden = hidden.masked_fill(~batch.node_mask[..., None], 0.0)
-            states = hosts.run(self.host, hidden, batch.visibility)
+            states = hosts.run(self.host, hidden, batch.visibility, positions=batch.positions)
         else:
-            states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
+            states = hosts.run(
+                self.host, hidden, batch.visibility, batch.node_mask, positions=batch.positions
+            )
         return KnowledgeOutput.of(states)
 
     def encode_texts(self, texts: KnowledgeBatch) -> Float[Tensor, "batch width"]:

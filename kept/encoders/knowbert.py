@@ -27,7 +27,7 @@ from kept.encoders.base import (
     layer_group,
 )
 from kept.errors import ConfigError
-from kept.kgc.kge.vectors import vector_rows
+from kept.kge.vectors import vector_rows
 from kept.layers.entity_linker import (
     EntityLinker,
     PartEntityTable,
@@ -221,7 +221,7 @@ class KnowBERT(KnowledgeEncoder):
         self.config.kars = [dataclasses.asdict(spec) for spec in self.specs]
         super().follow(graph)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """A KAR belongs to the layer that it follows, its table of entities to the embeddings."""
         _, kar, inner, *_ = name.split(".")
         if inner == "entities":
@@ -266,7 +266,9 @@ class KnowBERT(KnowledgeEncoder):
         """
         check_candidates(batch, self.specs)
         hidden = hosts.embed_words(self.host, batch)
-        step = hosts.stepper(self.host, batch.visibility, batch.node_mask)
+        step = hosts.stepper(
+            self.host, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         states, scores = [hidden], None
         if batch.candidate_ids is not None:
             scores = hidden.new_full(batch.candidate_ids.shape, FAR)

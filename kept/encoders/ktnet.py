@@ -25,7 +25,7 @@ from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.views.ktnet import CONCEPTS
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.part_table import entity_table, no_special_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
@@ -179,7 +179,7 @@ class KTNET(KnowledgeEncoder):
         """The host's, and the last."""
         return super().n_states + 1
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The layers read the host's last states; the vectors are embeddings."""
         return EMBEDDINGS if name.startswith("concept_vectors.") else HEAD
 
@@ -200,7 +200,9 @@ class KTNET(KnowledgeEncoder):
         Raises `BatchError` for a row beyond the concept vectors.
         """
         hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         last = states[-1]
         none = batch.node_ids.new_full((*batch.node_ids.shape, 1), NONE)
         joint = self.with_concepts(last, (batch.extra_ids or {}).get(CONCEPTS, none))

@@ -30,7 +30,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visi
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.entity_attention import EntityEmbeddings, EntityQueries, entity_aware_layer
 from kept.layers.part_table import entity_table, held_rows, put_rows
 from kept.layers.rows import RowTable
@@ -109,6 +109,7 @@ class LUKE(KnowledgeEncoder):
 
     config_class = LUKEConfig
     enters_layers = True
+    needs_bert_layers = True
     own_vectors = (RANDOM, LABELS, FACTS, TRAINED)
     parts = {  # noqa: RUF012 - a class variable of the base
         "host": ("host.",),
@@ -263,7 +264,7 @@ class LUKE(KnowledgeEncoder):
         space: Space = "words" if self.config.entity_space == "words" else "own"
         return (RowTable(name="entity_vectors.weight", of="entity", space=space),)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """Query maps belong to their layer, all else to the embeddings."""
         part, index, *_ = name.split(".")
         return layer_group(int(index)) if part == "queries" else EMBEDDINGS
@@ -411,12 +412,6 @@ def _require_parts(host: PreTrainedModel, inside: Collection[str]) -> None:
             "entity-aware attention goes through the parts of a layer, and PALs stand beside it; "
             "give options.entity_aware=false, or lora or houlsby instead"
         )
-    first = hosts.layers(host)[0]
-    if not hasattr(getattr(first, "attention", None), "self"):
-        raise ConfigError(
-            f"entity-aware attention needs BERT's parts of a layer, {type(first).__name__} has "
-            "others; give options.entity_aware=false"
-        )
 
 
 def _width_of(path: str | Path | None, width: int) -> int:
@@ -447,11 +442,11 @@ def _basis(
     words of its table. None is the identity.
     """
     n_wide = words.shape[1]
-    own = torch.eye(n_wide).to(words) if projection is None else projection
-    if width == len(own):
+    weights = torch.eye(n_wide).to(words) if projection is None else projection
+    if width == len(weights):
         return (None if projection is None else projection.T), None
     _, vectors = torch.linalg.eigh(words.T.double() @ words.double())
     inner = words.new_zeros(n_wide, width)
     n_kept = min(width, n_wide)
     inner[:, :n_kept] = vectors.flip(1)[:, :n_kept].to(words)
-    return inner, own @ inner
+    return inner, weights @ inner

@@ -30,6 +30,7 @@ class Plain(KnowledgeEncoder):
 
     config_class = PlainConfig
     holds_rows = False
+    needs_layers = False
 
     def __init__(self, config: PlainConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
@@ -38,5 +39,7 @@ class Plain(KnowledgeEncoder):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of every word; those of padding are meaningless."""
         hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         return KnowledgeOutput.of(states)

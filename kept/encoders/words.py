@@ -33,6 +33,7 @@ class FactsAsWords(KnowledgeEncoder):
 
     config_class = FactsAsWordsConfig
     holds_rows = False
+    needs_layers = False
 
     def __init__(self, config: FactsAsWordsConfig, *, host: PreTrainedModel | None = None) -> None:
         super().__init__(config, host=host)
@@ -43,5 +44,8 @@ class FactsAsWords(KnowledgeEncoder):
         positions = batch.positions + hosts.own_position_offset(self.host)
         vectors = piece_vectors(self.host, batch)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
+            positions=batch.positions,
+        )  # fmt: skip
         return KnowledgeOutput.of(states)

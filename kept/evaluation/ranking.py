@@ -47,7 +47,7 @@ class ScoresFunction(Protocol):
 
 @runtime_checkable
 class HasScores(Protocol):
-    """Anything with a `ScoresFunction`, such as a `kept.kgc.kge.Scorer`."""
+    """Anything with a `ScoresFunction`, such as a `kept.kge.Scorer`."""
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor: ...
 
@@ -239,7 +239,7 @@ def rank(
     `ties`: "optimistic", "realistic" or "pessimistic", the best, mean or worst place among equals.
     `candidates`: "all", or the entity ids that compete (relations always compete all). Scores are
     computed in blocks of at most `byte_budget` bytes, one row at least; ranks do not depend on it.
-    Known answers of a block, and about 3 MB in the scorers of `kept.kgc.kge`, come on top; blocks
+    Known answers of a block, and about 3 MB in the scorers of `kept.kge`, come on top; blocks
     above 32 MB get fresh pages from the system each time, which costs as much as the scores.
     Shapes: `triples [triple 3]`. EvaluationError: a candidate that is not an entity.
     """

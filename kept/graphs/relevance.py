@@ -53,8 +53,8 @@ class RelevanceScorer:
 
     def relevance(self, context: str, names: Sequence[str]) -> list[float]:
         """For each name, the score of the text with it minus that of the text alone."""
-        own, *others = self.scores([context, *(f"{context} {name}." for name in names)])
-        return [other - own for other in others]
+        alone, *others = self.scores([context, *(f"{context} {name}." for name in names)])
+        return [other - alone for other in others]
 
     @torch.no_grad()
     def scores(self, texts: Sequence[str]) -> list[float]:

@@ -20,6 +20,7 @@ from kept.batches import PAD_ROW, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.heads.base import Head
+from kept.host_families import layer_norm_eps
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
 from kept.outputs import KnowledgeOutput
@@ -57,7 +58,7 @@ class CandidatesHead(Head):
         return cls(
             width=host.hidden_size,
             embedding=hosts.word_table(encoder.host).embedding_dim,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
             table=entity_table(encoder),
             priors=options.priors,
         )

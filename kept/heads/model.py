@@ -118,10 +118,13 @@ class KnowledgeForTask(KnowledgeModel):
         self.encoder = encoder = encoder_of(self.config, encoder)
         options = dict(config.head)
         self.frozen, further = tuple(options.pop("frozen", ())), options.pop("further", [])
-        head = _made(encoder, options, config.num_labels)
+        head = _make_head(encoder, options, config.num_labels)
         self.head, self.layer_mix = head.head, head.layer_mix
         self.further = nn.ModuleDict(
-            {task["name"]: _made(encoder, task["head"], len(task["labels"])) for task in further}
+            {
+                task["name"]: _make_head(encoder, task["head"], len(task["labels"]))
+                for task in further
+            }
         )
         self.post_init()
         self.freeze()
@@ -175,7 +178,7 @@ class KnowledgeForTask(KnowledgeModel):
         # a list: a saved configuration sorts its mappings, and tasks go by number
         further = self.config.head.setdefault("further", [])
         further.append({**task, "problem_type": problem_type})
-        task_head = _made(self.encoder, described, len(labels))
+        task_head = _make_head(self.encoder, described, len(labels))
         task_head.apply(self._init_weights)
         self.further[name] = task_head.to(device=self.device, dtype=self.encoder.host.dtype)
 
@@ -282,7 +285,9 @@ def _described(
     return values if layer_mix is None else {**values, "layer_mix": dataclasses.asdict(layer_mix)}
 
 
-def _made(encoder: KnowledgeEncoder, described: Mapping[str, Any], n_classes: int) -> FurtherHead:
+def _make_head(
+    encoder: KnowledgeEncoder, described: Mapping[str, Any], n_classes: int
+) -> FurtherHead:
     options = dict(described)
     name, mix = options.pop("name"), options.pop("layer_mix", None)
     kind = head_kind(name)

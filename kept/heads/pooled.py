@@ -16,6 +16,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.heads.base import Head
+from kept.host_families import layer_norm_eps
 from kept.layers.spans import target_means, target_states
 from kept.layers.transform import Transform
 from kept.outputs import KnowledgeOutput
@@ -98,7 +99,7 @@ class TransformHead(Head):
             width=host.hidden_size,
             embedding=hosts.word_table(encoder.host).embedding_dim,
             n_classes=n_classes,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
             dropout=options.dropout,
         )
 

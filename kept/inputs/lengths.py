@@ -14,7 +14,7 @@ from kept import hosts
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.methods import method
-from kept.training.config import merged
+from kept.options import merged
 
 DEFAULT_HOST = "minilm"
 LENGTHS = ("max_words", "max_nodes")

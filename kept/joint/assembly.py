@@ -25,8 +25,8 @@ from kept.joint.skip_gram import Tables
 from kept.joint.wikipedia2vec import Wikipedia2Vec, Wikipedia2VecSettings
 from kept.joint.writing import write_translations, write_vectors
 from kept.joint.xu2017 import Xu2017, XuSettings, XuSpace
-from kept.kgc.kge.splits import Splits, read_splits
-from kept.kgc.kge.trained import unseen_ids
+from kept.kge.splits import Splits, read_splits
+from kept.kge.trained import unseen_ids
 from kept.options import read_options
 from kept.randomness import torch_generator
 from kept.training.config import Rate, RunConfig

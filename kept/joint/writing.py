@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from kept.joint.corpus import Corpus
-from kept.kgc.kge.scorers import make_scorer
-from kept.kgc.kge.trained import save_scorer
+from kept.kge.scorers import make_scorer
+from kept.kge.trained import save_scorer
 from kept.vectors import ENTITY_PREFIX
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_lines

@@ -22,8 +22,8 @@ from torch.nn.functional import embedding
 
 from kept.errors import ConfigError
 from kept.joint.training import chunks
-from kept.kgc.kge.training import Sampler, contrast
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.training import Sampler, contrast
+from kept.kge.training_config import TrainingConfig
 from kept.randomness import torch_generator
 
 Encoder = Literal["nbow", "lstm", "alstm"]

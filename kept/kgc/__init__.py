@@ -1,1 +1,1 @@
-"""Completion of knowledge graphs: triple scorers, networks and texts."""
+"""Completion of knowledge graphs: what answers queries with scorers, paths, networks and texts."""

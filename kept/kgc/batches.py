@@ -122,12 +122,12 @@ def usable_examples(
     builder: BuilderConfig,
 ) -> tuple[tuple[RelationExample, ...], int]:
     """Examples whose head and tail both become anchors, and how many were left out."""
-    bare = dataclasses.replace(builder, max_neighbours=0)
+    without_facts = dataclasses.replace(builder, max_neighbours=0)
     kept: list[RelationExample] = []
     for first in range(0, len(examples), IN_ONE_PASS):
         block = examples[first : first + IN_ONE_PASS]
         linked = [example.linked for example in block]
-        joined = build_many(linked, tokenizer, graph, seed=0, config=bare)
+        joined = build_many(linked, tokenizer, graph, seed=0, config=without_facts)
         kept += [e for e, g in zip(block, joined, strict=True) if _anchor_nodes(g, e) is not None]
     return tuple(kept), len(examples) - len(kept)
 

@@ -26,8 +26,8 @@ from kept import hosts
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Direction
-from kept.kgc.kge.encoded import table_scorer
-from kept.kgc.kge.scorers import Scorer
+from kept.kge.encoded import table_scorer
+from kept.kge.scorers import Scorer
 from kept.objectives.described_triples import Pieces, entity_text, relation_text, text_batch
 from kept.objectives.knowledge_embedding import (
     KnowledgeEmbedding,

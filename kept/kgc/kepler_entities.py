@@ -24,6 +24,7 @@ from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.kgc.description_links import encode_sequences
 from kept.model_files import seal_model
+from kept.model_settings import settings_text
 from kept.objectives.described_triples import Sequences, entity_text
 from kept.objectives.knowledge_embedding import word_pieces
 from kept.training.config import TrainConfig, binding
@@ -106,7 +107,7 @@ def read_kepler_state(folder: Path) -> dict[str, Any] | None:
     """
     if not (folder / SETTINGS_FILE).is_file():
         return None
-    state: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+    state: dict[str, Any] = json.loads(settings_text(folder / SETTINGS_FILE))
     return state if state["weights"] == _weights_hash(folder) else None
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from kept.errors import EvaluationError
 from kept.evaluation.ranking import Direction, Filter, HasScores
-from kept.kgc.kge.calibration import questions_of
+from kept.kge.calibration import questions_of
 from kept.randomness import generator
 
 Floats = NDArray[np.float64]

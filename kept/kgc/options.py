@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 
 from kept.bounds import MAX_SEED
 from kept.help_texts import SEED
-from kept.kgc.kge.kinds import SCORERS
+from kept.kge.kinds import SCORERS
 from kept.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ScorerRun(RunConfig):
     output: Path = Field(description="Folder to make.", json_schema_extra={"short": "-o"})
     scorer: str = Field(
         "complex",
-        description="Kind of scorer: {kept.kgc.kge.kinds:SCORERS}. rgcn, compgcn and bertmk are "
+        description="Kind of scorer: {kept.kge.kinds:SCORERS}. rgcn, compgcn and bertmk are "
         "networks over the graph. ultra and nbfnet (paths), simkgc, dkrl, kepler and colake "
         "(texts) also answer for graphs that they were not trained on. mix is a weighted sum of "
         "trained scorers (--of). Every other one has a vector per entity.",

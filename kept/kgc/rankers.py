@@ -31,9 +31,9 @@ from kept.kgc.batches import (
     entity_sampler,
     rank_relations,
 )
-from kept.kgc.kge import RECIPES, make_scorer, train
-from kept.kgc.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.kgc.split import CompletionSplit
+from kept.kge import RECIPES, make_scorer, train
+from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
 from kept.methods import method
 from kept.objectives.masking import MaskingConfig
 from kept.objectives.model import KnowledgeForPreTraining
@@ -245,7 +245,7 @@ class CoLAKERun:
         ).require_end()
         return model
 
-    def ask(
+    def rank(
         self,
         model: KnowledgeForPreTraining,
         split: CompletionSplit,

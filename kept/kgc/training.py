@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,8 +11,8 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter
 from kept.kgc.completers.folders import is_completer, open_completer
 from kept.kgc.completers.mix import MixPart, fit_mix
-from kept.kgc.kge.kinds import Trained, Training
-from kept.kgc.kge.options import (
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import (
     EncoderOptions,
     KeplerOptions,
     MixOptions,
@@ -20,8 +21,8 @@ from kept.kgc.kge.options import (
     TextOptions,
     UltraOptions,
 )
-from kept.kgc.kge.resuming.epochs import TrainingHistory
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.training_config import TrainingConfig
 
 HOST = "minilm"
 
@@ -47,7 +48,7 @@ def train_ultra(training: Training) -> Trained:
         open_ultra,
         train_ultra_completer,
     )
-    from kept.kgc.kge.ultra.released import released
+    from kept.kge.ultra.released import released
 
     options = training.options
     assert isinstance(options, UltraOptions)
@@ -157,14 +158,7 @@ def train_kepler(training: Training) -> Trained:
         settings = {"weights": str(options.weights)}
         return Trained(scorer=open_kepler_run(options.weights), history=None, settings=settings)
     config = by_recipe(KEPLER_RECIPE, options)
-    with training.progress(config.n_epochs) as on_epoch:
-        completer, history = train_kepler_completer(
-            training.splits.graph, training.splits.train, host=options.host or HOST,
-            config=config, n_tokens=options.tokens or N_TOKENS, seed=training.seed,
-            n_asked=options.ask, validate=training.validate, snapshots=training.snapshots,
-            on_epoch=on_epoch,
-        )  # fmt: skip
-    return Trained(scorer=completer, history=history, settings=_settings(config, options))
+    return _of_encoder(training, train_kepler_completer, config, N_TOKENS)
 
 
 def train_colake(training: Training) -> Trained:
@@ -178,14 +172,7 @@ def train_colake(training: Training) -> Trained:
     options = training.options
     assert isinstance(options, EncoderOptions)
     config = by_recipe(COLAKE_RECIPE, options)
-    with training.progress(config.n_epochs) as on_epoch:
-        completer, history = train_colake_completer(
-            training.splits.graph, training.splits.train, host=options.host or HOST,
-            config=config, n_tokens=options.tokens or N_TOKENS, seed=training.seed,
-            n_asked=options.ask, validate=training.validate, snapshots=training.snapshots,
-            on_epoch=on_epoch,
-        )  # fmt: skip
-    return Trained(scorer=completer, history=history, settings=_settings(config, options))
+    return _of_encoder(training, train_colake_completer, config, N_TOKENS)
 
 
 def fit_trained_mix(training: Training) -> Trained:
@@ -207,3 +194,28 @@ def fit_trained_mix(training: Training) -> Trained:
 
 def _settings(config: TrainingConfig, options: EncoderOptions) -> dict[str, Any]:
     return {"config": asdict(config), "host": options.host or HOST, "asked": options.ask}
+
+
+def _of_encoder(
+    training: Training,
+    train: Callable[..., tuple[Any, TrainingHistory]],
+    config: TrainingConfig,
+    n_tokens: int,
+) -> Trained:
+    """Train the completer of a host that reads texts of entities."""
+    options = training.options
+    assert isinstance(options, EncoderOptions)
+    with training.progress(config.n_epochs) as on_epoch:
+        completer, history = train(
+            training.splits.graph,
+            training.splits.train,
+            host=options.host or HOST,
+            config=config,
+            n_tokens=options.tokens or n_tokens,
+            seed=training.seed,
+            n_asked=options.ask,
+            validate=training.validate,
+            snapshots=training.snapshots,
+            on_epoch=on_epoch,
+        )
+    return Trained(scorer=completer, history=history, settings=_settings(config, options))

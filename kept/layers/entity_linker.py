@@ -167,14 +167,14 @@ class EntityLinker(nn.Module):
             weights = scores.softmax(2)
             return weights, (weights[:, :, None] @ entities).squeeze(2)
         if self.soft:
-            return self._weigh_beside_null(scores, entities)
+            return self._weigh_with_null(scores, entities)
         low = scores < self.threshold
         weights = scores.masked_fill(low, FAR).softmax(2)
         mixed = (weights[:, :, None] @ entities).squeeze(2)
         null = self.entities(torch.tensor(UNKNOWN_ROW, device=scores.device))
         return weights, torch.where(low.all(2)[..., None], null.to(mixed.dtype), mixed)
 
-    def _weigh_beside_null(
+    def _weigh_with_null(
         self,
         scores: Float[Tensor, "batch mention candidate"],
         entities: Float[Tensor, "batch mention candidate width"],

@@ -30,7 +30,7 @@ def drawn_entities(graph: KnowledgeGraph, share: float, seed: int) -> NDArray[np
     return is_bare
 
 
-def with_bare(graph: KnowledgeGraph, bare: NDArray[np.bool_]) -> KnowledgeGraph:
+def names_only(graph: KnowledgeGraph, mask: NDArray[np.bool_]) -> KnowledgeGraph:
     """The graph without all but the names of the entities `bare [entity]`; ids mean the same.
 
     >>> from kg_loaders import Text, Triple, graph_from_records
@@ -38,17 +38,17 @@ def with_bare(graph: KnowledgeGraph, bare: NDArray[np.bool_]) -> KnowledgeGraph:
     ...     Triple("Q1", "P1", "Q2"), Text("Q1", TextKind.LABEL, "Ulm"),
     ...     Text("Q1", TextKind.DESCRIPTION, "a city"),
     ... ])
-    >>> known = with_bare(graph, np.array([True, False]))
+    >>> known = names_only(graph, np.array([True, False]))
     >>> known.label(0), known.description(0), known.n_triples
     ('Ulm', None, 0)
     """
-    if bare.shape != (graph.n_entities,):
-        raise LinkingError(f"bare has the shape {bare.shape}; give [{graph.n_entities}]")
+    if mask.shape != (graph.n_entities,):
+        raise LinkingError(f"bare has the shape {mask.shape}; give [{graph.n_entities}]")
     triples = np.asarray(graph.triples)
     texts, owners = graph.entity_texts, graph.entity_texts.nodes()
-    kept = ~bare[owners] | np.isin(texts.kinds, NAMES)
+    kept = ~mask[owners] | np.isin(texts.kinds, NAMES)
     return assemble(
-        triples=triples[~bare[triples[:, [0, 2]]].any(axis=1)],
+        triples=triples[~mask[triples[:, [0, 2]]].any(axis=1)],
         entities=graph.entities,
         relations=graph.relations,
         entity_texts=Texts(

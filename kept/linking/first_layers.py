@@ -12,21 +12,21 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel
 
 from kept.errors import ConfigError
-from kept.hosts import layers, word_table
+from kept.hosts import first_layers, layers, require_bert_layers, word_table
 
 
 def cut(host: PreTrainedModel, n_layers: int) -> None:
     """Keep `n_layers` of a host, in place, and its embeddings as they are.
 
     Embeddings learn nothing from a few thousand examples. Raises `ConfigError` for layers that the
-    host does not have.
+    host does not have, `HostError` for a family whose layers are not like BERT's.
     """
+    require_bert_layers(host, "a network of the linker")
     if not 1 <= n_layers <= len(layers(host)):
         raise ConfigError(
             f"n_layers is {n_layers}; this host has {len(layers(host))}, give 1 or more of them"
         )
-    del layers(host)[n_layers:]
-    host.config.num_hidden_layers = n_layers
+    first_layers(host, n_layers)
     host.embeddings.requires_grad_(False)
 
 
@@ -47,8 +47,8 @@ def warmed_up(optimiser: torch.optim.Optimizer, n_steps: int, share: float) -> L
 class FirstPosition(nn.Module):
     """A host's layer, run for the first position alone: the others are its keys and values.
 
-    The same states as the layer's own, up to rounding, for a sixth of the work. In every family of
-    `kept.hosts.FAMILIES` a layer has these parts.
+    The same states as the layer's own, up to rounding, for a sixth of the work. The layer has the
+    parts of BERT's (`cut` sees to it).
     """
 
     def __init__(self, layer: nn.Module) -> None:

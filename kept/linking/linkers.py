@@ -42,7 +42,9 @@ from entity_linking.sources import NotDeprecated
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
 from kept.linking.tagging import SPACY
+from kept.suggestions import is_there, not_there
 from kg_loaders import KnowledgeGraph
+from kg_loaders.disk.kinds import require_file_or_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,8 +172,8 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     if settings.misspelt:
         from entity_linking.detection.misspelt import WithMisspelt
 
-        mentions = WithMisspelt(NameLinker(parts.names, gates), parts.slips)
-    likeness = parts.slips.likeness if settings.misspelt else None
+        mentions = WithMisspelt(NameLinker(parts.names, gates), parts.typos)
+    likeness = parts.typos.likeness if settings.misspelt else None
     return Pipeline(mentions, parts.source(), scorer, decision, likeness=likeness)
 
 
@@ -180,14 +182,14 @@ def open_for_training(
     graph: KnowledgeGraph,
     added: Sequence[str] = (),
     *,
-    bare: NDArray[np.bool_] | None = None,
+    by_name_only: NDArray[np.bool_] | None = None,
 ) -> tuple[Pipeline, dict[str, Scorer]]:
     """The linker whose candidates a re-ranker learns to order, and the scorers that it reads.
 
     `added` are of `ADDED`: "coherence" walks the graph, "dense" compares cards with the context,
     whose nearest cards are candidates too, "cross" reads both together. Scorers know the entities
-    `bare` `[entity]` by name alone (`kept.linking.bare`). Raises `LinkingError` for other names,
-    and for `bare` beside "dense", whose cards are made.
+    `by_name_only` `[entity]` by name alone (`kept.linking.bare`). Raises `LinkingError` for other
+    names, and for `by_name_only` with "dense", whose cards are made.
     """
     from entity_linking.scorers.mix import default_scorers
 
@@ -198,15 +200,15 @@ def open_for_training(
         )
     parts = _Parts(settings, graph, reads=tuple(added))
     read = graph
-    if bare is not None:
-        from kept.linking.bare import with_bare
+    if by_name_only is not None:
+        from kept.linking.bare import names_only
 
         if "dense" in added:
             raise LinkingError(
                 "the cards of an index are made, so that dense knows every entity as the graph "
                 "does; leave --bare or dense away"
             )
-        read = with_bare(graph, bare)
+        read = names_only(graph, by_name_only)
     scorers = default_scorers(read) | {name: parts.named_scorer(name, read) for name in added}
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
     return Pipeline(NameLinker(parts.names, gates), parts.source(), PriorScorer()), scorers
@@ -278,14 +280,14 @@ class _Parts:
         if self._settings.misspelt:
             from entity_linking.detection.misspelt import TypoCandidates
 
-            by_name = TypoCandidates(by_name, self.slips)
+            by_name = TypoCandidates(by_name, self.typos)
         source = candidates_of(by_name, further, self._settings.min_prior)
         if self.names.manifest.deprecated:
             return source
         return NotDeprecated(source, self._graph)
 
     @cached_property
-    def slips(self) -> TypoIndex:
+    def typos(self) -> TypoIndex:
         """What words of text are slips of those of names."""
         from entity_linking.detection.misspelt import TypoIndex  # few need it
 
@@ -412,9 +414,12 @@ def _decided_by(
 
 
 def _hash_of_manifests(folder: Path) -> str:
-    manifests = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
-    if not manifests:
+    require_file_or_folder(folder)
+    if not is_there(folder):
+        raise LinkIndexError(not_there(folder))
+    if folder.is_dir() and not any(folder.glob("*.json")):  # of ours each has one at its top
         raise LinkIndexError(f"{folder} holds no manifest; `kept link index` and `train` make one")
+    manifests = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
     hashed = hashlib.sha256()
     for path in manifests:
         name = str(path.relative_to(folder)) if path != folder else ""

@@ -21,7 +21,7 @@ from torch.nn.functional import normalize
 from transformers import PreTrainedModel
 
 from kept.errors import ConfigError
-from kept.hosts import load_host, load_tokenizer, own_position_offset
+from kept.hosts import load_host, load_tokenizer, n_positions
 
 Pooling = Literal["mean", "cls"]
 MOST_PIECES = 256
@@ -58,7 +58,7 @@ class HostSentenceEncoder:
             raise ConfigError(f"batch_size is {batch_size}; give 1 or more")
         self._host = load_host(host).to(device).requires_grad_(False)
         self._tokenizer = load_tokenizer(host)
-        limit = self._host.config.max_position_embeddings - own_position_offset(self._host)
+        limit = n_positions(self._host)
         max_length = min(MOST_PIECES, limit) if max_length is None else max_length
         if not 3 <= max_length <= limit:
             raise ConfigError(f"max_length is {max_length}; this host takes 3 to {limit} pieces")

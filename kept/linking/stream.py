@@ -66,9 +66,11 @@ class Work:
 
 def link_items(linker: Disambiguator, items: list[Item]) -> list[LinkedText]:
     """The items linked, in order and with their ids."""
-    linked = iter(linker.link([item.linked.text for item in items if not item.given]))
-    outputs = iter(linker.disambiguate([item.linked for item in items if item.given]))
-    return [replace(next(outputs if item.given else linked), id=item.linked.id) for item in items]
+    linked = iter(linker.link([item.linked.text for item in items if not item.is_linked]))
+    outputs = iter(linker.disambiguate([item.linked for item in items if item.is_linked]))
+    return [
+        replace(next(outputs if item.is_linked else linked), id=item.linked.id) for item in items
+    ]
 
 
 def link_lines(
@@ -186,7 +188,7 @@ def _opened(work: Work) -> Disambiguator:
 
 
 # ---- writing ---------------------------------------------------------------
-class _Begun(msgspec.Struct):
+class _Started(msgspec.Struct):
     linker: str
 
 
@@ -207,16 +209,16 @@ class PartialOutput:
         force: bool = False,
         inputs: Iterable[str | Path] = (),
     ) -> None:
-        self._given, self._key = target, key
+        self._target_given, self._key = target, key
         self._resume, self._force, self._inputs = resume, force, tuple(inputs)
         self._held = ExitStack()
 
     def __enter__(self) -> PartialOutput:
-        refuse_file(self._given, force=True, inputs=self._inputs)
+        refuse_file(self._target_given, force=True, inputs=self._inputs)
         with self._held:
-            self._target = self._held.enter_context(claim(self._given))
+            self._target = self._held.enter_context(claim(self._target_given))
             self._part = self._target.with_name(f"{self._target.name}.part")
-            self._begun = self._target.with_name(f"{self._target.name}.part.json")
+            self._state_file = self._target.with_name(f"{self._target.name}.part.json")
             with write_errors(self._part):
                 self._begin()
             self._held = self._held.pop_all()
@@ -228,7 +230,7 @@ class PartialOutput:
     def _begin(self) -> None:
         if self._force and not self._resume:
             self._part.unlink(missing_ok=True)
-            self._begun.unlink(missing_ok=True)
+            self._state_file.unlink(missing_ok=True)
         if self._part.exists():
             if not self._resume:
                 raise LinkingError(
@@ -237,20 +239,21 @@ class PartialOutput:
                 )
             self._check()
             self._cut()
-        elif self._resume and self._target.exists() and self._begun.exists():
+        elif self._resume and self._target.exists() and self._state_file.exists():
             self._check()  # a run died between giving its output the name and tidying up
             shutil.copyfile(self._target, self._part)
         else:
             refuse_file(self._target, force=self._force)
-            write_bytes(self._begun, msgspec.json.encode(_Begun(self._key)), force=True)
+            write_bytes(self._state_file, msgspec.json.encode(_Started(self._key)), force=True)
             self._part.touch()
 
     def _check(self) -> None:
         try:
-            header = msgspec.json.decode(self._begun.read_bytes(), type=_Begun)
+            header = msgspec.json.decode(self._state_file.read_bytes(), type=_Started)
         except (OSError, msgspec.DecodeError) as error:
             raise LinkIndexError(
-                f"{self._begun} does not say what made {self._part.name} ({error}); delete both"
+                f"{self._state_file} does not say what made {self._part.name} ({error}); "
+                "delete both"
             ) from error
         if header.linker != self._key:
             raise LinkingError(
@@ -309,23 +312,23 @@ class PartialOutput:
         except BaseException:
             if not self._part.stat().st_size:  # nothing to go on with
                 self._part.unlink()
-                self._begun.unlink()
+                self._state_file.unlink()
             raise
         with write_errors(self._part):
             sync(self._part)
             self._part.replace(self._target)
-            self._begun.unlink()
+            self._state_file.unlink()
             sync(self._target.parent)
         return n_texts
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text to be linked; with `given`, its mentions are those of `linked`.
+    """A text to be linked; with `is_linked`, its mentions are those of `linked`.
 
     `more` are further fields of its line, such as a label, which are written as they are.
     """
 
     linked: LinkedText
-    given: bool
+    is_linked: bool
     more: Mapping[str, object] = field(default_factory=dict)

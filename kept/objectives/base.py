@@ -55,7 +55,7 @@ class Objective(nn.Module, ABC):
 
 
 @dataclass(frozen=True)
-class World:
+class PreparationContext:
     """What preparations may use: graph, tokenizer, frequency of each entity row in links."""
 
     graph: KnowledgeGraph
@@ -65,11 +65,13 @@ class World:
 
 @dataclass(frozen=True)
 class StatedFact:
-    """A fact that the sample must show: row `row` of the graph's triples, with the object `told` in
-    place of its own, if any, and without the triples `hidden [n 3]` beside it."""
+    """A fact that the sample must show: row `row` of the graph's triples, without `hidden [n 3]`.
+
+    `new_object` replaces its object, if given.
+    """
 
     row: int
-    told: int | None
+    new_object: int | None
     hidden: NDArray[np.int32]
 
 
@@ -77,13 +79,13 @@ class StatedFact:
 class Rewritten:
     """The text that replaces another, with a label for each of its links, `[link]`, if any.
 
-    `asked`: spans of it that `mark` finds in the sample's `target_spans`. `stated`: facts that its
+    `marked`: spans of it that `mark` finds in the sample's `target_spans`. `stated`: facts that its
     graph must show.
     """
 
     linked: LinkedText
     link_labels: NDArray[np.int64] | None = None
-    asked: tuple[Mention, ...] = ()
+    marked: tuple[Mention, ...] = ()
     stated: tuple[StatedFact, ...] = ()
 
 
@@ -105,7 +107,7 @@ class Preparation(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, options: Any, world: World) -> Self:
+    def of(cls, options: Any, world: PreparationContext) -> Self:
         """The data side of the objective with these options."""
 
     @property

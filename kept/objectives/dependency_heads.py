@@ -23,7 +23,7 @@ from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError, ConfigError
 from kept.layers.means import mean_of
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.outputs import KnowledgeOutput
 
 
@@ -43,7 +43,7 @@ class DependencyHeadsPreparation(Preparation):
     """Nothing to mark: labels come with the treebank."""
 
     @classmethod
-    def of(cls, options: DependencyHeadsOptions, world: World) -> Self:
+    def of(cls, options: DependencyHeadsOptions, world: PreparationContext) -> Self:
         """Raises `ConfigError`: linked texts have no trees."""
         raise ConfigError(
             "dependency_heads learns from trees, not from linked texts; train it on "

@@ -21,9 +21,10 @@ from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.ernie import ERNIE
 from kept.errors import BatchError, ConfigError
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_nodes import entity_slots
 from kept.outputs import KnowledgeOutput
 
@@ -58,7 +59,7 @@ class EntityDenoisingPreparation(Preparation):
         self.options = options
 
     @classmethod
-    def of(cls, options: EntityDenoisingOptions, world: World) -> Self:
+    def of(cls, options: EntityDenoisingOptions, world: PreparationContext) -> Self:
         return cls(options)
 
     @property
@@ -128,7 +129,7 @@ class EntityDenoising(Objective):
         return cls(
             width=host.hidden_size,
             entity_width=encoder.config.entity_width,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
         )
 
     def entity_logits(

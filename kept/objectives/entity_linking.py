@@ -20,7 +20,7 @@ from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
 from kept.layers.kar import KAR
 from kept.layers.means import mean_of
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.outputs import KnowledgeOutput
 
 MOST_RANDOM = 5
@@ -61,7 +61,7 @@ class EntityLinkingPreparation(Preparation):
         self.options = options
 
     @classmethod
-    def of(cls, options: EntityLinkingOptions, world: World) -> Self:
+    def of(cls, options: EntityLinkingOptions, world: PreparationContext) -> Self:
         return cls(options)
 
     @property
@@ -93,7 +93,7 @@ def mask_span(batch: KnowledgeBatch, span: tuple[int, int]) -> KnowledgeBatch:
     ids[..., 0] = MASK_ROW
     priors = torch.zeros(ids.shape)
     priors[..., 0] = 1
-    return _shown(batch, mentions, ids, priors)
+    return _with_candidates(batch, mentions, ids, priors)
 
 
 def _randomise(
@@ -118,7 +118,7 @@ def _randomise(
         sampled_rows = draws.choice(pool, n_drawn, replace=False)
         ids[0, mention_row, :n_drawn] = torch.from_numpy(sampled_rows)
         priors[0, mention_row, :n_drawn] = torch.from_numpy(shares / shares.sum()).float()
-    return _shown(batch, mentions, ids, priors)
+    return _with_candidates(batch, mentions, ids, priors)
 
 
 def _equal(batch: KnowledgeBatch, span: tuple[int, int]) -> Bool[Tensor, "batch mention"]:
@@ -126,7 +126,9 @@ def _equal(batch: KnowledgeBatch, span: tuple[int, int]) -> Bool[Tensor, "batch 
     return (batch.mention_spans == torch.tensor(span)).all(2)
 
 
-def _shown(batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor) -> KnowledgeBatch:
+def _with_candidates(
+    batch: KnowledgeBatch, mentions: Tensor, ids: Tensor, priors: Tensor
+) -> KnowledgeBatch:
     """Set other candidates at `mentions`, whose labels are then ignored."""
     assert batch.candidate_ids is not None
     assert batch.candidate_priors is not None

@@ -28,12 +28,12 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
 from kept.graphs.naming import is_named
-from kept.kgc.kge.kinds import FORMULAS
-from kept.kgc.kge.scorers import SCORES, transe_score
-from kept.kgc.kge.training import contrast
+from kept.kge.kinds import FORMULAS
+from kept.kge.scorers import SCORES, transe_score
+from kept.kge.training import contrast
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.described_triples import (
     Pieces,
     Questions,
@@ -255,7 +255,7 @@ class KnowledgeEmbeddingPreparation(Preparation):
         self.sequences = sequences_of(options, tokenizer)
 
     @classmethod
-    def of(cls, options: KnowledgeEmbeddingOptions, world: World) -> Self:
+    def of(cls, options: KnowledgeEmbeddingOptions, world: PreparationContext) -> Self:
         """Raises `GraphMismatchError` when `options.kg` has changed since the model was made."""
         if options.kg is None:
             return cls(options, world.graph, world.tokenizer)

@@ -27,11 +27,12 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.luke import LUKE
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.part_table import PartTable
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_nodes import corrected, entity_slots
 from kept.objectives.masking import EntitySampler
 from kept.outputs import KnowledgeOutput
@@ -68,7 +69,7 @@ class MaskedEntitiesPreparation(Preparation):
         self.options, self.sampler = options, sampler
 
     @classmethod
-    def of(cls, options: MaskedEntitiesOptions, world: World) -> Self:
+    def of(cls, options: MaskedEntitiesOptions, world: PreparationContext) -> Self:
         counts = world.entity_counts
         return cls(options, None if options.shared_negatives is None else EntitySampler(counts))
 
@@ -142,7 +143,7 @@ class MaskedEntities(Objective):
             )
         return cls(
             width=host.hidden_size, entity_width=table.embedding_dim,
-            n_rows=table.num_embeddings, epsilon=host.layer_norm_eps,
+            n_rows=table.num_embeddings, epsilon=layer_norm_eps(host),
             has_second=encoder.second_mask is not None,
         )  # fmt: skip
 

@@ -22,10 +22,11 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
 from kept.outputs import KnowledgeOutput
 
@@ -58,7 +59,7 @@ class MaskedNodesOptions:
         if self.shared_negatives is not None and self.shared_negatives < 1:
             raise ConfigError(f"shared_negatives is {self.shared_negatives}; use 1 or more")
 
-    def masking(self, world: World) -> MaskingConfig:
+    def masking(self, world: PreparationContext) -> MaskingConfig:
         """The whole `MaskingConfig` over the world's vocabularies."""
         tokenizer = world.tokenizer
         if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
@@ -91,7 +92,7 @@ class MaskedNodesPreparation(Preparation):
         self.shared_negatives = shared_negatives
 
     @classmethod
-    def of(cls, options: MaskedNodesOptions, world: World) -> Self:
+    def of(cls, options: MaskedNodesOptions, world: PreparationContext) -> Self:
         return cls(
             options.masking(world),
             EntitySampler(world.entity_counts),
@@ -159,7 +160,7 @@ class MaskedNodes(Objective):
             embedding=words.embedding_dim,
             n_words=words.num_embeddings,
             n_relation_rows=encoder.relation_embeddings.num_embeddings,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
             empty_loss=options.empty_loss,
         )
 

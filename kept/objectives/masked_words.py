@@ -30,10 +30,11 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, World
-from kept.objectives.words.starts import word_starts
+from kept.objectives.base import Objective, Preparation, PreparationContext
+from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
 Chooser = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.int64]]
@@ -91,7 +92,7 @@ class MaskedWordsPreparation(Preparation):
         self.special_ids, self.starts = special_ids, starts
 
     @classmethod
-    def of(cls, options: MaskedWordsOptions, world: World) -> Self:
+    def of(cls, options: MaskedWordsOptions, world: PreparationContext) -> Self:
         """Raises `ConfigError` for a tokenizer without a mask token."""
         tokenizer = world.tokenizer
         if tokenizer.mask_token_id is None:
@@ -230,7 +231,7 @@ class MaskedWords(Objective):
             width=host.hidden_size,
             embedding=words.embedding_dim,
             n_words=words.num_embeddings,
-            epsilon=host.layer_norm_eps,
+            epsilon=layer_norm_eps(host),
         )
 
     def logits(

@@ -78,17 +78,17 @@ from kept.objectives.relation_pairs import (
     RelationPairsOptions,
     RelationPairsPreparation,
 )
+from kept.objectives.replaced_words import (
+    ReplacedWords,
+    ReplacedWordsOptions,
+    ReplacedWordsPreparation,
+)
 from kept.objectives.text_pairs import (
     NextSentence,
     NextSentencePreparation,
     SentenceOrder,
     SentenceOrderPreparation,
     TextPairOptions,
-)
-from kept.objectives.words.replaced import (
-    ReplacedWords,
-    ReplacedWordsOptions,
-    ReplacedWordsPreparation,
 )
 from kept.options import read_options
 from kept.outputs import KnowledgeOutput

@@ -29,7 +29,7 @@ from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
 from kept.layers.spans import target_states
 from kept.objectives.adapter_features import AdapterFeatures, features_for, keep_initialisation
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -75,7 +75,7 @@ class RelationPairsPreparation(Preparation):
         self.graph = graph
 
     @classmethod
-    def of(cls, options: RelationPairsOptions, world: World) -> Self:
+    def of(cls, options: RelationPairsOptions, world: PreparationContext) -> Self:
         return cls(world.graph)
 
     def share_read(self, texts: Sequence[NDArray[np.int64]]) -> float | None:

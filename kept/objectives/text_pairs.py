@@ -20,7 +20,7 @@ from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.layers.means import mean_of
-from kept.objectives.base import Objective, Pairing, Preparation, World
+from kept.objectives.base import Objective, Pairing, Preparation, PreparationContext
 from kept.outputs import KnowledgeOutput
 
 N_CLASSES = 2
@@ -80,7 +80,7 @@ class TextPairPreparation(Preparation):
     """Abstract: requires pairs of the data, and labels nothing itself."""
 
     @classmethod
-    def of(cls, options: TextPairOptions, world: World) -> Self:
+    def of(cls, options: TextPairOptions, world: PreparationContext) -> Self:
         return cls()
 
     @property

@@ -22,6 +22,7 @@ from pydantic import (
 
 from kept.bounds import MAX_COUNT, MAX_RATE, MAX_SEED, MAX_THREADS
 from kept.errors import ConfigError
+from kept.options import merged
 from kept.values import shown_value
 from kg_loaders.disk.kinds import require_file_or_folder
 
@@ -212,16 +213,6 @@ class RunConfig(BaseModel):
     def fields_of(cls, path: Path) -> dict[str, Any]:
         """What a YAML file says, unchecked; ConfigError for one that holds no mapping."""
         return _read_yaml(path)
-
-
-def merged(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` updated by `fields`, mappings field by field."""
-    result = dict(values)
-    for name, value in fields.items():
-        inner = result.get(name)
-        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        result[name] = merged(inner, value) if both else value  # type: ignore[arg-type]
-    return result
 
 
 def with_auto_precision(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -144,16 +145,15 @@ class _Run:
     def start(self, resume: Resume) -> None:
         path = self.together.from_first(lambda: self._checkpoint(resume))
         if path is None:
-            self._compute_in(
-                self.together.from_first(lambda: choose_precision(self.config, self.device))
-            )
+            choose = partial(choose_precision, self.config, self.device, self.model)
+            self._compute_in(self.together.from_first(choose))
         else:
             state = load_checkpoint(
                 path,
                 model=self.model,
                 optimisers=self.optimisers,
                 check=self._fits(path),
-                part=self.shards.own,
+                part=self.shards.local_part,
             )
             self.step = self.saved_step = state.step
             self.is_published = bool(state.published)

@@ -15,6 +15,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from kept import hosts
+from kept.errors import ConfigError
 from kept.training.config import TrainConfig
 
 Precision = Literal["fp32", "bf16"]
@@ -41,11 +43,27 @@ class PrecisionChoice:
         return f"precision: {self.precision} (a step in bf16 is {how} as one in fp32 here)"
 
 
-def choose_precision(config: TrainConfig, device: torch.device) -> PrecisionChoice:
-    """Return the precision that `config` names, or the faster one on `device` where it is auto."""
-    if config.precision != "auto":
-        return PrecisionChoice(config.precision)
-    return faster_precision(device.type)
+def choose_precision(
+    config: TrainConfig, device: torch.device, model: nn.Module | None = None
+) -> PrecisionChoice:
+    """Return the precision that `config` names, or the faster one on `device` where it is auto.
+
+    A host of a family that kept does not know may not be able to compute in bf16: with auto it
+    computes in fp32 then, and bf16 raises `ConfigError`.
+    """
+    if config.precision == "auto":
+        choice = faster_precision(device.type)
+    else:
+        choice = PrecisionChoice(config.precision)
+    host = getattr(getattr(model, "encoder", None), "host", None)
+    if choice.precision == "fp32" or host is None or hosts.computes_in_bf16(host):
+        return choice
+    if config.precision == "auto":
+        return PrecisionChoice("fp32")
+    raise ConfigError(
+        f"a {host.config.model_type} host cannot compute in bf16 in transformers; give precision: "
+        "fp32 (--precision fp32)"
+    )
 
 
 @cache

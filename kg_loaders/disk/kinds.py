@@ -6,6 +6,7 @@ A pipe ends once, a device perhaps never, and readers here open an input more th
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -17,6 +18,29 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+_BEGINNING_OF_A_PATH = re.compile(r"(/|\.\.?/|~/)")
+"""How a path begins, and no text in a language that is written without spaces."""
+LONGEST_NAME = 255
+"""Bytes of a name that file systems take."""
+
+
+def file_or_text(argument: str, *, folders: bool = False) -> Path | None:
+    """The file (or folder) that an argument FILE|TEXT names; None where it is text.
+
+    Raises `SourceError` for a pipe, a socket and a device, and for what only a path can be.
+
+    >>> file_or_text("Paris is old.") is None
+    True
+    """
+    path = Path(argument)
+    require_file_or_folder(argument)
+    may_be_path = len(argument) <= LONGEST_NAME and "\0" not in argument
+    if may_be_path and (path.is_file() or (folders and path.is_dir())):
+        return path
+    if " " not in argument and (path.suffix or _BEGINNING_OF_A_PATH.match(argument)):
+        raise SourceError(f"{argument} is not a file; text with spaces is taken as text")
+    return None
 
 
 def odd_kind(path: str | os.PathLike[str]) -> str | None:

@@ -125,7 +125,7 @@ def spilling(target: Path) -> Iterator[Path]:
     It goes at the end; what a dead writer left of one goes when the next is made.
     """
     above = Path(os.path.realpath(target)).parent
-    with _parents(above), claim(target.with_name(f"{target.name}.spilled")) as name:
+    with _parents(above), claim(f"{os.path.realpath(target)}.spilled") as name:
         folder = _part(name)
         try:
             with write_errors(name):
@@ -199,13 +199,11 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
     What dead writers of it left is removed first. Raises `InUseError` when another writer, in this
     process or another, still holds it after `wait` seconds, and `WriteError`.
     """
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise WriteError(f"{target} cannot be written: there is no folder {target.parent}; make it")
-    lock = FileLock(target.with_name(f".{target.name}.lock"), timeout=wait)
+    target = _real_path(path)
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
     with write_errors(target):
         try:
-            lock.acquire()
+            _acquire(lock, wait)
         except Timeout as error:
             raise InUseError(
                 f"{target} is being written by another process; wait until it has ended, or choose "
@@ -219,6 +217,31 @@ def claim(path: StrPath, *, wait: float = GRACE_SECONDS) -> Iterator[Path]:
         with suppress(OSError):  # a lock file that stays is a name without a meaning
             os.unlink(lock.lock_file)
         lock.release()
+
+
+def _acquire(lock: FileLock, wait: float) -> None:
+    """Take the lock; raises `Timeout`, and `OSError` where no file can be made."""
+    try:
+        lock.acquire(timeout=min(wait, GRACE_SECONDS))
+    except Timeout:
+        # a lock that cannot be made is tried again and again, as one that another process holds
+        os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o644))
+        lock.acquire(timeout=max(wait - GRACE_SECONDS, 0))
+
+
+def _real_path(path: StrPath) -> Path:
+    """The path with links and `..` resolved; raises `WriteError` for one that none can have."""
+    name = os.fsdecode(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise WriteError(f"{name!r} is not a name in UTF-8; choose another") from error
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise WriteError(f"{target} cannot be written: there is no folder {target.parent}; make it")
+    if target.is_symlink():
+        raise WriteError(f"{target} is a link that leads to itself; remove it, or choose another")
+    return target
 
 
 def _sweep(target: Path) -> None:

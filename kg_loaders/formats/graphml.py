@@ -8,6 +8,9 @@ ids or are parallel (networkx writes the keys of parallel edges there), else `re
 y:EdgeLabel. LightRAG (graph_chunk_entity_relation.graphml) names no relation: each of an edge's
 `keywords` is one; of descriptions that it joined by <SEP> each is one.
 
+Data that is there twice is kept twice: further names are aliases, and there are as many types,
+descriptions and relations as there are values.
+
 An undirected edge (`edgedefault="undirected"`, `directed="false"`) is a triple in either direction,
 and noted; one that has LightRAG's keywords leads from source to target. Hyperedges and other data
 are counted and left out.
@@ -167,48 +170,58 @@ class _Graph:
             return
         data = self._data(element, tag)
         plain: dict[str, str] = {}
-        for name, value in data.items():
-            plain.setdefault(plain_name(name), value)
+        further: list[tuple[str, str]] = []
+        for name, value in data:
+            first = plain.setdefault(plain_name(name), value)
+            if first != value:
+                further.append((plain_name(name), value))
         if tag == "node":
             records, used = _node(ids[0], plain)
+            records += _further_texts(ids[0], further, used)
             self.n_unnamed += not used & {*NODE_NAMES}
         else:
             direction = element.get("directed", "")
             default = self.directed[-1] if self.directed else True
             is_directed = direction == "true" or (direction != "false" and default)
-            records, used = self._edge(element.get("id", ""), ids, plain, is_directed)
+            records, used = self._edge(element.get("id", ""), ids, plain, further, is_directed)
         self._count_rest(data, used, "a node" if tag == "node" else "an edge")
         if records:
             self.report.n_further += len(records) - 1
         yield from records
 
-    def _data(self, element: Element, tag: str) -> dict[str, str]:
-        """The data of a node or an edge by their names, those of yEd's drawing and defaults."""
-        data: dict[str, str] = {}
+    def _data(self, element: Element, tag: str) -> list[tuple[str, str]]:
+        """The data of a node or an edge with their names, those of yEd's drawing and defaults."""
+        data: list[tuple[str, str]] = []
         for each in element:
             if _tag(each) != "data":
                 continue
             name = self.keys.get(each.get("key", ""), each.get("key", ""))
             if (each.text or "").strip():
-                data[name] = each.text or ""
-            for label in each.iter():
-                if label.tag.endswith(f"}}{_LABEL_ELEMENTS[tag]}") and (label.text or "").strip():
-                    data.setdefault("label", (label.text or "").strip())
+                data.append((name, each.text or ""))
+            data += [("label", label) for label in _drawn_labels(each, _LABEL_ELEMENTS[tag])]
         for name in ("label", "labels"):  # APOC writes them on the element, too
             if (value := element.get(name, "")) and (tag == "edge") == (name == "label"):
-                data.setdefault(name, value)
-        for name, value in self.defaults.get(tag, {}).items():
-            data.setdefault(name, value)
+                data.append((name, value))
+        names = {name for name, _ in data}
+        data += [each for each in self.defaults.get(tag, {}).items() if each[0] not in names]
         return data
 
     def _edge(
-        self, id: str, ends: list[str], data: Mapping[str, str], is_directed: bool
+        self,
+        id: str,
+        ends: list[str],
+        data: Mapping[str, str],
+        further: list[tuple[str, str]],
+        is_directed: bool,
     ) -> tuple[list[Record], set[str]]:
         source, target = ends
         named = first_of(RELATIONS, data)
         used = {"keywords", *([named[0]] if named else ())}
         keywords = data.get("keywords", "").strip('" ')
         relations = [named[1]] if named else _KEYWORDS.split(keywords)
+        for name, value in further:
+            if name == (named[0] if named else "keywords"):
+                relations += [value] if named else _KEYWORDS.split(value.strip('" '))
         relations = [relation for relation in dict.fromkeys(relations) if relation]
         if not relations:
             self.waiting.append(_Edge(self.n_elements, id, source, target, is_directed))
@@ -251,11 +264,20 @@ class _Graph:
                 "either direction"
             )
 
-    def _count_rest(self, data: Mapping[str, str], used: set[str], owner: str) -> None:
-        for name in data:
+    def _count_rest(self, data: list[tuple[str, str]], used: set[str], owner: str) -> None:
+        for name, _ in data:
             if plain_name(name) not in used:
                 self.report.n_further += 1
                 self.report.skip(f"{name} of {owner}")
+
+
+def _drawn_labels(data: Element, name: str) -> list[str]:
+    """The labels of yEd's drawing; of a group, which has two drawings, those of the first."""
+    for shape in data.iter():
+        labels = [each.text or "" for each in shape if each.tag.endswith(f"}}{name}")]
+        if stripped := [label.strip() for label in labels if label.strip()]:
+            return stripped
+    return []
 
 
 _NUMBERED = re.compile(r"[^\W\d]{0,12}[\W_]*[0-9]+|[0-9a-fA-F-]{16,}|")
@@ -293,3 +315,21 @@ def _node(node: str, data: Mapping[str, str]) -> tuple[list[Record], set[str]]:
     labels = description[1].split(SEPARATOR) if description else []
     records += [Text(node, TextKind.DESCRIPTION, each) for each in labels if each]
     return records, used
+
+
+def _further_texts(node: str, data: Iterable[tuple[str, str]], used: set[str]) -> list[Record]:
+    """What a node has a second time of the data that its texts are from; a name is an alias."""
+    records: list[Record] = []
+    for name, value in data:
+        if name not in used:
+            continue
+        if name in TYPES:
+            parts = _LABEL_BREAK.split(value) if name in ("labels", ":label") else [value]
+            records += [Text(node, TextKind.TYPE, part.strip('"')) for part in parts]
+        elif name in DESCRIPTIONS:
+            records += [Text(node, TextKind.DESCRIPTION, each) for each in value.split(SEPARATOR)]
+        elif name in ALIASES:
+            records += [Text(node, TextKind.ALIAS, each) for each in re.split("[;|]", value)]
+        else:
+            records.append(Text(node, TextKind.ALIAS, value.strip('"') or value))
+    return [each for each in records if isinstance(each, Text) and each.value.strip()]

@@ -96,7 +96,7 @@ _ROOTS: Mapping[str, FileKind] = {
     "gexf": _none("GEXF, Gephi's format", GRAPHML),
     "xgmml": _none("XGMML, Cytoscape's format", GRAPHML),
     "sparql": _none("the answer of a SPARQL endpoint", "ask for s, p and o as CSV (Accept: "
-                    "text/csv), or let kept ask: kept kg build --sparql URL --query FILE"),
+                    "text/csv), or query it with kept: kept kg build --sparql URL --query FILE"),
     "html": _none("a web page", "it is not data: fetch the file itself, perhaps after a login"),
     "svg": _none("a drawing (SVG)", "a graph is read from data"),
     "mediawiki": _none("a dump of a wiki's pages", "its facts are in Wikidata's or DBpedia's dump"),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import KgError, SourceError
-from kg_loaders.formats import neo4j
+from kg_loaders.formats.tables import neo4j
 from kg_loaders.formats.tables.layout import (
     Header,
     Layout,

@@ -48,7 +48,7 @@ def add(
     """
     target = Path(kg if out is None else out)
     is_same = os.path.realpath(target) == os.path.realpath(kg)
-    with claim(Path(os.path.realpath(kg)).with_suffix(".adding")):
+    with claim(f"{os.path.realpath(kg)}.adding"):
         before = KnowledgeGraph.open(kg)
         graph, report = load(sources, out=target, onto=before, force=force or is_same, **options)
     return Added(graph, before, report)

@@ -25,11 +25,11 @@ from kg_loaders.assembly import Columns
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import DamageError, SourceError, UnknownNodeError
-from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import TextBlock, TripleBlock, taken
 from kg_loaders.reading.lines import JSON_FAULTS, read_lines
 from kg_loaders.records import Text, TextKind
 from kg_loaders.store import KnowledgeGraph
+from kg_loaders.stored_blocks import blocks_of
 
 MOST_SHARING = 10
 """A name that more entities than this share proposes nothing: it is a common one."""

@@ -23,6 +23,7 @@ from kg_loaders.rdf.bases import BaseWatch, has_dot_segments
 from kg_loaders.rdf.contexts import ContextError
 from kg_loaders.rdf.nesting import XML_TOKEN
 from kg_loaders.rdf.structures import BLANK_START, ON_PROPERTY, is_blank
+from kg_loaders.rdf.turtle_tags import BAD_TAG, with_normal_tags
 from kg_loaders.reading.languages import language_tag
 
 FRAME_ROWS = 1000
@@ -40,8 +41,8 @@ LENIENT = ("rdf",)
 checks, which are made here."""
 RECOVERING = ("ttl", "trig")
 """Formats whose parser goes on behind the end of a malformed statement."""
-_BAD_TAG, MALFORMED_TAG = "x-badtag", " "
-"""What stands for a malformed language tag before a parser that takes none, and behind it."""
+MALFORMED_TAG = " "
+"""The language of a literal whose tag is malformed."""
 MOST_FAULTS = 100
 """Malformed statements one after the other, from which on a document is none."""
 REMOTE = "LoadDocumentCallback"
@@ -92,10 +93,11 @@ class BaseSeenError(Exception):
 
 
 class Stream:
-    """Blocks as a file that `pyoxigraph.parse` reads from."""
+    """Blocks as a file that `pyoxigraph.parse` reads from; those of Turtle with normal tags."""
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._left = blocks, b""
+    def __init__(self, blocks: Iterator[bytes], format: str) -> None:
+        self._blocks = with_normal_tags(blocks) if format in RECOVERING else blocks
+        self._left = b""
         self.bases = BaseWatch("turtle")
         self.n_line_ends = 0
         self.last_line = 1  # that is not blank, of those read
@@ -120,7 +122,7 @@ def row_of(quad: ox.Quad) -> Row:
     value = quad.object
     if isinstance(value, ox.Literal):
         language = value.language or ""
-        tail = value.value, MALFORMED_TAG if language == _BAD_TAG else language
+        tail = value.value, MALFORMED_TAG if language == BAD_TAG else language
         return _name_of(quad.subject), quad.predicate.value, tail
     return _name_of(quad.subject), quad.predicate.value, _name_of(value)
 
@@ -205,7 +207,7 @@ def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]
         from rdflib.plugins.parsers import notation3
 
         notation3.join = _resolved  # rdflib's own leaves dots in a path, and loses a name before ?
-        graph = rdflib.Graph()
+        graph, data = rdflib.Graph(), b"".join(with_normal_tags([data]))
     else:
         graph, data = rdflib.Dataset(default_union=True), _with_tags(data)
     rdflib.NORMALIZE_LITERALS = False  # "01" is not "1"
@@ -213,7 +215,7 @@ def rdflib_rows(data: bytes, format: str, base_iri: str | None) -> Iterator[Row]
     for subject, name, tail in rows_of_graph(graph):
         head, predicate = _absolute(subject, base_iri), _absolute(name, base_iri) or name
         if isinstance(tail, tuple):
-            language = MALFORMED_TAG if tail[1] == _BAD_TAG else tail[1]
+            language = MALFORMED_TAG if tail[1] == BAD_TAG else tail[1]
             yield head, predicate, (tail[0], language)
         else:
             yield head, predicate, _absolute(tail, base_iri)
@@ -227,7 +229,7 @@ def _with_tags(data: bytes) -> bytes:
 
     def tagged(match: re.Match[bytes]) -> bytes:
         tag = language_tag((match[2] or match[3] or b"").decode("utf-8", "replace"))
-        return match[1] + b'"' + (_BAD_TAG if tag is None else tag).encode() + b'"'
+        return match[1] + b'"' + (BAD_TAG if tag is None else tag).encode() + b'"'
 
     return XML_TOKEN.sub(
         lambda token: _TAGGED.sub(tagged, token[0]) if token[2] else token[0], data
@@ -278,13 +280,13 @@ def main() -> None:
     task = msgspec.json.decode(sys.argv[-1], type=Task)
     renew = _limit(task)
     blocks = iter(lambda: sys.stdin.buffer.read(1 << 18), b"")
-    stream, fault, n_left_out = Stream(blocks), None, 0
+    stream, fault, n_left_out = Stream(blocks, task.format), None, 0
     try:
         if task.format in ("n3", "trix"):
             rows = rdflib_rows(b"".join(blocks), task.format, task.base_iri)
         else:
             if task.format == "jsonld":
-                stream = Stream(_json_blocks(task))
+                stream = Stream(_json_blocks(task), task.format)
             rows = oxigraph_rows(stream, task.format, task.base_iri)
         n = _send(new_predicates(rows) if task.predicates else rows, sys.stdout.buffer, renew)
         if task.format == "jsonld" and not task.predicates:
@@ -304,6 +306,8 @@ def main() -> None:
     _write(Frame(last=True, fault=fault, n_left_out=n_left_out), sys.stdout.buffer)
 
 
+_NEXT_ROOT = re.compile(rb"\}(\s*\n\s*)\{")
+"""Where a JSON object ends and another begins: in no JSON document, but in one a line."""
 _LANGUAGE = re.compile(rb'("@language"\s*:\s*)"((?:[^"\\]|\\.)*)"')
 
 
@@ -311,13 +315,26 @@ def _json_blocks(task: Task) -> Iterator[bytes]:
     """The document with the contexts that are at hand, and with tags that its parser takes."""
     sys.stdin.seek(0)
     if task.contexts:
-        yield _with_tags_of_json(_with_contexts(sys.stdin.buffer.read(), task))
+        yield _with_tags_of_json(_with_contexts(_as_one(sys.stdin.buffer.read()), task))
         return
     with contextlib.suppress(ValueError), mmap.mmap(0, 0, access=mmap.ACCESS_READ) as data:
-        if any(_tag_of_json(match) != match[0] for match in _LANGUAGE.finditer(data)):
-            yield _with_tags_of_json(data[:])
+        is_odd = any(_tag_of_json(match) != match[0] for match in _LANGUAGE.finditer(data))
+        if is_odd or _NEXT_ROOT.search(data):
+            yield _with_tags_of_json(_as_one(data[:]))
             return
     yield from iter(lambda: sys.stdin.buffer.read(1 << 18), b"")
+
+
+def _as_one(data: bytes) -> bytes:
+    """Documents of JSON-LD one after the other, as NDJSON-LD has one a line, as one array."""
+    ended = _NEXT_ROOT.search(data)
+    if ended is None:
+        return data
+    try:
+        json.loads(data[: ended.start() + 1])
+    except ValueError:
+        return data  # a comma is missing: the parser names the place
+    return b"[" + _NEXT_ROOT.sub(rb"},\1{", data) + b"]"
 
 
 def _with_tags_of_json(data: bytes) -> bytes:
@@ -330,12 +347,12 @@ def _tag_of_json(match: re.Match[bytes]) -> bytes:
     tag = language_tag(written)
     if tag == written.lower():
         return match[0]
-    return match[1] + b'"' + (_BAD_TAG if tag is None else tag).encode() + b'"'
+    return match[1] + b'"' + (BAD_TAG if tag is None else tag).encode() + b'"'
 
 
 def _n_in_all(task: Task) -> int:
     """The statements of a document with those that have no absolute IRI."""
-    stream = Stream(_json_blocks(task))
+    stream = Stream(_json_blocks(task), task.format)
     format = ox.RdfFormat.JSON_LD
     quads = ox.parse(stream, format, base_iri=task.base_iri, lenient=True)  # type: ignore[arg-type]
     n = 0
@@ -361,7 +378,7 @@ def _missing_contexts(task: Task) -> list[str]:
     from kg_loaders.rdf.contexts import addresses
 
     sys.stdin.seek(0)
-    data = sys.stdin.buffer.read()
+    data = _as_one(sys.stdin.buffer.read())
     return addresses(json.loads(_with_contexts(data, task) if task.contexts else data))
 
 

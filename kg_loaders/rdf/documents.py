@@ -24,13 +24,13 @@ from typing import IO
 import msgspec
 from msgspec.json import encode
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import InternalError, SourceError
 from kg_loaders.rdf import document_parser
 from kg_loaders.rdf.bases import BaseWatch, dotted_base_of_xml, require_no_dot_segments
 from kg_loaders.rdf.document_parser import Fault, Frame, Row, Task
 from kg_loaders.rdf.nesting import check_json, check_n3, check_xml, quote_doubly
 from kg_loaders.reading import isolated
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import document_as_utf8
 from kg_loaders.reading.lines import BOM
 from kg_loaders.reading.unpacking import StreamDamageError, unpacked
@@ -131,7 +131,7 @@ class Document:
     # ---- the parser ------------------------------------------------------------------------------
     def _parse_here(self, data: bytes) -> Iterator[Row]:
         """As `_parse`, for Turtle too short to do harm."""
-        stream = document_parser.Stream(iter((data,)))
+        stream = document_parser.Stream(iter((data,)), self.format)
         rows = document_parser.oxigraph_rows(stream, self.format, self.base_iri)
         while True:
             try:

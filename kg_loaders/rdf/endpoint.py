@@ -33,9 +33,9 @@ from typing import IO, Any
 import msgspec
 import pyoxigraph as ox
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.disk.writing import claim, whole_file, write_bytes
 from kg_loaders.errors import QueryError, SourceError
-from kg_loaders.reading.budget import ReaderBudget
 
 PAGE_ROWS = 5_000
 PAUSE = 1.0

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-import numpy as np
-
+from kg_loaders.budget import FREE_BYTES, ReaderBudget
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
 BLOCK = 1 << 18
 Data = bytes | mmap.mmap
@@ -126,6 +124,8 @@ def check_n3(location: str, data: Data, budget: ReaderBudget) -> None:
 
 def json_shape(data: Data) -> JsonShape:
     """The depth and the size of the outer levels of a JSON document."""
+    import numpy as np  # here: the parser's process imports this module; numpy doubles its start
+
     deepest, n_rows, depth, in_string, escaped = 0, 0, 0, False, False
     for start in range(0, len(data), BLOCK):
         block = data[start : start + BLOCK]

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyoxigraph as ox
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.rdf.bases import DEFAULT_BASE, require_base, require_no_dot_segments
@@ -31,8 +32,8 @@ from kg_loaders.rdf.line_blocks import LineSplitter
 from kg_loaders.rdf.names import TEXT_PREDICATES, text_predicates
 from kg_loaders.rdf.records import Types, to_records
 from kg_loaders.rdf.structures import ON_PROPERTY, LiteralTerm, Statement
+from kg_loaders.rdf.turtle_tags import with_normal_tags
 from kg_loaders.reading.blocks import Block
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import (
     MAX_LINE_BYTES,
     Span,
@@ -283,6 +284,8 @@ def _parse_chunk(
     for line_no, offset, line in lines:
         if len(lines) > 1:
             quads, reason = _parse(line, format)
+        if reason and (normal := b"".join(with_normal_tags([line]))) != line:
+            quads, reason = _parse(normal, format)
         if not reason and not quads:
             report.n_comment += 1
         elif reason or (len(quads) > 1 and b"\r" not in line):

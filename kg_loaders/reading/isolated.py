@@ -11,7 +11,6 @@ The process runs this file as a script: it may import nothing but the standard l
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
@@ -46,7 +45,7 @@ def is_own_fault(exit_code: int) -> bool:
     return exit_code in (OWN_FAULT, NO_SCRIPT)
 
 
-class ImportHooks(importlib.abc.MetaPathFinder):
+class ImportHooks:
     """The last finder: runs the .pth files of `sys.path` once, when a module is not there.
 
     An editable install is a .pth file that adds a finder; running them all at each start would

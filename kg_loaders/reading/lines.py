@@ -28,10 +28,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.arrow import reuse_freed_memory
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import as_utf8, document_as_utf8
 from kg_loaders.reading.unpacking import Blocks, StreamDamageError, unpacked
 

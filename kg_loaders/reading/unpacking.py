@@ -23,17 +23,16 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from kg_loaders.budget import FREE_BYTES, ReaderBudget
+from kg_loaders.damage import Progress
 from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.errors import SourceError
-from kg_loaders.reading.budget import FREE_BYTES, ReaderBudget
 
 BLOCK_BYTES = 256 * 1024
 SPAN_BLOCK_BYTES = 8 * 1024 * 1024
 """Of a span of a plain file, which is then cut up at once: nothing of it is copied."""
 
 Blocks = Iterator[bytes]
-Progress = Callable[[int], None]
-"""Is told how many bytes of a file, as it lies on the disk, have been read so far."""
 
 
 class StreamDamageError(Exception):

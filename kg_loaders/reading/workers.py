@@ -27,9 +27,9 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Self
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import KgError, SourceError
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.encodings import is_other_than_utf8
 from kg_loaders.reading.lines import WHOLE, Span
 from kg_loaders.reading.unpacking import is_packed

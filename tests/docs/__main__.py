@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from kg_loaders.disk.writing import write_text
+from tests.docs import hosts
 from tests.docs.methods import PAGE, page
 from tests.docs.stubs import STUBS, stubs
 
 
 def main() -> None:
-    """Write the page of methods, and the signatures of kept's commands as functions of Python."""
+    """Write the pages of methods and hosts, and the signatures of the commands in Python."""
     write_text(PAGE, page(), force=True)
+    write_text(hosts.PAGE, hosts.page(), force=True)
     write_text(STUBS, stubs(), force=True)
 
 

@@ -11,7 +11,8 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the scripts are not
 
 
 @pytest.mark.parametrize("name", ["leaks", "statistics"])
-def test_the_examples_print_what_is_shown(name: str) -> None:
+def test_the_examples_print_what_is_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     programs = loaded("pages").Page(f"{name}.md", text).programs
     assert programs

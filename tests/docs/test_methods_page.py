@@ -10,6 +10,7 @@ import pytest
 import kept
 from kept import load_host
 from kept.methods import BASELINE, METHODS
+from tests.docs import hosts
 from tests.docs.methods import PAGE, ROOT, added, page, parameters_added, world
 
 PACKAGE = Path(kept.__file__).parent
@@ -20,6 +21,10 @@ ROWS = {name: re.findall(rf"^\| `{name}` \|.*$", TEXT, re.MULTILINE) for name in
 @pytest.mark.minilm
 def test_the_page_is_as_it_is_written() -> None:
     assert page() == TEXT, "run python -m tests.docs"
+
+
+def test_the_page_of_hosts_is_as_it_is_written() -> None:
+    assert hosts.page() == hosts.PAGE.read_text(encoding="utf-8"), "run python -m tests.docs"
 
 
 @pytest.mark.minilm

@@ -109,3 +109,11 @@ def test_the_command_lists_hits_with_their_lines(
     first, *_, words, _ = capsys.readouterr().out.splitlines()
     assert first == "page.md:3: “stands”: write is, are, remains"
     assert words == "1 words of the glossary"
+
+
+def test_names_of_decisions_avoid_the_glossarys_words() -> None:
+    names = [name for name in PAGES if name.startswith("docs/decisions/")]
+    assert len(names) > 60
+    words = {name: Path(name).stem.replace("-", " ") for name in names}
+    hits = {name: hit for name, text in words.items() for t in glossary() for hit in t.hits(text)}
+    assert hits == {}

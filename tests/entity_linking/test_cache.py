@@ -132,7 +132,8 @@ def _work(folder: str, graph: KnowledgeGraph, first: int) -> None:
 def test_processes_share_a_folder(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     workers = [
-        context.Process(target=_work, args=(str(tmp_path), small_graph, first)) for first in (0, 15)
+        context.Process(target=_work, args=(str(tmp_path), small_graph, first), daemon=True)
+        for first in (0, 15)
     ]
     for worker in workers:
         worker.start()

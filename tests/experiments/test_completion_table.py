@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -12,22 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.completion_table import __main__ as command
-from experiments.completion_table import cells as cells_module
-from experiments.completion_table.cells import (
-    MODEL,
-    Plan,
-    is_done,
-    place_of,
-    run_cell,
-    settings_of,
-)
-from experiments.completion_table.graphs import NAMES, Asked, TableGraph, prepare
-from experiments.completion_table.record import Record, judge
+from experiments.completion_table import trial as command
+from experiments.completion_table.graphs import NAMES, Evaluated, TableGraph, prepare
+from experiments.completion_table.record import Record, judge, place_of
 from experiments.completion_table.tables import to_markdown
+from experiments.completion_table.trial import MODEL, Plan, TableTrial
 from kept.apps.cli.kgc.train_options import TrainOptions
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import read_description
+from kept.kge.splits import read_splits
+from kept.kge.trained import read_description
 from kg_loaders import SourceError
 
 N = 12
@@ -53,50 +44,50 @@ def test_every_scorer_of_the_plan_is_told_what_it_takes() -> None:
     config = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     assert set(config["graphs"]) == set(NAMES)
     plans = command.read_plans(config)
-    for plan in plans:
+    for plan in plans.values():
         assert set(plan.graphs) <= set(NAMES)
         if plan.train:
             told = {**plan.train, "weights": None} | ({"of": (Path("a"),)} if plan.of else {})
             TrainOptions.of(seed=0, holdout=0.05, **told)
-        assert all(one in plans for one in plan.of)
+        assert all(plans[one.name] == one for one in plan.of)
         assert plan.is_table == (plan.graphs == ("codex-s", "codex-s-unseen"))
 
 
 def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, other = chain(tmp_path / "own", "a"), chain(tmp_path / "other", "b")
-    graph = TableGraph("small", own, (Asked("seen", own), Asked("unseen", other)))
+    graph = TableGraph("small", own, (Evaluated("seen", own), Evaluated("unseen", other)))
     vectors = Plan("ComplEx", {"name": "complex", "width": 8, "epochs": 2})
     paths = Plan("ULTRA", {"name": "ultra", "width": 8, "epochs": 1})
-    plans = [
-        Plan("degree", {}), vectors, paths, Plan("mix", {"name": "mix"}, of=(vectors, paths)),
-        Plan("SimKGC", {"name": "simkgc"}),
-    ]  # fmt: skip
-    run, found = tmp_path / "run", {}
-    for plan in plans[:3]:
-        run_cell(plan, graph, 0, run, tmp_path)
-    own_alone = replace(graph, asked=graph.asked[:1])
-    mixed = run_cell(plans[3], own_alone, 0, run, tmp_path)
-    assert mixed["parts"].keys() == {"seen"}
-    for plan in plans[:4]:
-        place = place_of(run, "small", plan.name, 0)
-        settings = settings_of(plan, own_alone if plan.of else graph, 0, tmp_path)
-        assert is_done(place, settings)
-        assert not is_done(place, settings | {"seed": 1})
-        found["small", plan.name] = [json.loads((place / "cell.json").read_text())]
-    monkeypatch.setattr(cells_module, "train_scorer", None)
-    again = run_cell(plans[1], graph, 0, run, tmp_path)  # the scorer stands: it is asked alone
-    before = found["small", "ComplEx"][0]
+    plans = {
+        plan.name: plan
+        for plan in (
+            Plan("degree", {}), vectors, paths, Plan("mix", {"name": "mix"}, of=(vectors, paths)),
+            Plan("SimKGC", {"name": "simkgc"}),
+        )
+    }  # fmt: skip
+    run = tmp_path / "run"
+    trial = TableTrial(plans, graph, (0,), run, tmp_path)
+    trial.run_missing([(name, 0) for name in ("degree", "ComplEx", "ULTRA")])
+    own_alone = replace(trial, graph=replace(graph, parts=graph.parts[:1]))
+    assert own_alone.cell("mix", 0)["parts"].keys() == {"seen"}
+    assert replace(trial, all_seeds=(1,)).stored() == {}
+    stored = {row: cells[0] for row, cells in trial.stored().items()}
+    stored["mix"] = own_alone.stored()["mix"][0]
+    cells = {("small", row): [cell] for row, cell in stored.items()}
+    monkeypatch.setattr(command, "train_scorer", None)
+    again = trial.run("ComplEx", 0)  # the scorer is there: it is evaluated alone
+    before = stored["ComplEx"]
     assert again["parts"] == before["parts"]
     assert before["parts"].keys() == {"seen"}
-    assert found["small", "ULTRA"][0]["parts"]["unseen"]["strata"]["unseen"]["n_questions"] == 4
+    assert stored["ULTRA"]["parts"]["unseen"]["strata"]["unseen"]["n_questions"] == 4
     whole: dict[str, Any] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     config = whole | {"graphs": ["small"], "pairs": [["mix", "ComplEx"]]}
-    record = judge(found, config["pairs"], run, Record())
-    page = to_markdown(config, plans, found, Record())
+    record = judge(cells, config["pairs"], run, Record())
+    page = to_markdown(config, plans, cells, Record())
     assert "- mix against ComplEx: not compared, no folder had the answers of both.\n" in page
-    page = to_markdown(config, plans, found, record)
+    page = to_markdown(config, plans, cells, record)
     for words in ("## small, seen: 2 triples, 13 entities", "Not run on small: SimKGC.",
-                  "- mix against ComplEx: MRR", "ComplEx tells true from false"):  # fmt: skip
+                  "- mix against ComplEx: MRR", "ComplEx separates true from false"):  # fmt: skip
         assert words in page
 
 
@@ -115,7 +106,7 @@ def test_cells_of_an_earlier_run_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = chain(tmp_path / "own", "a")
-    graph = TableGraph("small", own, (Asked("seen", own),))
+    graph = TableGraph("small", own, (Evaluated("seen", own),))
     monkeypatch.setattr(command, "prepare", lambda *_: graph)
     monkeypatch.setenv("KEPT_DATA", str(tmp_path))
     config = tmp_path / "table.yaml"
@@ -170,10 +161,10 @@ def test_intervals_of_other_results_are_not_kept(tmp_path: Path) -> None:
 
 def test_a_scorer_of_other_options_is_trained_again(tmp_path: Path) -> None:
     own = chain(tmp_path / "own", "a")
-    graph = TableGraph("small", own, (Asked("seen", own),))
+    graph = TableGraph("small", own, (Evaluated("seen", own),))
     for n_epochs in (1, 2):
         plan = Plan("ComplEx", {"name": "complex", "width": 8, "epochs": n_epochs})
-        run_cell(plan, graph, 0, tmp_path, tmp_path)
+        TableTrial({"ComplEx": plan}, graph, (0,), tmp_path, tmp_path).cell("ComplEx", 0)
         training = read_description(place_of(tmp_path, "small", "ComplEx", 0) / MODEL)["training"]
         assert len(training["losses"]) == n_epochs
 
@@ -182,10 +173,9 @@ def test_the_committed_page_is_that_of_the_committed_record() -> None:
     config = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     plans, record = command.read_plans(config), Record.read(TABLE.with_name("results.json"))
     cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    by_name = {plan.name: plan for plan in plans}
     for cell in record.cells:
         cells.setdefault((cell["graph"], cell["scorer"]), []).append(cell)
-        assert cell["settings"]["train"] == by_name[cell["scorer"]].on(cell["graph"])
+        assert cell["settings"]["train"] == plans[cell["scorer"]].on(cell["graph"])
     page = to_markdown(config, plans, cells, record)
     assert page == TABLE.with_name("results.md").read_text(encoding="utf-8")
 
@@ -193,11 +183,11 @@ def test_the_committed_page_is_that_of_the_committed_record() -> None:
 @pytest.mark.data
 def test_graphs_are_laid_out(data_root: Path, tmp_path: Path) -> None:
     graph = prepare(data_root, "WN18RR_v1", tmp_path)
-    splits = read_splits(graph.asked[0].folder, holdout=0.05, seed=0)
+    splits = read_splits(graph.parts[0].folder, holdout=0.05, seed=0)
     assert [len(rows) for rows in splits.as_mapping().values()] == [1618, 185, 188]
     assert any(splits.graph.description(i) for i in range(20))
     graph = prepare(data_root, "codex-s-unseen", tmp_path)
-    own, other = (read_splits(one.folder, holdout=0.05, seed=0) for one in graph.asked)
+    own, other = (read_splits(one.folder, holdout=0.05, seed=0) for one in graph.parts)
     assert len(own.test) == 1377
     assert len(other.test) == 2941
     seen = {own.graph.entities.name(i) for i in range(own.graph.n_entities)}

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.distillation.study import (
-    ASKED,
+from experiments.distillation.trial import (
+    PEOPLE,
     ROWS,
     TEXTS_EACH,
     DistillationStudy,
     RowAnswers,
     milliseconds,
+    page,
     run_seed,
     split_texts,
 )
-from experiments.distillation.tables import page
 from kept.errors import CheckpointError
 from kept.lab.reading.cell import open_host
 from kept.lab.reading.trial import Opened, ReadingTrial
@@ -50,7 +50,7 @@ def test_nobody_who_is_asked_stands_in_the_wrong_texts(study: DistillationStudy)
 
     assert len(texts.labelled) == len(people(texts.labelled)) == 16
     assert len(texts.transferred) == 8 * (TEXTS_EACH - 1)
-    seen, unseen = (texts.asked[name] for name in ASKED)
+    seen, unseen = (texts.evaluation[name] for name in PEOPLE)
     assert people(seen) == people(texts.transferred)
     assert people(seen).isdisjoint(people(texts.labelled))
     assert people(unseen).isdisjoint(people(texts.labelled) | people(texts.transferred))
@@ -62,7 +62,7 @@ def test_the_study_in_small(study: DistillationStudy, tmp_path: Path) -> None:
     out.mkdir()
     told = [run_seed(study, seed, out, lambda: _open(study)) for seed in (0, 1)]
     assert [*told[0]] == [*ROWS]
-    assert all(len(told[0][row][asked]) == 8 for row in ROWS for asked in ASKED)
+    assert all(len(told[0][row][people]) == 8 for row in ROWS for people in PEOPLE)
     before = json.loads((out / "0.json").read_text("utf-8"))
     (out / "0.json").write_text(json.dumps({**before, "told": {**told[0], "labels": "kept"}}))
     again: RowAnswers = run_seed(study, 0, out, lambda: _open(study))
@@ -73,4 +73,4 @@ def test_the_study_in_small(study: DistillationStudy, tmp_path: Path) -> None:
     spent = milliseconds(study, lambda: _open(study), repeats=1)
     text = page(study, told, spent, "the command")
     assert all(f"| {row} |" in text for row in ROWS)
-    assert "taught − taught by another" in text
+    assert "distilled − distilled from another" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,14 @@ import torch
 
 from entity_linking.annotations.relations import read_trex
 from entity_linking.mentions import LinkedText
-from experiments.ebert.__main__ import (
+from experiments.ebert.trial import (
     NAMES,
     Data,
     LinkingStudy,
+    LinkingTrial,
     by_text,
     counts_of,
     page,
-    run_cell,
     spans_of,
 )
 from experiments.wk_completion.data import World
@@ -49,20 +50,19 @@ def data(study: LinkingStudy, tmp_path: Path, small_graph: KnowledgeGraph) -> Da
 
 def test_the_study_in_small(study: LinkingStudy, data: Data, tmp_path: Path) -> None:
     torch.set_num_threads(1)
-    out = tmp_path / "run"
-    rows = (NAMES, *study.rows)
-    cells = {
-        row: [run_cell(study, row, s, data, out) for s in (study.seeds if row != NAMES else (0,))]
-        for row in rows
-    }
+    trial = LinkingTrial(study, data, tmp_path / "run")
+    trial.run_missing()
+    cells = trial.stored()
+    assert [*cells] == [NAMES, *study.rows]
+    assert [len(own) for own in cells.values()] == [1, 2, 2, 2]
     text = page(study, cells, "the command")
-    assert all(f"\n| {row} | " in text for row in rows)
+    assert all(f"\n| {row} | " in text for row in cells)
     assert all(f"| {one} − {other} | " in text for one, other in study.differences)
-    assert all(0 <= right <= min(found, gold) for told in cells.values() for each in told
-               for right, found, gold in each)  # fmt: skip
-    assert run_cell(study, "joint", 0, data, out) == cells["joint"][0]
+    texts = [text for own in cells.values() for cell in own.values() for text in cell]
+    assert all(0 <= right <= min(predicted, gold) for right, predicted, gold in texts)
+    other = dataclasses.replace(trial, study=study.model_copy(update={"steps": 3}))
     with pytest.raises(CheckpointError, match="came of other settings"):
-        run_cell(study.model_copy(update={"steps": 3}), "joint", 0, data, out)
+        other.cell("joint", 0)
 
 
 def test_texts_have_the_links_of_all_their_facts(data: Data) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from entity_linking.scoring import score_spans
-from experiments.entity_linking import baseline, causes, linkers, spans
-from experiments.entity_linking.config import Study
+from experiments.entity_linking import causes, linkers, spans
+from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.inputs import graph as inputs
 from experiments.entity_linking.inputs import texts
 from experiments.entity_linking.inputs.benchmarks import (
@@ -24,16 +24,16 @@ from experiments.entity_linking.inputs.benchmarks import (
     read_benchmarks,
 )
 from experiments.entity_linking.inputs.texts import Annotated
-from experiments.entity_linking.results import COUNTS, score_all, without_marked
-from experiments.entity_linking.study import (
+from experiments.entity_linking.stages import (
     BASELINE,
     DETECTS,
     POOLED,
     ROWS,
     TRAINED,
-    Laboratory,
+    LinkingStages,
 )
-from experiments.entity_linking.tables import printed, to_markdown
+from experiments.entity_linking.tables import COUNTS, printed, to_markdown
+from experiments.entity_linking.trial import score_all, without_marked
 from experiments.entity_linking.vectors import RememberedEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.experiments.tiny_linking_data import N_PEOPLE, PLANTED, write_root
@@ -53,7 +53,7 @@ def _annotated(text: str, document: str = "d", source: str = "T-REx") -> Annotat
 
 # ---- settings and sources --------------------------------------------------
 def test_the_committed_configuration_loads() -> None:
-    study = Study.model_validate(yaml.safe_load(PLAN.read_text()))
+    study = LinkingStudy.model_validate(yaml.safe_load(PLAN.read_text()))
     assert study.n_candidates == 30
     assert set(study.texts.shares) == set(texts.PART_NAMES)
     assert all(set(found) == set(FILES) for found in study.published.values())
@@ -144,12 +144,16 @@ def test_surfaces_are_counted_and_years_are_not() -> None:
 
 
 # ---- linkers ---------------------------------------------------------------
+def linked_by(counts: linkers.SurfaceCounts, gold: list[LinkedText]) -> list[LinkedText]:
+    return linkers.forced(linkers.with_candidates(gold, linkers.LowerCasedNames(counts)))
+
+
 def test_the_baseline_by_hand(root: Path) -> None:
-    names = baseline.read_lowered(root)
+    names = linkers.read_surface_counts(root)
     assert names["calder"] == {"Q3": 5, "Q2": 9}
     gold = [LinkedText("CALDER, Arden; Zork", (gold_link(0, 6, "Q3"), gold_link(8, 13, "Q1"),
                                                gold_link(15, 19, "Q2")))]  # fmt: skip
-    found = baseline.disambiguate(gold, names)
+    found = linked_by(names, gold)
     assert [link.entity for link in found[0].links] == ["Q2", "Q1", None]
     assert [c.entity for c in found[0].links[0].candidates] == ["Q2", "Q3"]
     score = score_spans(gold, found)
@@ -238,12 +242,12 @@ def test_every_error_has_one_cause(small_graph: KnowledgeGraph) -> None:
 
 # ---- gates -----------------------------------------------------------------
 def test_marked_text_becomes_documents_with_spans(root: Path) -> None:
-    articles = spans.read_marked(root, spans.WIKIGOLD)
+    articles = spans.read_names(root / spans.FULLY_MARKED[spans.WIKIGOLD])
     assert len(articles) == 3
     assert articles[0].text == "Arden met Ada Moor .\nHolm fell\n"
     first = [articles[0].text[k.mention.start : k.mention.end] for k in articles[0].links]
     assert first == ["Arden", "Ada Moor", "Holm"]
-    posts = spans.read_marked(root, spans.WNUT)
+    posts = spans.read_names(root / spans.FULLY_MARKED[spans.WNUT])
     assert [text.text for text in posts] == ["in Calder Garth Park ", "no "]
     found = [posts[0].text[k.mention.start : k.mention.end] for k in posts[0].links]
     assert found == ["Calder", "Garth Park"]
@@ -263,18 +267,20 @@ def test_spans_are_scored_whatever_they_are_linked_to() -> None:
 
 # ---- a run -----------------------------------------------------------------
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> LinkingStudy:
     committed = yaml.safe_load(PLAN.read_text())
     committed["texts"] |= {"shares": {"counts": 0.3, "train": 0.3, "held_out": 0.4}}
     committed["texts"] |= {"most_sentences": 1, "hidden": 0.2}
     committed["dense"] |= {"host": str(write_host(tmp_path / "host")), "n_nearest": 3}
     committed |= {"reranker": {"epochs": 2}, "hidden_tried": [0, 2], "n_resamples": 100}
-    return Study.model_validate(committed)
+    return LinkingStudy.model_validate(committed)
 
 
-def test_a_run_in_small_goes_on_and_repeats(root: Path, study: Study, tmp_path: Path) -> None:
+def test_a_run_in_small_goes_on_and_repeats(
+    root: Path, study: LinkingStudy, tmp_path: Path
+) -> None:
     out, said = tmp_path / "run", list[str]()
-    told = score_all(Laboratory(root, study, out, said.append), out)
+    told = score_all(LinkingStages(root, study, out, said.append), out)
     assert sum(line.startswith("re-ranker, ") for line in said) == 2
     assert told["world"]["texts left out as they share words with a benchmark"] == {
         "T-REx: kore50": 1
@@ -303,7 +309,7 @@ def test_a_run_in_small_goes_on_and_repeats(root: Path, study: Study, tmp_path: 
     assert printed(told).splitlines()[0].startswith(BASELINE)
 
     said.clear()
-    again = score_all(Laboratory(root, study, out, said.append), out)
+    again = score_all(LinkingStages(root, study, out, said.append), out)
     assert said == []
     assert json.dumps(again) == written
 
@@ -334,11 +340,11 @@ def test_benchmarks_hold_what_their_readme_says(data_root: Path) -> None:
 
 @pytest.mark.data
 def test_the_baseline_reaches_what_it_is_known_for(data_root: Path) -> None:
-    names = baseline.read_lowered(data_root)
+    names = linkers.read_surface_counts(data_root)
     reached = {}
     for name, documents in read_benchmarks(data_root).items():
         gold = [text.linked for text in documents]
-        score = score_spans(gold, baseline.disambiguate(gold, names))
+        score = score_spans(gold, linked_by(names, gold))
         reached[name] = (round(score.candidate_recall, 2), round(score.accuracy, 2))
     assert reached == {
         "kore50": (0.47, 0.24),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.generators.entities import chunk_of, mentions_of, numbered
-from experiments.generators.relation_spans import articles
+from experiments.generators.kglm import chunk_of, mentions_of, numbered
+from experiments.generators.lrlm import articles
 from experiments.generators.sentences import (
     NONE,
     SHUFFLED,
@@ -20,8 +20,8 @@ from experiments.generators.sentences import (
     split_words,
     under,
 )
-from experiments.generators.story_writing import shuffled_tails
-from experiments.generators.study import WRITERS, Bench, GeneratorStudy, run, to_markdown
+from experiments.generators.stories import shuffled_tails
+from experiments.generators.trial import WRITERS, GeneratorStudy, GeneratorTrial, to_markdown
 
 CONFIG = Path(__file__).parents[2] / "experiments" / "generators" / "small.yaml"
 TOWNS = ("Rome", "Old Town", "Bonn", "Oslo", "Lima")
@@ -57,7 +57,7 @@ def write_data(folder: Path) -> None:
         file.writelines(f"IsA\tdog {i}\tanimal {i}\t2.0\n" for i in range(9))
 
 
-def small_bench(folder: Path) -> Bench:
+def small_trial(folder: Path) -> GeneratorTrial:
     committed = GeneratorStudy.read(CONFIG)
     recurrent = committed.recurrent.model_copy(
         update={"width": 8, "fact_width": 4, "n_words": 12, "n_epochs": 1}
@@ -74,7 +74,7 @@ def small_bench(folder: Path) -> Bench:
             "recurrent": recurrent, "stories": stories,
         }
     )  # fmt: skip
-    return Bench(study, folder / "data", folder / "run")
+    return GeneratorTrial(study, folder / "data", folder / "run")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def sentences(tmp_path: Path) -> list[Sentence]:
 
 def test_the_study_in_small(tmp_path: Path) -> None:
     write_data(tmp_path / "data")
-    cells = run(small_bench(tmp_path))
+    cells = small_trial(tmp_path).cells()
     assert set(cells) == set(WRITERS)
     assert all(len(found) == 2 for each in cells.values() for found in each.values())
     assert all(
@@ -99,9 +99,9 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     )
     assert cells["kglm"][NONE][0]["words in a mention"] == 0
     told = list[str]()
-    again = small_bench(tmp_path)
-    again = Bench(again.study, again.data, again.folder, told.append)
-    assert run(again) == cells
+    again = small_trial(tmp_path)
+    again = GeneratorTrial(again.study, again.data, again.folder, told.append)
+    assert again.cells() == cells
     assert told == []
     page = to_markdown(cells, again, "a command")
     assert page.count("\n| true |") == page.count("\n| none |") == 3

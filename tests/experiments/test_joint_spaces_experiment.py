@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from experiments.joint_spaces.reading import READERS, ReadingStudy, page, read, run_seed, source
-from experiments.joint_spaces.study import STRANGERS, VectorStudy, run, strangers
+from experiments.joint_spaces.study import STRANGERS, VectorStudy, compare_spaces, strangers
 from kept.lab.reading.cell import open_host
 from kept.lab.reading.worlds import TASKS
 from kept.vectors import Wikipedia2VecFile
@@ -38,7 +38,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
         write_task_file(tmp_path / tiny["task"][name], tiny["task"]["format"], part)
     told: list[str] = []
     folder = tmp_path / "runs"
-    compared = run(study, tmp_path, folder, seeds=1, announce=told.append)
+    compared = compare_spaces(study, tmp_path, folder, seeds=1, announce=told.append)
     rows = {"none", "ernie", *(f"ernie-{name}" for name in (*spaces, STRANGERS))}
     assert {row.method for row in compared.rows} == rows
     trained = [line for line in told if "loss" in line and "Corpus" in line]
@@ -51,7 +51,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     )
     assert not torch.equal(own, other)
     assert torch.equal(own.sort(0).values, other.sort(0).values)
-    run(study, tmp_path, folder, seeds=1, announce=told.append)
+    compare_spaces(study, tmp_path, folder, seeds=1, announce=told.append)
     assert len([line for line in told if "Corpus" in line]) == len(spaces)
 
 

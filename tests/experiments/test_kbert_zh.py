@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from experiments.kbert_zh.data import read_examples
-from experiments.kbert_zh.runs import ChineseConfig, ChineseWorld, read_world, run_all
 from experiments.kbert_zh.tables import summary, to_markdown
+from experiments.kbert_zh.trial import ChineseConfig, ChineseTrial, ChineseWorld, read_world
 from kept.errors import CheckpointError
 from kept.inputs.controls.conditions import COMPARED
 from kg_loaders.errors import SourceError
@@ -68,30 +68,30 @@ def test_the_world_is_what_was_asked(world: ChineseWorld) -> None:
 def test_runs_are_made_once_and_compared(
     world: ChineseWorld, config: ChineseConfig, tmp_path: Path
 ) -> None:
-    told: list[str] = []
-    results = run_all(world, config, tmp_path, announce=told.append)
-    assert [(r["knowledge"], r["seed"]) for r in results] == [
-        (knowledge, seed) for seed in (0, 1) for knowledge in COMPARED
-    ]
-    by_kind = {r["knowledge"]: r for r in results}
-    assert by_kind["off"]["nodes_per_text"] < by_kind["true"]["nodes_per_text"]
-    assert not any("done" in line for line in told)
+    lines: list[str] = []
+    trial = ChineseTrial(config, world, tmp_path)
+    assert trial.keys() == [(kind, seed) for seed in (0, 1) for kind in COMPARED]
+    trial.run_missing(announce=lines.append)
+    cells = trial.stored()
+    assert [*cells] == [*COMPARED]
+    assert cells["off"][0]["nodes_per_text"] < cells["true"][0]["nodes_per_text"]
+    assert lines[1].startswith(f"{COMPARED[1]}-0.json: accuracy ")
 
-    told.clear()
-    (tmp_path / "off-1.json").unlink()  # the training is there: only its answers are asked again
-    again = run_all(world, config, tmp_path, announce=told.append)
-    assert [r["correct"] for r in again] == [r["correct"] for r in results]
-    assert [line for line in told if "done" not in line] == [
-        line for line in told if line.startswith("off-1.json: accuracy")
-    ]
+    files = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
+    (tmp_path / "off-1.json").unlink()  # the training is there: only its answers are made again
+    trial.run_missing()
+    again = trial.stored()
+    assert again["off"][1]["correct"] == cells["off"][1]["correct"]
+    changed = [path.name for path, text in files.items() if path.read_bytes() != text]
+    assert changed in ([], ["off-1.json"])
 
     table = to_markdown(summary(again, world.counts()), config.published)
     assert table.count("\n| true |") == 1
     assert "| true - shuffled |" in table
     assert "95.0 | 95.5" in table
-    changed = config.model_copy(update={"min_length": 3})
+    other = config.model_copy(update={"min_length": 3})
     with pytest.raises(CheckpointError, match="another configuration"):
-        run_all(world, changed, tmp_path, announce=told.append)
+        ChineseTrial(other, world, tmp_path).stored()
 
 
 def test_an_unknown_label_is_named(tmp_path: Path) -> None:

@@ -9,16 +9,32 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.kblam.study import LOG, Bench, Decoder, KBLaMStudy, run
-from experiments.kblam.tables import draw, precision, share, to_json, to_markdown
+from experiments.kblam.trial import (
+    LOG,
+    Decoder,
+    KBLaMStudy,
+    KBLaMTrial,
+    all_cells,
+    draw,
+    precision,
+    share,
+    to_json,
+    to_markdown,
+)
 from kept.decoders.kblam.alignment import AlignmentPlan, align, head_shares, read_states
 from kept.decoders.kblam.config import KBLaMConfig
-from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, facts_of_graph
 from kept.decoders.kblam.learner import Learner
 from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.texts import ReadTexts, Texts, drawn_texts, read_texts
-from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, TEMPLATES, Fact, is_refusal
+from kept.decoders.kblam.wording import (
+    IN_CONTEXT_OR_REFUSE,
+    TEMPLATES,
+    UNKNOWN,
+    Dialogue,
+    Fact,
+    is_refusal,
+)
 from kept.lab.questions.worlds import VALUES, private_world
 from kept.training.log import read_log
 from tests.kept.tiny_chat import WordVectors, chat_tokenizer
@@ -54,34 +70,34 @@ def decoder_of(study: KBLaMStudy) -> Decoder:
     return Decoder(host, tokenizer)
 
 
-def bench_of(folder: Path, study: KBLaMStudy, seed: int = 0) -> Bench:
-    return Bench(study, decoder_of(study), WordVectors(), folder, seed)
+def trial_of(folder: Path, study: KBLaMStudy, seed: int = 0) -> KBLaMTrial:
+    return KBLaMTrial(study, decoder_of(study), WordVectors(), folder, seed)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Parts:
     """What alignment and training need, around one host."""
 
-    bench: Bench
+    trial: KBLaMTrial
     base: KnowledgeBase
     texts: Texts
 
     @classmethod
     def of(cls, folder: Path = Path()) -> Parts:
-        bench = bench_of(folder, small_study())
-        base = KnowledgeBase.of_graph(bench.world.train, WordVectors(), bench.words)
-        return cls(bench, base, drawn_texts(base, bench.decoder.tokenizer, 16, 0))
+        trial = trial_of(folder, small_study())
+        base = KnowledgeBase.of_graph(trial.world.train, WordVectors(), trial.words)
+        return cls(trial, base, drawn_texts(base, trial.decoder.tokenizer, 16, 0))
 
     def model(self, **options: float) -> KBLaM:
         torch.manual_seed(0)
         config = {
-            "vector_width": WordVectors.width, "value_width": self.bench.words.width, "first": 1,
+            "vector_width": WordVectors.width, "value_width": self.trial.words.width, "first": 1,
             "every": 1, **options,
         }  # fmt: skip
-        return KBLaM(self.bench.decoder.host, KBLaMConfig(**config))  # type: ignore[arg-type]
+        return KBLaM(self.trial.decoder.host, KBLaMConfig(**config))  # type: ignore[arg-type]
 
     def learner(self, model: KBLaM, **changes: float) -> Learner:
-        plan = self.bench.study.training.model_copy(update=changes)
+        plan = self.trial.study.training.model_copy(update=changes)
         return Learner(model, self.texts, self.read(model), self.base, plan, 0)
 
     def read(self, model: KBLaM) -> ReadTexts:
@@ -89,12 +105,12 @@ class Parts:
 
 
 def test_the_study_in_small(tmp_path: Path) -> None:
-    study, told = small_study(), list[str]()
-    benches = [
-        dataclasses.replace(bench_of(tmp_path / "run", study, seed), announce=told.append)
+    study, lines = small_study(), list[str]()
+    trials = [
+        dataclasses.replace(trial_of(tmp_path / "run", study, seed), announce=lines.append)
         for seed in study.seeds
     ]
-    cells = run(benches)
+    cells = all_cells(trials)
     assert set(cells) == {
         "kblam-4", "kblam-12", "edited", "shuffled", "words-0", "words-1", "words-5",
         "off", "aligned",
@@ -117,10 +133,10 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     assert to_json(cells)["kblam-4"]["seeds"] == 2
     draw(cells, tmp_path / "results.png")
     assert (tmp_path / "results.png").stat().st_size > 1000
-    n_told = len(told)
-    again = [bench_of(tmp_path / "run", study, seed) for seed in study.seeds]
-    assert run([dataclasses.replace(each, announce=told.append) for each in again]) == cells
-    assert len(told) == n_told
+    n_lines = len(lines)
+    again = [trial_of(tmp_path / "run", study, seed) for seed in study.seeds]
+    assert all_cells([dataclasses.replace(each, announce=lines.append) for each in again]) == cells
+    assert len(lines) == n_lines
 
 
 @pytest.mark.parametrize(("seconds", "n_calls"), [(1e-9, 99), (1000.0, 2)])
@@ -153,7 +169,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
 
 def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
     parts = Parts.of()
-    learner, tokenizer = parts.learner(parts.model()), parts.bench.decoder.tokenizer
+    learner, tokenizer = parts.learner(parts.model()), parts.trial.decoder.tokenizer
     facts = parts.base.facts
     for step in range(6):
         batch = learner.batch(learner.drawn(step))
@@ -177,7 +193,7 @@ def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
 
 def test_places_are_where_the_name_ends_and_where_the_value_is_written() -> None:
     parts = Parts.of()
-    tokenizer = parts.bench.decoder.tokenizer
+    tokenizer = parts.trial.decoder.tokenizer
     for number, row in enumerate(parts.texts.rows.tolist()):
         fact, ids = parts.base.facts[row], parts.texts.ids[number]
         name, verb = (tokenizer.decode(ids[place]) for place in parts.texts.places[number])
@@ -243,7 +259,7 @@ def test_the_world_is_private() -> None:
     with pytest.raises(ValueError, match="names; ask for fewer"):
         private_world(0, n_train=4000, n_test=4000)
     with pytest.raises(ValueError, match="raise n_test"):
-        bench_of(Path(), small_study()).graph(1000)
+        trial_of(Path(), small_study()).graph(1000)
 
 
 def test_shares_and_refusals_are_counted() -> None:

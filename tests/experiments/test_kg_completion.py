@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.kg_completion.__main__ import address, run
-from experiments.kg_completion.runs import Benchmark, TimeLimitReached, train_scorer
 from experiments.kg_completion.tables import page
+from experiments.kg_completion.trial import (
+    Benchmark,
+    ScorerTrial,
+    TimeLimitReached,
+    train_scorer,
+    training_address,
+)
 from kept.errors import CheckpointError
-from kept.kgc.kge import SCORERS, TrainingConfig
-from kept.kgc.kge.splits import read_negatives, read_splits
+from kept.kge import SCORERS, TrainingConfig
+from kept.kge.splits import read_negatives, read_splits
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "kg_completion"
 PLANS = sorted(FOLDER.glob("*.yaml"))
@@ -43,6 +48,12 @@ def small(path: Path) -> dict[str, Any]:
         own["width"] = 4
         own["training"] |= {"n_epochs": 2, "validate_every": 1}
     return plan
+
+
+def run(
+    plan: dict[str, Any], names: list[str], benchmark: Benchmark, folder: Path, deadline: float
+) -> dict[str, Any]:
+    return ScorerTrial(plan, benchmark, folder, deadline).results(names)
 
 
 def test_there_are_plans():
@@ -92,11 +103,11 @@ def test_a_budget_ends_a_training_and_a_changed_plan_starts_anew(toy: Benchmark,
     own["budget_cpu_minutes"] = 1e-9
     seen: list[str] = []
     _, told = train_scorer("transe", own, toy, state_file=tmp_path / "s.pt", deadline=NEVER,
-                           tell=seen.append)  # fmt: skip
+                           progress=seen.append)  # fmt: skip
     assert (told["n_epochs"], told["budget_used_up"], len(seen)) == (1, True, 1)
     assert "epoch 1 of 50" in seen[0]
     assert np.isfinite(told["validations"][0][1])
-    assert address(own, toy) != address({**own, "width": 8}, toy)
+    assert training_address(own, toy) != training_address({**own, "width": 8}, toy)
 
 
 def test_another_cut_of_the_same_triples_is_another_training(toy: Benchmark):
@@ -104,7 +115,7 @@ def test_another_cut_of_the_same_triples_is_another_training(toy: Benchmark):
     swapped = replace(splits, valid=splits.test, test=splits.valid)
     other = Benchmark.of(swapped, toy.negatives, toy.seed)
     assert swapped.graph.content_hash == splits.graph.content_hash
-    assert address(own, other) != address(own, toy)
+    assert training_address(own, other) != training_address(own, toy)
 
 
 def test_negatives_given_later_are_asked_without_a_second_training(toy: Benchmark, tmp_path: Path):

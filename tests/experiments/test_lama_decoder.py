@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments.lama.decoder import ASKED, OTHERS, WEIGHTS, Asked, DecoderStudy, run, to_markdown
+from experiments.lama.decoder import (
+    ASKED,
+    OTHERS,
+    WEIGHTS,
+    DecoderStudy,
+    DecoderTrial,
+    Questions,
+    to_markdown,
+)
 from tests.kept.tiny_chat import chat_tokenizer
 from tests.kept.tiny_decoders import tiny_decoder
 from tests.kept.tiny_lama import FACTS, TEMPLATES, write_lama
@@ -16,7 +24,7 @@ CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "decoder.yaml"
 
 def test_the_study_on_a_decoder_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = DecoderStudy.read(CONFIG).model_copy(update={"facts_per_relation": 2, "n_objects": 2})
-    asked = Asked(write_lama(tmp_path / "lama"), study)
+    asked = Questions(write_lama(tmp_path / "lama"), study)
     assert len(asked.items) == 4
     assert asked.n_sentences == [2, 2, 2, 2]
     assert set(asked.objects) == {"P17", "P37"}
@@ -24,7 +32,8 @@ def test_the_study_on_a_decoder_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     texts = [each["template"].replace("[X]", "") for each in TEMPLATES]
     tokenizer = chat_tokenizer([*texts, *names, *(f" {name}" for name in names), " country P37 ."])
     host = tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=64)
-    results = run(asked, host, tokenizer, tmp_path / "run")
+    trial = DecoderTrial(asked, host, tokenizer, tmp_path / "run")
+    results = trial.results()
     assert list(results) == [WEIGHTS, OTHERS, ASKED]
     assert [r.asked_facts for r in results.values()] == ["none", "hidden", "shown"]
     assert all(answer.asked_shown for answer in results[ASKED].answers)
@@ -33,4 +42,4 @@ def test_the_study_on_a_decoder_in_small(tmp_path: Path, monkeypatch: pytest.Mon
     assert page.count("| all |") == 3
     assert "stated 2-4 times" in page
     monkeypatch.setattr("experiments.lama.decoder.probe", None)
-    assert run(asked, host, tokenizer, tmp_path / "run") == results
+    assert trial.results() == results

@@ -11,11 +11,11 @@ import torch
 import yaml
 
 from entity_linking.annotations.relations import read_trex
-from experiments.lama.__main__ import chosen_rows
 from experiments.lama.data import LamaWorld, make_world
-from experiments.lama.probing import helpful_names, modes, probe_row, read_questions
-from experiments.lama.study import HOST, LamaStudy, Row, new_model, train_row
-from experiments.lama.tables import write_tables
+from experiments.lama.probing import read_questions
+from experiments.lama.study import HOST, LamaStudy, Row
+from experiments.lama.tables import to_markdown, values_of
+from experiments.lama.trial import LamaTrial, chosen_rows, modes
 from kept.errors import CheckpointError, ConfigError
 from kept.lab.probing.items.collections import trex_facts
 from kept.methods import METHODS
@@ -109,82 +109,88 @@ def test_the_audit_finds_what_was_not_left_out(
     assert [check.n_found for check in leaky.audit("held_out")][3:5] == [4, 2]
 
 
-def test_every_row_begins_with_the_weights_of_the_first_stage(
-    study: LamaStudy, world: LamaWorld, tmp_path: Path
-) -> None:
+@pytest.fixture
+def trial(study: LamaStudy, world: LamaWorld, folder: Path, tmp_path: Path) -> LamaTrial:
+    return LamaTrial(study, tmp_path / "run", world, read_questions(folder, study, world))
+
+
+def test_every_row_begins_with_the_weights_of_the_first_stage(trial: LamaTrial) -> None:
     with pytest.raises(ConfigError, match="run row 'host' first"):
-        train_row(Row("none"), study, world, tmp_path)
-    train_row(Row(HOST), study, world, tmp_path)
-    first = KnowledgeForPreTraining.from_pretrained(tmp_path / HOST)
+        trial.train(Row("none"))
+    trial.train(Row(HOST))
+    first = KnowledgeForPreTraining.from_pretrained(trial.folder / HOST)
     bias = first.objectives["mlm"].bias
     assert bias.abs().sum() > 0
-    for row in study.rows[1:]:
+    for row in trial.study.rows[1:]:
+        model = trial.new_model(row)
         has_nodes = "masked_nodes" in row.kind.objectives
-        objectives = {**row.kind.objectives} if has_nodes else {"mlm": {}}
-        model = new_model(row, study, world, tmp_path, objectives)
-        head = next(iter(model.objectives.values()))
-        found = head.word_bias if has_nodes else head.bias
-        assert torch.equal(found, bias)
+        head = model.objectives["masked_nodes" if has_nodes else "mlm"]
+        assert torch.equal(head.word_bias if has_nodes else head.bias, bias)
         table = model.encoder.host.get_input_embeddings().weight
         assert torch.equal(table, first.encoder.host.get_input_embeddings().weight)
 
 
-def test_the_study_in_small(
-    study: LamaStudy, world: LamaWorld, folder: Path, tmp_path: Path
-) -> None:
-    asked = read_questions(folder, study, world)
+def test_the_study_in_small(study: LamaStudy, trial: LamaTrial) -> None:
+    asked, out = trial.questions, trial.folder
     assert (len(asked.items), len(asked.paraphrases)) == (2, 5)
     assert asked.objects["P17"] == ["France", "Germany"]
-    out = tmp_path / "run"
-    out.mkdir()
-    for row in study.rows[:-2]:
-        trained = train_row(row, study, world, out)
+    rows = study.rows[:-2]
+    trial.run_missing(trial.keys([row.name for row in rows]))
+    for row in rows:
+        trained = trial.trained(row)
+        assert trained is not None
         assert (trained["steps"], trained["sentences"]) == (2, 8)
-        assert train_row(row, study, world, out) == trained
-        told = probe_row(row, study, world, asked, out)
-        assert [one["mode"] for one in told] == list(modes(row))
-        assert all(one["objects"]["all"]["n_scored"] == 2 for one in told)
-        assert probe_row(row, study, world, asked, out) == told
-        assert [one["asked_facts"] for one in told][1:] == (
+        assert trial.train(row) == trained
+        results = trial.cell(row.name, study.seed)
+        assert [one["mode"] for one in results] == list(modes(row))
+        assert all(one["objects"]["all"]["n_scored"] == 2 for one in results)
+        assert [one["asked_facts"] for one in results][1:] == (
             [] if row.knowledge is None else ["shown" if row.knowledge == "given" else "hidden"]
         )
-        n_shown = [one["n_shown"] for one in told]
-        assert n_shown == ([0, 2] if row.name.endswith("-given") else [0] * len(told))
-    text = write_tables(study, out)
+        n_shown = [one["n_shown"] for one in results]
+        assert n_shown == ([0, 2] if row.name.endswith("-given") else [0] * len(results))
+    values = values_of(study, out)
+    text = to_markdown(study, values, out)
     assert "Not run yet: kadapter-held_out, kadapter-given." in text
     assert "| kbert | with the probed facts | graph | 2 | 2 | 2 |" in text
     assert "against text only" in text
-    found = json.loads((out / "results.json").read_text())
-    assert "none weights" not in found["differences"]
-    assert found["differences"]["kbert-given graph"]["n"] == 2
-    assert (out / "results.md").read_text() == text
-    facts = dataclasses.replace(world, facts=world.facts[:1])
-    words = study.model_copy(update={"paraphrased": 2})
-    steps = study.model_copy(update={"training": study.training.model_copy(update={"steps": 3})})
-    assert train_row(Row(HOST), steps, world, out)["steps"] == 2  # it does not depend on them
-    assert train_row(Row("none"), words, world, out)["steps"] == 2
-    for wrong, told in (
-        (lambda: train_row(Row("none"), steps, world, out), r"none/trained\.json .* settings;"),
-        (lambda: train_row(Row(HOST), study, facts, out), r"host/trained\.json .* other data;"),
-        (
-            lambda: probe_row(Row("none"), words, world, asked, out),
-            r"none/result\.json .* settings",
-        ),
-        (lambda: helpful_names(study, facts, asked, out), r"names\.json .* other data; .* \(-o\)"),
-        (lambda: write_tables(steps, out), r"none/result\.json came of other settings"),
-        (lambda: write_tables(words, out), r"host/result\.json came of other settings"),
-        (lambda: new_model(Row("none"), study, facts, out, {"mlm": {}}), r"host/trained\.json"),
+    assert "none weights" not in values["differences"]
+    assert values["differences"]["kbert-given graph"]["n"] == 2
+
+
+def test_outcomes_of_other_settings_or_data_are_refused(study: LamaStudy, trial: LamaTrial) -> None:
+    out, world, seed = trial.folder, trial.world, study.seed
+    trial.run_missing(trial.keys([HOST, "none"]))
+    more_steps = study.training.model_copy(update={"steps": 3})
+    facts, words, steps = (
+        dataclasses.replace(trial, **changes)
+        for changes in (
+            {"world": dataclasses.replace(world, facts=world.facts[:1])},
+            {"study": study.model_copy(update={"paraphrased": 2})},
+            {"study": study.model_copy(update={"training": more_steps})},
+        )
+    )
+    assert steps.train(Row(HOST))["steps"] == 2  # it does not depend on them
+    assert words.train(Row("none"))["steps"] == 2
+    for wrong, message in (
+        (lambda: steps.train(Row("none")), r"none/trained\.json .* settings;"),
+        (lambda: facts.train(Row(HOST)), r"host/trained\.json .* other data;"),
+        (lambda: words.cell("none", seed), r"none/result\.json .* settings"),
+        (facts.names, r"names\.json .* other data; .* \(-o\)"),
+        (lambda: values_of(steps.study, out), r"none/result\.json came of other settings"),
+        (lambda: values_of(words.study, out), r"host/result\.json came of other settings"),
+        (lambda: facts.new_model(Row("none")), r"host/trained\.json"),
     ):
-        with pytest.raises(CheckpointError, match=told):
+        with pytest.raises(CheckpointError, match=message):
             wrong()
     other = out / "none" / "result.json"
     stored = json.loads(other.read_text())
     stored["origin"]["data"] = "other"
     other.write_text(json.dumps(stored))
     with pytest.raises(CheckpointError, match="different data"):
-        write_tables(study, out)
+        values_of(study, out)
     other.write_text(json.dumps(stored["told"]))  # as it was stored before it had an origin
     with pytest.raises(CheckpointError, match="settings and data"):
-        probe_row(Row("none"), study, world, asked, out)
+        trial.cell("none", seed)
     with pytest.raises(CheckpointError, match="came of other settings;"):
-        write_tables(study, out)
+        values_of(study, out)

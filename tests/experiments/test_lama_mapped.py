@@ -8,9 +8,10 @@ import torch
 import yaml
 
 from experiments.lama.data import LamaWorld
-from experiments.lama.mapped import CellResult, MappedStudy, mapped_model, page, run_row, vectors
-from experiments.lama.probing import helpful_names, read_questions
-from experiments.lama.study import HOST, LamaStudy, Row, train_row
+from experiments.lama.mapped import CellResult, MappedStudy, MappedTrial, page
+from experiments.lama.probing import read_questions
+from experiments.lama.study import HOST, LamaStudy, Row
+from experiments.lama.trial import LamaTrial
 from kept.objectives.model import KnowledgeForPreTraining
 from tests.experiments.test_lama_experiment import folder, study, world  # noqa: F401 - fixtures
 
@@ -33,15 +34,13 @@ def test_the_study_in_small(
     torch.set_num_threads(1)
     mapped, out = small(), tmp_path / "run"
     asked = read_questions(folder, study, world)
-    train_row(Row(HOST), study, world, out)
-    without = helpful_names(study, world, asked, out)
-    cells = {
-        name: {
-            seed: run_row(mapped, name, seed, study, world, asked, out)
-            for seed in mapped.seeds_of(name)
-        }
-        for name in (HOST, *mapped.rows)
-    }
+    first = LamaTrial(study, out, world, asked)
+    first.train(Row(HOST))
+    without = first.names()
+    trial = MappedTrial(mapped, first)
+    trial.run_missing()
+    cells = trial.stored()
+    assert [*cells] == [HOST, *mapped.rows]
     assert [len(cells[name]) for name in (HOST, "labels", "wang2014")] == [1, 1, 2]
     ids = frozenset(item.id for item in asked.items)
     assert without <= ids
@@ -49,12 +48,9 @@ def test_the_study_in_small(
     text = page(mapped, shown, ids, len(asked.items), "the command")
     assert all(f"\n| {name} | " in text for name in cells)
     assert all(f"| {one} − {other} | " in text for one, other in mapped.differences)
-    again = run_row(mapped, "wang2014", 1, study, world, asked, out)
-    assert again == cells["wang2014"][1]
-    file = vectors(mapped, mapped.rows["wang2014"], 0, world, out)
-    first = KnowledgeForPreTraining.from_pretrained(out / HOST)
-    made = mapped_model(mapped.rows["wang2014"], file, study, world, out)
-    theirs = first.encoder.host.state_dict()
+    host = KnowledgeForPreTraining.from_pretrained(out / HOST)
+    made = trial.model(mapped.rows["wang2014"], 0)
+    theirs = host.encoder.host.state_dict()
     ours = made._encoder.host.state_dict()  # type: ignore[attr-defined]
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
 

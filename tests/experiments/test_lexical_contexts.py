@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.lexical.__main__ import open_host
-from experiments.lexical.contexts import N_FITTED, asked, best_threshold, sides_of, word_states
+from experiments.lexical.contexts import (
+    N_FITTED,
+    answers_of,
+    best_threshold,
+    sides_of,
+    word_states,
+)
+from experiments.lexical.words import open_host
 from kept.tasks.datasets.glue import read_wic
 from kg_loaders.damage import DamageReport
 from tests.kept.training.tiny_pretraining import write_host
@@ -58,7 +64,7 @@ def test_the_threshold_is_the_best_of_all() -> None:
 def test_pairs_that_fit_the_threshold_are_not_asked(tmp_path: Path, pairs: Path) -> None:
     host = write_host(tmp_path / "host")
     examples = list(read_wic(pairs, DamageReport())) * (N_FITTED // 2 + 5)
-    told = asked(str(host), examples)
+    told = answers_of(str(host), examples)
     assert len(told["right"]) == len(told["gold"]) == len(told["group"]) == 10
     assert set(told["group"]) <= {"lies", "old"}
     assert told["right"] == "1" * 10

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.lexical.__main__ import main, read_scores, similarities
+from experiments.lexical.words import main, read_scores, similarities
 from kept import hosts
 from kept.training.loop import train
 from kept.training.pretraining.assembly import assemble

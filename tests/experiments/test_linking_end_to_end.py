@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from experiments.entity_linking.config import Study
+from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.end_to_end import medical
-from experiments.entity_linking.end_to_end.parts import Parts, Plan, world_file
-from experiments.entity_linking.end_to_end.results import score_all
-from experiments.entity_linking.end_to_end.study import BEST, ROWS, Bench
+from experiments.entity_linking.end_to_end.parts import EndToEndStudy, Parts, world_file
+from experiments.entity_linking.end_to_end.rows import BEST, ROWS, EndToEndTrial
 from experiments.entity_linking.end_to_end.tables import expected_errors, to_markdown
 from experiments.entity_linking.end_to_end.tagging import read_texts
+from experiments.entity_linking.end_to_end.trial import score_all
 from experiments.entity_linking.inputs.benchmarks import FILES
-from experiments.entity_linking.study import Laboratory
+from experiments.entity_linking.stages import LinkingStages
 from tests.experiments.tiny_linking_data import PLANTED, write_root
 from tests.kept.training.tiny_pretraining import write_host
 
@@ -63,7 +64,7 @@ def test_the_tagger_never_sees_a_benchmark(root: Path) -> None:
 
 def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
     committed = yaml.safe_load(PLAN.read_text())
-    plan = Plan.model_validate(
+    plan = EndToEndStudy.model_validate(
         {
             **committed, "host": str(write_host(tmp_path / "host")), "n_layers": 1,
             "held_out": {"Re-DocRED": [0, 2], "Wikigold": [0, 2]}, "steps": {}, "removed": [0.5],
@@ -74,9 +75,12 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
     world["texts"] |= {"most_sentences": 1, "hidden": 0.2}
     world |= {"reranker": {"epochs": 2}, "hidden_tried": [2], "n_resamples": 100}
     world["dense"] |= {"host": plan.host}
-    study = Study.model_validate(world)
-    said: list[str] = []
-    results = score_all(Bench(Laboratory(root, study, tmp_path / "run", said.append), plan))
+    study = LinkingStudy.model_validate(world)
+
+    def trial(announce: Callable[[str], None]) -> EndToEndTrial:
+        return EndToEndTrial(LinkingStages(root, study, tmp_path / "run", announce), plan)
+
+    results = score_all(trial(lambda _: None))
     for name in FILES:
         assert set(results[name]["rows"]) == set(ROWS)
         for row in ROWS:
@@ -87,17 +91,15 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
     page = to_markdown(results, study.published)
     assert page.count(f"| {BEST} |") >= 4
     again: list[str] = []
-    assert (
-        score_all(Bench(Laboratory(root, study, tmp_path / "run", again.append), plan)) == results
-    )
+    assert score_all(trial(again.append)) == results
     assert not again, "a part was made twice"
 
 
 def test_training_knows_half_of_the_entities_by_name_alone(root: Path, tmp_path: Path) -> None:
-    plan = Plan.model_validate(yaml.safe_load(PLAN.read_text()))
-    study = Study.model_validate(yaml.safe_load(world_file(plan, PLAN).read_text()))
-    parts = Parts(Laboratory(root, study, tmp_path, lambda _: None), plan)
-    whole, graph = parts.laboratory.world.graph, parts.graph_of_training
+    plan = EndToEndStudy.model_validate(yaml.safe_load(PLAN.read_text()))
+    study = LinkingStudy.model_validate(yaml.safe_load(world_file(plan, PLAN).read_text()))
+    parts = Parts(LinkingStages(root, study, tmp_path, lambda _: None), plan)
+    whole, graph = parts.stages.world.graph, parts.graph_of_training
     bare = [entity for entity in whole.entities if parts.is_bare(entity)]
     assert 0 < len(bare) < whole.n_entities
     for entity in bare:

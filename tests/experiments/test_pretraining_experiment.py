@@ -12,7 +12,7 @@ from entity_linking.annotations import gold_link
 from entity_linking.annotations.relations import RelationExample
 from entity_linking.mentions import LinkedText
 from experiments.pretraining.data import Corpus, link_documents, read_corpus
-from experiments.pretraining.study import (
+from experiments.pretraining.trial import (
     SPENT,
     Ledger,
     PretrainingStudy,

@@ -22,21 +22,15 @@ from experiments.several_kinds.kinds import (
     split_by,
     split_terms,
 )
-from experiments.several_kinds.study import (
-    ALL,
-    HOST,
-    NEW,
-    PARTS,
-    ROWS,
-    SEQUENCE,
+from experiments.several_kinds.tables import ALL, HOST, NEW, ROWS, SEQUENCE, page
+from experiments.several_kinds.trial import (
+    KindsTrial,
     Settings,
     adapters_of,
     named_states,
     read_kinds,
     row_states,
-    run_part,
 )
-from experiments.several_kinds.tables import page
 from kept import hosts
 from kept.encoders.kadapter import KAdapter
 from kept.errors import CheckpointError
@@ -123,7 +117,7 @@ def test_an_adapter_stays_what_it_is_beside_others(
     settings: Settings, kinds: dict[str, Kind], tmp_path: Path
 ) -> None:
     """Its states are those of an encoder that has it alone: nothing flows between adapters."""
-    fused = adapters_of(settings, kinds, 0, lambda text: None)
+    fused = adapters_of(settings, kinds, 0)
     assert fused.names == sorted([NEW, *KINDS])
     items = kinds[FACTS].asked
     together = named_states(fused, items)
@@ -153,25 +147,23 @@ def test_the_study_in_small(
     settings: Settings, kinds: dict[str, Kind], tmp_path: Path, monkeypatch: Any
 ) -> None:
     out = tmp_path / "run"
-    out.mkdir()
-    monkeypatch.setattr("experiments.several_kinds.study.ask", _right_by_number)
-    said: list[str] = []
-    told = [
-        {row: found for part in PARTS for row, found in
-         run_part(part, settings, kinds, seed, out, said.append).items()}
-        for seed in settings.seeds
-    ]  # fmt: skip
+    monkeypatch.setattr("experiments.several_kinds.trial.ask", _right_by_number)
+    lines: list[str] = []
+    monkeypatch.setattr("experiments.several_kinds.trial.announce", lines.append)
+    trial = KindsTrial(settings, kinds, out)
+    trial.run_missing()
+    told = trial.answers(trial.stored())
     assert [*told[0]] == [*ROWS, *SEQUENCE]
     assert all(len(told[0][row][k.name]) == len(k.asked) for row in ROWS for k in kinds.values())
-    assert len(said) == 2 * (len(KINDS) + len(SEQUENCE))
+    assert len(told) == 2
+    assert len(lines) == 2 * (len(KINDS) + len(SEQUENCE))
     for kind in KINDS:
         assert (out / "adapters/0" / kind / "adapter.json").is_file()
-    again = run_part("adapters", settings, kinds, 0, out, said.append)
-    assert again == {row: told[0][row] for row in ROWS}
-    assert len(said) == 2 * (len(KINDS) + len(SEQUENCE))
+    trial.run_missing()
+    assert len(lines) == 2 * (len(KINDS) + len(SEQUENCE))
     other = settings.model_copy(update={"adapter_steps": 3})
     with pytest.raises(CheckpointError, match="came of other"):
-        run_part("adapters", other, kinds, 0, out, said.append)
+        KindsTrial(other, kinds, out).cell("adapters", 0)
     groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
     text = page(settings, told, groups, [repr(kind) for kind in kinds.values()], "the command")
     for row in (*ROWS, *SEQUENCE):

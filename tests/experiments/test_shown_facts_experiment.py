@@ -15,15 +15,10 @@ from pydantic import ValidationError
 
 from entity_linking.annotations.relations import read_trex
 from experiments.lama.data import LamaWorld, make_world
+from experiments.shown_facts.questions import Questions
 from experiments.shown_facts.settings import ShownFactsStudy
-from experiments.shown_facts.study import (
-    CONDITIONS,
-    Asked,
-    begin_arm,
-    new_model,
-    run_arm,
-)
-from experiments.shown_facts.tables import write_tables
+from experiments.shown_facts.tables import CONDITIONS, page
+from experiments.shown_facts.trial import ShownFactsTrial
 from kept.lab.probing.items.collections import lama_templates, pararel_templates, trex_facts
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
@@ -36,7 +31,7 @@ WORDS = ("France", "Germany", "French", "old")
 
 
 @pytest.fixture
-def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
+def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Questions:
     """The committed study with a tiny host and two steps, on the miniature of LAMA."""
     committed = yaml.safe_load(CONFIG.read_text())
     steps: dict[str, Any] = {
@@ -63,10 +58,10 @@ def asked(tmp_path: Path, small_graph: KnowledgeGraph) -> Asked:
     world: LamaWorld = make_world(
         examples, small_graph, trex_facts(folder), per_relation=1, n_texts=100, seed=0
     )
-    return Asked.of(study, world, lama_templates(folder), pararel_templates(folder), WORDS)
+    return Questions.of(study, world, lama_templates(folder), pararel_templates(folder), WORDS)
 
 
-def test_a_fold_sees_nothing_of_its_relations(asked: Asked) -> None:
+def test_a_fold_sees_nothing_of_its_relations(asked: Questions) -> None:
     assert asked.relations == [["P17"], ["P37"]]
     for fold, (relation,) in enumerate(asked.relations):
         graph = asked.training_graph(fold)
@@ -88,7 +83,7 @@ def test_a_fold_sees_nothing_of_its_relations(asked: Asked) -> None:
         assert not any(templates[relation] in text.text for text in texts)
 
 
-def test_an_edited_fact_has_another_answer(asked: Asked) -> None:
+def test_an_edited_fact_has_another_answer(asked: Questions) -> None:
     graph, items = asked.edited(0)
     given = {item.id: item for item in asked.of_fold(0)}
     assert items
@@ -106,7 +101,7 @@ def test_an_edited_fact_has_another_answer(asked: Asked) -> None:
         assert [bool(found[0]) for found in ends.values()] == [True, False]
 
 
-def test_alone_the_graph_has_the_asked_facts_and_no_other(asked: Asked) -> None:
+def test_alone_the_graph_has_the_asked_facts_and_no_other(asked: Questions) -> None:
     for fold in range(asked.study.folds):
         graph = asked.asked_alone(fold)
         names, relations = graph.entities, graph.relations
@@ -123,12 +118,13 @@ class Silent:
     def notice(self, message: str) -> None: ...
 
 
-def test_an_arm_begins_with_what_another_learned(asked: Asked, tmp_path: Path) -> None:
+def test_an_arm_begins_with_what_another_learned(asked: Questions, tmp_path: Path) -> None:
+    trial = ShownFactsTrial(asked, tmp_path, Silent())
     assert asked.study.arms["kbert"].start == "words"
-    begun = begin_arm(asked, "kbert", 0, tmp_path, Silent())
+    begun = trial.start("kbert", 0)
     assert begun == tmp_path / "words-0"
     words = KnowledgeForPreTraining.from_pretrained(begun)
-    model = new_model(asked, "kbert", 0, begun)
+    model = trial.new_model("kbert", 0, begun)
     for part in ("encoder.host.", "objectives.stated_words.words."):
         old = {n: v for n, v in words.state_dict().items() if n.startswith(part)}
         assert old
@@ -139,7 +135,7 @@ def test_an_arm_begins_with_what_another_learned(asked: Asked, tmp_path: Path) -
 
 
 def test_arms_may_begin_one_with_another_and_train_as_long_as_they_say(
-    asked: Asked, tmp_path: Path
+    asked: Questions, tmp_path: Path
 ) -> None:
     arms = asked.study.arms
     assert [arms[f"colake{name}"].start for name in ("-reach-3", "-reach-2", "")] == [
@@ -147,18 +143,20 @@ def test_arms_may_begin_one_with_another_and_train_as_long_as_they_say(
     ]  # fmt: skip
     longer = {**arms, "words": arms["words"].model_copy(update={"steps": 3})}
     study = asked.study.model_copy(update={"arms": longer})
-    run_arm(dataclasses.replace(asked, study=study), "words", 0, tmp_path, Silent())
+    longer_trial = ShownFactsTrial(dataclasses.replace(asked, study=study), tmp_path, Silent())
+    longer_trial.cell("words", 0)
     assert json.loads((tmp_path / "words-0" / "trained.json").read_text())["told"] == {"steps": 3}
     settings = [each.settings_of("colake") for each in (asked.study, study)]
     assert settings[0] != settings[1]
 
 
-def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
+def test_the_study_in_small(asked: Questions, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    out.mkdir()
+    trial = ShownFactsTrial(asked, out, Silent())
+    trial.run_missing()
+    cells = trial.stored()
     for name in asked.study.arms:
-        for fold in range(asked.study.folds):
-            values = run_arm(asked, name, fold, out, Silent())
+        for values in (cells[name][fold] for fold in range(asked.study.folds)):
             assert {len(values[condition]) for condition in CONDITIONS} == {1}
             assert values["alone"][0]["shown"]
             assert values["shown"][0]["shown"]
@@ -166,12 +164,10 @@ def test_the_study_in_small(asked: Asked, tmp_path: Path) -> None:
             assert values["share of texts with a stated mention"] == 1.0
     before = {path: path.read_bytes() for path in out.rglob("result.json")}
     assert len(before) == 10
-    assert (
-        run_arm(asked, "kbert", 0, out, Silent())
-        == json.loads(before[out / "kbert-0" / "result.json"])["told"]
-    )
-    page = write_tables(asked, out)
-    assert page.count("LAMA's words") == 5
-    assert "Not run" not in page
+    trial.run_missing()
+    assert {path: path.read_bytes() for path in before} == before
+    text = page(asked.study, cells, str(asked.world))
+    assert text.count("LAMA's words") == 5
+    assert "Not run" not in text
     (out / "kbert-1" / "result.json").unlink()
-    assert "Not run: kbert (fold 1)." in write_tables(asked, out)
+    assert "Not run: kbert (fold 1)." in page(asked.study, trial.stored(), str(asked.world))

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.adaptation.__main__ import empty_graph
+from experiments.adaptation.trial import empty_graph
 from experiments.joint_spaces import medical
 from experiments.joint_spaces.medical_probe import OTHERS, probes
 from experiments.joint_spaces.medical_probe import page as probe_page
 from experiments.lexical import files
 from experiments.lexical.similarity import compare_seeds
-from experiments.stages import MODEL, StagedStudy, page, placed, run_cell, stored_cells
+from experiments.stages import MODEL, StagedStudy, StagedTrial, page, placed
 from experiments.stages import write_host as write_first_layers
 from kept import hosts
 from kept.errors import CheckpointError, ConfigError
@@ -51,7 +51,8 @@ def wordnet_graph() -> KnowledgeGraph:
 
 def zipped(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()))
+    packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(text.encode()))
 
 
 def write_lexical(root: Path) -> None:
@@ -108,10 +109,9 @@ def run_all(
     (out / "made").mkdir(parents=True)
     prepare(study, root, out / "made")
     torch.set_num_threads(1)
-    for row in study.rows:
-        for seed in study.seeds:
-            run_cell(study, row, seed, root, out)
-    return stored_cells(study, [*study.rows], root, out)
+    trial = StagedTrial(study, root, out)
+    trial.run_missing()
+    return trial.stored()
 
 
 def whole(study: StagedStudy, cells: dict[str, Any]) -> str:
@@ -149,10 +149,10 @@ def test_senses_in_small(tmp_path: Path, lexical: Path) -> None:
     n_stages = len(list((tmp_path / "run/stages").glob(f"*/{MODEL}")))
     assert n_stages == sum(row.pretrain is not None for row in study.rows.values())
     assert not list((tmp_path / "run/task").glob("*"))
-    assert run_cell(study, "senses", 0, lexical, tmp_path / "run") == cells["senses"][0]
+    assert StagedTrial(study, lexical, tmp_path / "run").stored() == cells
     other = study.model_copy(update={"files": {"n_texts": 5}})
     with pytest.raises(CheckpointError, match="came of other settings"):
-        run_cell(other, "text", 0, lexical, tmp_path / "run")
+        StagedTrial(other, lexical, tmp_path / "run").cell("text", 0)
 
 
 def test_reviews_in_small(tmp_path: Path, lexical: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.fewshot.__main__ import read, table
+from experiments.fewshot.trial import read, table
 from kept.kgc.split import split_examples
 from kept.lab.completion.compare import compare
 from kept.lab.completion.config import CompletionConfig

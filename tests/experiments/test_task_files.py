@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.fewshot.__main__ import read, table
+from experiments.fewshot.trial import read, table
 from kept.lab.comparison.experiment import Experiment, shipped_experiments
 from kept.tasks.scores.official_scores import OFFICIAL
 from kept.training.finetuning.config import FinetuneConfig

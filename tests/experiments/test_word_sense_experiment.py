@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from entity_linking.senses.corpus import read_senses
-from experiments.word_sense.study import SenseConfig, World, run
 from experiments.word_sense.tables import to_markdown
+from experiments.word_sense.trial import SenseConfig, World, results_of
 from tests.entity_linking.mini_wordnet import SYNSET_OF, mini_graph, mini_lexicon, write_corpus
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "word_sense"
@@ -49,9 +49,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 def test_every_system_runs_on_hand_made_data(plan: dict[str, Any], world: World) -> None:
     config = SenseConfig.model_validate(plan | {"n_resamples": 50})
-    told: list[str] = []
-    found = run(world, config, _Lengths(), announce=told.append)
-    assert len(told) == len(config.parts)
+    found = results_of(world, config, _Lengths())
+    assert [*found["cpu_seconds"]] == [*config.parts]
     rows = found["data"]["SemEval-2013"]["systems"]
     assert list(rows) == list(config.systems)
     assert rows["first sense"]["f1"] == pytest.approx(4 / 6)
@@ -66,14 +65,14 @@ def test_every_system_runs_on_hand_made_data(plan: dict[str, Any], world: World)
     assert table.count("\n| first sense | 66.7 (") == 1
     assert "| WordNet first sense | 63.0 | 67.8 | Raganato et al. 2017 |" in table
     assert json.loads(json.dumps(found)) == found
-    again = run(world, config, _Lengths())
+    again = results_of(world, config, _Lengths())
     assert again["data"] == found["data"]
 
 
 def test_a_gloss_part_needs_an_encoder(plan: dict[str, Any], world: World) -> None:
     config = SenseConfig.model_validate(plan | {"n_resamples": 50})
     with pytest.raises(ValueError, match="needs a sentence encoder"):
-        run(world, config, None)
+        results_of(world, config, None)
 
 
 def test_unknown_names_are_told(plan: dict[str, Any]) -> None:

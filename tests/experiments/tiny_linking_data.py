@@ -51,7 +51,7 @@ def write_root(root: Path) -> Path:
 def _fully_marked(folder: Path) -> None:
     articles = [
         f"Arden I-LOC\nmet O\nAda I-PER\nMoor I-PER\n. O\n\nHolm I-LOC\n{word} O\n\n-DOCSTART- O\n"
-        for word in ("fell", "and Borough", "rose")
+        for word in ("fell", "and O\nBorough", "rose")
     ]
     _zipped(folder / "wikigold/wikigold.conll.txt.gz", "\n".join(articles))
     posts = "in\tO\nCalder\tB-location\nGarth\tB-location\nPark\tI-location\n\nno\tO\n\n"

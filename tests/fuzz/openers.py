@@ -111,8 +111,8 @@ def _open_index(folder: Path, random: Random) -> None:
 def make_scorer_folder(folder: Path) -> None:
     import torch
 
-    from kept.kgc.kge import make_scorer
-    from kept.kgc.kge.trained import save_scorer
+    from kept.kge import make_scorer
+    from kept.kge.trained import save_scorer
 
     graph = small_graph()
     sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations, "width": 4}
@@ -123,7 +123,7 @@ def make_scorer_folder(folder: Path) -> None:
 def _open_scorer(folder: Path, random: Random) -> None:
     import torch
 
-    from kept.kgc.kge.trained import load_scorer
+    from kept.kge.trained import load_scorer
 
     loaded = load_scorer(folder, small_graph())
     assert all(torch.isfinite(t).all() for t in loaded.scorer.state_dict().values())

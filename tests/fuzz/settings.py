@@ -176,7 +176,7 @@ def _open_adapter(folder: Path, random: Random) -> None:
 
 
 def _open_scorer(folder: Path, random: Random) -> None:
-    from kept.kgc.kge.trained import DESCRIPTION, SCORER, WEIGHTS, load_scorer
+    from kept.kge.trained import DESCRIPTION, SCORER, WEIGHTS, load_scorer
     from kg_loaders.disk.seals import seal
 
     values = _sealed_values(folder / DESCRIPTION, random)
@@ -190,7 +190,7 @@ def _make_completer(folder: Path) -> None:
 
     from kept.kgc.completers.folders import save_completer
     from kept.kgc.completers.ultra import UltraCompleter
-    from kept.kgc.kge.ultra.networks import make_ultra
+    from kept.kge.ultra.networks import make_ultra
 
     torch.manual_seed(0)
     save_completer(folder, UltraCompleter(make_ultra(width=4, n_layers=1), 4), None, {"seed": 0})
@@ -198,7 +198,7 @@ def _make_completer(folder: Path) -> None:
 
 def _open_completer(folder: Path, random: Random) -> None:
     from kept.kgc.completers.folders import open_completer
-    from kept.kgc.kge.trained import DESCRIPTION, SCORER, WEIGHTS
+    from kept.kge.trained import DESCRIPTION, SCORER, WEIGHTS
     from kg_loaders.disk.seals import seal
 
     values = _sealed_values(folder / DESCRIPTION, random)
@@ -228,7 +228,7 @@ def _open_decoder(folder: Path, random: Random) -> None:
     from kept.decoders.asking import prompt
     from kept.decoders.hosts import load_decoder
     from kept.hosts import load_tokenizer
-    from kept.lab.probing.models.opening import is_decoder, is_ours
+    from kept.lab.probing.opening import is_decoder, is_ours
 
     if random.random() < 0.5:
         text = random.choice(TEMPLATES)

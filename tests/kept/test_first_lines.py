@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kept
+from kept.errors import ConfigError
 from kg_loaders.errors import AmbiguousNameError, SourceError, UnknownNodeError
 
 ROWS = [
@@ -156,7 +157,6 @@ def test_a_command_is_a_function_with_the_same_options(graph: kept.KnowledgeGrap
     import inspect
 
     from kept.apps.twins import COMMANDS
-    from kept.errors import ConfigError
 
     for name in COMMANDS:
         function = getattr(kept, name)
@@ -193,3 +193,71 @@ def test_texts_of_nodes_and_edges_of_networkx_are_kept() -> None:
     assert (graph["Q1"].description, graph["Q2"].description) == (None, "a city")
     assert [graph["Q2"].label, graph["Q3"].label] == ["Q2", "Q3"]
     assert [graph.relation_label(i) for i in range(graph.n_relations)] == ["born in", "P2"]
+
+
+def test_a_graph_is_taken_as_rows_a_frame_or_a_networkx_graph() -> None:
+    edges = nx.DiGraph()
+    for head, relation, tail in ROWS:
+        edges.add_edge(head, tail, relation=relation)
+    frame = pd.DataFrame(ROWS, columns=["head", "relation", "tail"])
+    for source in (ROWS, tuple(ROWS), frame, edges):
+        assert sorted(kept.open(source)) == sorted(ROWS)
+        assert [each.label for each in kept.link("Ada left.", source).links] == ["Ada"]
+    with pytest.raises(SourceError, match=r"read from a dict; give a path, .* a data frame"):
+        kept.open({"Ada": 1})
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("Ada", "born in", "London"), ("Ada", "London")], r"row 1 is \('Ada', 'London'\)"),
+        ([("Ada", "born in", 1815)], r"row 0 .* three strings"),
+        (["Ada born London"], "row 0 is 'Ada born London'; a triple is three strings"),
+        ([7], "row 0 is 7"),
+        ("Ada born in London", r"is text; give rows such as \('Ada'"),
+    ],
+)
+def test_rows_that_are_no_triples_are_named(rows: object, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        kept.KnowledgeGraph.from_triples(rows)  # type: ignore[arg-type]
+
+
+def test_a_graph_is_not_made_by_its_class_alone() -> None:
+    with pytest.raises(TypeError, match=r"made by KnowledgeGraph\.from_triples"):
+        kept.KnowledgeGraph(ROWS)  # type: ignore[call-arg]
+
+
+def test_a_link_and_a_linked_text_print_as_one_line_each(graph: kept.KnowledgeGraph) -> None:
+    linked = kept.link("Ada left London.", graph)
+    assert str(linked.links[0]) == "Ada[0:3] → Ada (1.00)"
+    assert str(linked).splitlines() == [
+        "Ada left London.", "  Ada[0:3] → Ada (1.00)", "  London[9:15] → London (1.00)",
+    ]  # fmt: skip
+
+
+def test_what_is_not_a_text_is_not_linked(graph: kept.KnowledgeGraph) -> None:
+    for wrong in (3, [3], None):
+        with pytest.raises(ConfigError, match="is not a text; give a string"):
+            kept.link(wrong, graph)  # type: ignore[call-overload]
+
+
+def test_a_question_is_asked_with_the_graph_by_its_place(graph: kept.KnowledgeGraph) -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
+    answer = kept.ask("What is Ada's job?", graph)
+    assert answer
+    assert answer.values == ("mathematician",)
+    assert "works as → mathematician" in answer._repr_html_()
+    assert kept.ask("Where was Ada born?", ROWS).values == ("London",)
+    refused = kept.ask("How old is Ada?", graph)
+    assert not refused
+    assert "no age of Ada" in str(refused)
+
+
+def test_several_values_of_one_argument_are_refused(graph: kept.KnowledgeGraph) -> None:
+    with pytest.raises(ConfigError, match=r"question: give one value, not 2; .*call it for each"):
+        kept.ask(["Where was Ada born?", "What is her job?"], kg=graph)
+    frame = pd.DataFrame({"text": ["Ada left."], "label": ["x"]})
+    with pytest.raises(ConfigError, match=r"not a DataFrame; write data to a file .*\.to_csv"):
+        kept.fit(frame, kg=graph)
+    with pytest.raises(ConfigError, match="path of a file, not a tuple"):
+        kept.fit([("Ada left.", "x")], kg=graph)

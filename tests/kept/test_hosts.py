@@ -30,7 +30,8 @@ def test_stepping_equals_the_hosts_own_forward(family: str, attention: str) -> N
     positions = torch.arange(9).repeat(2, 1) + hosts.own_position_offset(host)
     hidden = hosts.embed(host, hosts.word_table(host)(ids), positions, torch.zeros_like(ids))
     visible = mask.bool()[:, None, :] | torch.eye(9, dtype=torch.bool)
-    ours = hosts.run(host, hidden, Visibility(visible))
+    places = torch.arange(9).repeat(2, 1)
+    ours = hosts.run(host, hidden, Visibility(visible), positions=places)
     theirs = host(ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
     assert len(ours) == len(theirs.hidden_states) == 3
     for own, other in zip(ours, theirs.hidden_states, strict=True):
@@ -45,16 +46,18 @@ def test_eager_equals_sdpa(family: str) -> None:
     visible = small_batch(n_pads=2).visibility
     width = sdpa.config.hidden_size
     hidden = torch.randn(*visible.mask.shape[:2], width, generator=torch.Generator().manual_seed(2))
-    one, other = (hosts.run(host, hidden, visible)[-1] for host in (sdpa, eager))
+    places = small_batch(n_pads=2).positions
+    one, other = (hosts.run(host, hidden, visible, positions=places)[-1] for host in (sdpa, eager))
     torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
-    everything = hosts.run(sdpa, hidden, Visibility.everyone(*visible.mask.shape[:2]))[-1]
+    everyone = Visibility.everyone(*visible.mask.shape[:2])
+    everything = hosts.run(sdpa, hidden, everyone, positions=places)[-1]
     assert (one - everything).abs().max() > 1e-2, "the mask has no effect"
 
 
 def test_unknown_hosts_are_refused() -> None:
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
     roberta = AutoConfig.for_model("roberta", num_hidden_layers=1, vocab_size=9, **sizes)
-    with pytest.raises(HostError, match="bert, roberta, xlm-roberta, electra"):
+    with pytest.raises(HostError, match="bert, electra, ernie, roberta"):
         hosts.check_host(AutoModelForMaskedLM.from_config(roberta))
     gpt2 = AutoConfig.for_model("gpt2", n_embd=16, n_head=2, n_layer=1, vocab_size=9)
     with pytest.raises(HostError, match="gpt2"):

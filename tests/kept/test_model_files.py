@@ -18,8 +18,8 @@ from kept import hosts, model_files
 from kept.auto import AutoEncoder
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import CheckpointError, KeptError
-from kept.kgc.kge import make_scorer
-from kept.kgc.kge.trained import save_scorer
+from kept.kge import make_scorer
+from kept.kge.trained import save_scorer
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph, atlas
 from tests import flips

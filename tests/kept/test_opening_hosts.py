@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 import kept
 from kept import hosts
 from kept.errors import HostError
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from tests.kept.tiny_hosts import tiny_host
 
 ROOT = Path(kept.__file__).parent.parent

@@ -13,7 +13,7 @@ from kept.encoders.ernie import ERNIE
 from kept.encoders.knowbert import KnowBERT
 from kept.errors import CheckpointError
 from kept.hosts import word_table
-from kept.kgc.kge.vectors import ScorerFolder, entity_vectors, open_vectors
+from kept.kge.vectors import ScorerFolder, entity_vectors, open_vectors
 from kept.vectors import LabelVectors, Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.kept.tiny_hosts import tiny_host

@@ -19,7 +19,26 @@ from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
 
 N_WORDS = 30
-FAMILIES = ("bert", "roberta", "xlm-roberta", "electra")
+FAMILIES = (
+    "bert", "electra", "ernie", "roberta", "xlm-roberta", "camembert",
+    "distilbert", "albert", "mpnet", "deberta-v2", "nomic_bert", "modernbert",
+)  # fmt: skip
+BERT_LIKE = FAMILIES[:6]
+"""Families whose layers have the parts of BERT's."""
+NO_SDPA = ("mpnet", "deberta-v2")
+_SIZES: dict[str, dict[str, Any]] = {
+    "electra": {"embedding_size": 8},
+    "albert": {"embedding_size": 8, "hidden_dropout_prob": 0.1},
+    "ernie": {"use_task_id": True},
+    "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32},
+    "deberta-v2": {
+        "relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"],
+        "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
+    "modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2},
+}  # fmt: skip
+"""What a tiny host of a family has beside, as released ones have it: DeBERTa as in its v3."""
 
 
 def tiny_host(
@@ -30,8 +49,9 @@ def tiny_host(
     n_positions: int = 32,
     n_layers: int = 2,
 ) -> PreTrainedModel:
-    """16 wide; ELECTRA's word table is 8 wide, so that it projects."""
+    """16 wide; the word tables of ELECTRA and ALBERT are 8 wide, so that they project."""
     torch.manual_seed(seed)
+    attention = "eager" if family in NO_SDPA else attention
     config = AutoConfig.for_model(
         family,
         vocab_size=n_words,
@@ -42,7 +62,7 @@ def tiny_host(
         max_position_embeddings=n_positions,
         pad_token_id=1,
         initializer_range=0.3,
-        **({"embedding_size": 8} if family == "electra" else {}),
+        **_SIZES.get(family, {}) | ({"n_layers": n_layers} if family == "distilbert" else {}),
     )
     return AutoModel.from_config(config, attn_implementation=attention).eval()
 
@@ -69,7 +89,7 @@ def method_encoder(
     n_layers: int = 2,
 ) -> KnowledgeEncoder:
     """The method's encoder on a tiny host whose words are the tokenizer's."""
-    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=128, n_layers=n_layers)
+    host = tiny_host(family, attention, n_words=len(tokenizer), n_positions=256, n_layers=n_layers)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return METHODS[name].encoder.for_graph(host, graph, tokenizer, seed=0).eval()

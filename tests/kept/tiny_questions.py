@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kept.decoders.kblam.dialogues import UNKNOWN
 from kept.decoders.kblam.knowledge_base import facts_of_graph
-from kept.decoders.kblam.wording import CHATML
+from kept.decoders.kblam.wording import CHATML, UNKNOWN
 from kept.lab.questions.plan import QuestionPlan
 from kept.lab.questions.worlds import VALUES, private_world
 from tests.kept.tiny_chat import chat_tokenizer

@@ -16,7 +16,7 @@ from kg_loaders import (
 )
 from kg_loaders.entity import distinct_name
 from kg_loaders.export import export
-from kg_loaders.growth.stored import blocks_of
+from kg_loaders.stored_blocks import blocks_of
 
 
 def test_triples_in_hand_make_a_graph() -> None:

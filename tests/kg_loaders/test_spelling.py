@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.comparing.compare_run import control_names
 from kept.errors import ConfigError
 from kept.heads.model import head_kind
 from kept.lab.comparison.find import find_experiment

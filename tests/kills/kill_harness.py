@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.forked import warm
+from tests.forked import end_with_stacks, lead_a_group, warm
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = (
@@ -37,13 +37,17 @@ SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Death:
-    """Before event `number`, counted from 0; `torn`: with half of what was written last."""
+    """Before event `number`, counted from 0; `torn`: with half of what was written last.
+
+    By SIGINT a child does not die: it is interrupted, as by Ctrl-C.
+    """
 
     number: int
     torn: bool = False
+    by: signal.Signals = signal.SIGKILL
 
     def __str__(self) -> str:
-        return f"event {self.number}{', torn' if self.torn else ''}"
+        return f"{self.by.name} at event {self.number}{', torn' if self.torn else ''}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,10 @@ class _Watch:
             if self._death.torn and os.path.isfile(self._last):
                 size = os.path.getsize(self._last)
                 os.truncate(self._last, (min(self._size, size) + size) // 2)
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._busy = self._death.by is signal.SIGKILL
+            number, self._n = self._n, self._n + 1
+            signal.raise_signal(self._death.by)
+            self._n = number
         self._n += 1
         if is_write:
             whole = name == "fsync"  # it may have been written by native code alone
@@ -118,7 +125,8 @@ def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -
     child.start()
     events_to.close()
     shown_to.close()
-    late = threading.Timer(SECONDS, child.kill)
+    assert child.pid is not None
+    late = threading.Timer(SECONDS, end_with_stacks, [child.pid])
     late.start()
     with ThreadPoolExecutor(2) as readers:
         events, output = readers.map(_read_all, (events_from, shown_from))
@@ -137,7 +145,9 @@ def _child(
     os.dup2(shown.fileno(), 1)
     os.dup2(shown.fileno(), 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    lead_a_group()
     code = 99
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     try:
         _Watch(root, death, told.fileno()).start()
         code = work()

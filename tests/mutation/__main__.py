@@ -1,12 +1,12 @@
 """`python -m tests.mutation [MODULE ...] [-n 12] [--sample M --seed 0]`: faults, to be caught.
 
 Tries `-n` mutants of every module of kg_loaders, entity_linking and kept, always the same, and
-prints what was caught by the tests that `targets.py` names or finds. `--sample` draws so many of
-the modules, by `--seed`; `--seconds` ends it. What is known is kept in `.mutation/`: a run that was
-ended goes on, and only what changed is tried again. A run without named modules writes `score.md`,
-and `blind.json` keeps the score that the first run of a sample came to: give that run its time.
-`accepted.json` lists equivalent mutants, each with the reason why no test can tell it from the
-original.
+prints what was caught by the tests that `targets.py` finds: first by the files nearest to a module,
+then, of what survives, by further ones. `--sample` draws so many of the modules, by `--seed`;
+`--seconds` ends it. What is known is kept in `.mutation/`: a run that was ended goes on, and only
+what changed is tried again. A run without named modules writes `score.md`, and `blind.json` keeps
+the score that the first run of a sample came to: give that run its time. `accepted.json` lists
+equivalent mutants, each with the reason why no test can tell it from the original.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ import sys
 import time
 from pathlib import Path
 
+N_TOGETHER = 8
+"""Modules whose tests are collected together, and whose mutants are all tried before the next: a
+run that is ended has judged whole modules, the caught and the surviving."""
 HERE = Path(__file__).parent
-STATE = Path(".mutation/state.jsonl")
-WARM = ("numpy", "scipy.stats", "torch", "transformers", "hypothesis", "pyarrow", "sklearn.metrics")
+STATE = Path(".mutation/findings.jsonl")
+WARM = (
+    "numpy", "scipy.stats", "torch", "transformers.models.bert.modeling_bert", "hypothesis",
+    "pyarrow", "pandas", "sklearn.metrics", "typer.testing", "matplotlib.backends.backend_agg",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -34,42 +40,54 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
     given = parser.parse_args()
+    until = time.monotonic() + given.seconds
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in WARM:  # once, for every process that is forked from this one
         importlib.import_module(name)
     from tests.mutation.blind import Sample, as_markdown, remember
     from tests.mutation.score import score_of
-    from tests.mutation.targets import drawn, groups_of
-    from tests.mutation.trial import State, run_group
+    from tests.mutation.state import State
+    from tests.mutation.targets import MOST_FILES, draw, files_of, modules_of
+    from tests.mutation.trial import attempts, run_plan
 
-    groups = groups_of(Path.cwd())
-    unknown = set(given.modules) - {module for group in groups for module in group.modules}
-    if unknown:
+    root = Path.cwd()
+    modules = modules_of(root)
+    if unknown := {*given.modules} - {*modules}:
         parser.error(f"no module with a function: {', '.join(sorted(unknown))}")
-    if given.sample is not None and not given.modules:
-        groups = drawn(groups, given.sample, given.seed)
-    until = time.monotonic() + given.seconds
-    failed = []
+    if given.modules:
+        modules = tuple(given.modules)
+    elif given.sample is not None:
+        modules = draw(modules, given.sample, given.seed)
+    targets = {module: files_of(module, root) for module in modules}
+    whole: list[str] = []  # the modules of batches that were not cut short
+    failed = False
     screen = os.fdopen(os.dup(1), "w", buffering=1)
-    for group in groups:
-        chosen = group.only(given.modules)
-        if chosen.modules and time.monotonic() < until:
-            said = lambda line: screen.write(f"{line}\n")  # noqa: E731
-            if run_group(Path.cwd(), chosen, given.n, State(STATE), until, said):
-                failed.append(chosen)
+    for start in range(0, len(modules), N_TOGETHER):
+        batch = {module: targets[module] for module in modules[start : start + N_TOGETHER]}
+        for further in (False, True):
+            plan = attempts(root, batch, given.n, State(STATE), further=further)
+            if plan and time.monotonic() < until:
+                code = run_plan(
+                    root, plan, State(STATE), until, lambda line: print(line, file=screen)
+                )
+                failed = failed or code != 0
+        if time.monotonic() < until:
+            whole += batch
     accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
-    chosen_groups = [group.only(given.modules) for group in groups]
-    score = score_of(Path.cwd(), chosen_groups, given.n, State(STATE), accepted)
+    by_name = {module: targets[module] for module in sorted(targets)}
+    score = score_of(root, by_name, given.n, State(STATE), accepted)
     first_scores = HERE / "blind.json"
     if given.sample and not given.modules:
-        sample = Sample(given.seed, given.sample, given.n)
-        remember(first_scores, sample, score.n_modules, score.n_judged, score.n_caught)
+        tried = {module: targets[module] for module in whole}
+        blind = score_of(root, tried, given.n, State(STATE), accepted)
+        sample = Sample(given.seed, given.sample, given.n, MOST_FILES)
+        remember(first_scores, sample, blind.n_modules, blind.n_judged, blind.n_caught)
     text = score.text + as_markdown(first_scores)
     sys.stdout.write(text)
     if not given.modules:
         (HERE / "score.md").write_text(text, encoding="utf-8")
-    for group in failed:
-        sys.stdout.write(f"pytest failed on {' '.join(group.tests)}: see .mutation/pytest.log\n")
+    if failed:
+        sys.stdout.write("pytest failed: see .mutation/pytest.log\n")
     return 1 if score.n_left or failed else 0
 
 

@@ -14,20 +14,25 @@ HEAD = """
 ## Blind
 
 What the first run of each sample came to, before its survivors were read: the score to expect of
-the modules that no sample has drawn. Nothing is left out as equivalent but what was so already.
+the modules that no sample has drawn. What survives was tried on at least so many test files.
+Nothing is left out as equivalent but what was so already.
 
-| seed | modules | of them tried | mutants of each | judged | caught or ended | score |
-|---|---|---|---|---|---|---|
+| seed | modules | of them tried | mutants of each | test files | judged | caught or ended | score |
+|---|---|---|---|---|---|---|---|
 """
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a sample is drawn by: its seed, so many modules, at most so many mutants of each."""
+    """What a sample is drawn by: its seed, so many modules, at most so many mutants of each.
+
+    `n_files` is on how many test files a mutant is tried that survives.
+    """
 
     seed: int
     n_modules: int
     n_mutants: int
+    n_files: int
 
 
 def remember(path: Path, sample: Sample, n_modules: int, n_judged: int, n_caught: int) -> None:
@@ -40,7 +45,7 @@ def remember(path: Path, sample: Sample, n_modules: int, n_judged: int, n_caught
         return
     scores[str(sample.seed)] = {
         "modules": sample.n_modules, "tried": n_modules, "mutants": sample.n_mutants,
-        "judged": n_judged, "caught": n_caught,
+        "files": sample.n_files, "judged": n_judged, "caught": n_caught,
     }  # fmt: skip
     path.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
 
@@ -51,7 +56,7 @@ def as_markdown(path: Path) -> str:
     rows = []
     for seed, one in sorted(scores.items(), key=lambda item: int(item[0])):
         share = f"{100 * one['caught'] / one['judged']:.0f} %" if one["judged"] else "–"
-        names = ("modules", "tried", "mutants", "judged", "caught")
+        names = ("modules", "tried", "mutants", "files", "judged", "caught")
         counts = " | ".join(str(one[name]) for name in names)
         rows.append(f"| {seed} | {counts} | {share} |")
     return HEAD + "\n".join([*rows, ""]) if rows else ""

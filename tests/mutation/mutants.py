@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.mutation.equivalents import is_equivalent, may_be_dropped, parts_that_decide
+
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -139,30 +141,23 @@ def _nodes(node: ast.AST, line: int) -> Iterator[tuple[ast.AST, int]]:
     """A node and those in it that decide something: no annotation, message or documentation."""
     line = node.lineno if isinstance(node, ast.stmt) else line
     yield node, line
-    if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom)):
-        return
-    if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: an assertion as well
-        return
-    for name, value in ast.iter_fields(node):
-        if name not in ("annotation", "returns", "decorator_list"):
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    yield from _nodes(child, line)
+    for part in parts_that_decide(node):
+        yield from _nodes(part, line)
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Each change of one node, told and made."""
+    """Each change of one node, in words and as the node that takes its place."""
     if isinstance(node, ast.stmt):
         yield from _changed_statements(node)
     elif isinstance(node, ast.expr):
-        for new in _changed_expressions(node):
+        for new in [] if is_equivalent(node) else _changed_expressions(node):
             yield f"{shown(node)} → {shown(new)}", new
         if isinstance(node, ast.Call):
             for i, keyword in enumerate(node.keywords):
-                if keyword.arg not in (None, "strict"):
+                if may_be_dropped(keyword):
                     rest = node.keywords[:i] + node.keywords[i + 1 :]
-                    told = f"{shown(node.func)}(… {shown(keyword)}) → dropped"
-                    yield told, ast.Call(node.func, node.args, rest)
+                    words = f"{shown(node.func)}(… {shown(keyword)}) → dropped"
+                    yield words, ast.Call(node.func, node.args, rest)
     elif isinstance(node, ast.comprehension):
         for i, test in enumerate(node.ifs):
             rest_ifs = node.ifs[:i] + node.ifs[i + 1 :]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.mutants import mutants_of, sample
-from tests.mutation.targets import Group
-from tests.mutation.trial import State, holds
+from tests.mutation.state import State, is_final
 
 HEAD = """\
 # What the tests catch
 
 Printed by `make mutate`: small faults, one at a time, in the functions of each module. *Ended* are
 those whose tests ran into a limit of time or memory, or crashed; they count as caught. *Equivalent*
-are those of `accepted.json`, which no test can tell from the original; they do not count. *Stale*
-are those among all these whose module, or whose tests, changed since: the next run tries them
-again. *Untried* are those that no run came to; they do not count.
+are those of `accepted.json`, which no test can tell from the original; they do not count, and the
+kinds of `equivalents.py` are not tried at all. *Stale* are those among all these whose module, or
+whose tests, changed since: the next run tries them again. *Untried* are those that no run came to;
+they do not count. The row *others* sums up the modules all of whose faults were caught.
 
 | module | of | tried | caught | ended | equivalent | survived | stale | untried | score |
 |---|---|---|---|---|---|---|---|---|---|
@@ -40,38 +39,43 @@ class Score:
 
 
 def score_of(
-    root: Path, groups: Sequence[Group], n: int, state: State, accepted: dict[str, str]
+    root: Path, targets: dict[str, tuple[str, ...]], n: int, state: State, accepted: dict[str, str]
 ) -> Score:
-    """Return what is known of the first `n` mutants of each module."""
-    rows, left, total, whole = [], [], [0] * 8, [0, 0, 0]
-    for group in groups:
-        for module in group.modules:
-            mutants = mutants_of((root / module).read_text(encoding="utf-8"), module)
-            results = {"caught": 0, "ended": 0, "equivalent": 0, "survived": 0}
-            results |= {"stale": 0, "untried": 0}
-            for mutant in sample(mutants, n):
-                record = state.known.get(mutant.name)
-                result = record["result"] if record is not None else "untried"
-                is_stale = record is not None and not holds(record, module, group.tests, root)
-                results["stale"] += is_stale
-                if result == "survived" and mutant.name in accepted:
-                    result = "equivalent"
-                if result == "survived":
-                    marks = " (no test reaches it)" if not record["n_tests"] else ""
-                    marks += " (stale)" if is_stale else ""
-                    left.append(f"- `{mutant.name}`{marks}")
-                results[result] += 1
-            n_tried = sum(results.values()) - results["untried"] - results["stale"]
-            counts = [len(mutants), n_tried, *results.values()]
-            total = [a + b for a, b in zip(total, counts, strict=True)]
-            if not results["untried"] + results["stale"]:
-                caught = results["caught"] + results["ended"]
-                sums = (1, n_tried - results["equivalent"], caught)
-                whole = [a + b for a, b in zip(whole, sums, strict=True)]
+    """Return what is known of the first `n` mutants of each module, tried on its test files."""
+    rows, left, total, whole, others = [], [], [0] * 8, [0, 0, 0], [0] * 8
+    for module, tests in targets.items():
+        mutants = mutants_of((root / module).read_text(encoding="utf-8"), module)
+        results = {"caught": 0, "ended": 0, "equivalent": 0, "survived": 0}
+        results |= {"stale": 0, "untried": 0}
+        for mutant in sample(mutants, n):
+            record = state.known.get(mutant.name)
+            result = record["result"] if record is not None else "untried"
+            is_stale = record is not None and not is_final(record, module, tests, root)
+            results["stale"] += is_stale
+            if result == "survived" and mutant.name in accepted:
+                result = "equivalent"
+            if record is not None and result == "survived":
+                marks = " (no test reaches it)" if not record["n_tests"] else ""
+                marks += " (stale)" if is_stale else ""
+                left.append(f"- `{mutant.name}`{marks}")
+            results[result] += 1
+        n_tried = sum(results.values()) - results["untried"] - results["stale"]
+        counts = [len(mutants), n_tried, *results.values()]
+        total = _sums(total, counts)
+        if not results["untried"] + results["stale"]:
+            caught = results["caught"] + results["ended"]
+            whole = _sums(whole, [1, n_tried - results["equivalent"], caught])
+        if results["survived"] + results["stale"] + results["untried"]:
             rows.append(_row(f"`{module}`", counts))
-    rows.append(_row("**all**", total))
+        else:
+            others = _sums(others, counts)
+    rows += [_row(f"*{len(targets) - len(rows)} others*", others), _row("**all**", total)]
     survivors = ["", "## Survivors", "", *(left or ["None."]), ""]
     return Score(HEAD + "\n".join([*rows, *survivors]), len(left), *whole)
+
+
+def _sums(these: list[int], those: list[int]) -> list[int]:
+    return [a + b for a, b in zip(these, those, strict=True)]
 
 
 def _row(name: str, counts: list[int]) -> str:

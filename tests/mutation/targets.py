@@ -1,9 +1,8 @@
-"""Which tests must catch the faults of which modules.
+"""Which test files must catch the faults of which module.
 
-Modules of one group share a run of pytest; a test is tried on a mutant only if it reaches its line,
-so a file that is listed too much costs little. Every other module of the three packages is a group
-of its own, with the test files that are nearest to it (`nearest`): what is new is covered without a
-line here. A module is listed only where its nearest tests miss one that is about it.
+Every module of the three packages has `MOST_FILES` of them, the nearest first: what is new is
+covered without a line here. A test is tried on a mutant only if it reaches its line, so a file that
+is listed too much costs little. `LISTED` names what is about a module and not near enough to it.
 """
 
 from __future__ import annotations
@@ -14,39 +13,14 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 PACKAGES = ("kg_loaders", "entity_linking", "kept")
 N_FILES = 6
 MOST_FILES = 12
-"""Test files of a module that is in no group below: its mutants are tried on one after another, the
-first `N_FILES` of them; those whose line none of these reaches, on up to `MOST_FILES`."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Modules and the files of tests that must catch their mutants, all as paths from the root.
-
-    `is_listed` is false for a module with its nearest tests: where these do not reach it, its
-    mutants survive, are reported as unreached, and a person decides whether a test is missing.
-    """
-
-    modules: tuple[str, ...]
-    tests: tuple[str, ...]
-    is_listed: bool = True
-
-    def only(self, modules: Sequence[str]) -> Group:
-        """The same with no other module than those named; with all of its own if none is."""
-        kept = [module for module in self.modules if module in modules or not modules]
-        return replace(self, modules=tuple(kept))
-
-
-def _group(folder: str, modules: str, tests: str, *files: str) -> Group:
-    paths = tuple(f"{folder}/{module}.py" for module in modules.split())
-    places = [(Path("tests", tests) / name) for name in files]
-    return Group(paths, tuple(str(p.with_name(f"test_{p.name}.py")) for p in places))
+"""A mutant is tried on the first `N_FILES` of its module; what survives, on all of them and on
+other files of which it is known that they reach its line."""
 
 
 def name_of(path: str) -> str:
@@ -54,29 +28,22 @@ def name_of(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def modules_of(root: Path) -> list[str]:
+def modules_of(root: Path) -> tuple[str, ...]:
     """The modules of the three packages that hold a function, as paths from the root."""
-    paths = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
-    return [
-        path.relative_to(root).as_posix()
-        for path in paths
-        if any(isinstance(node, ast.FunctionDef) for node in ast.walk(_parsed(path)))
-    ]
+    facts = _facts(root)
+    return tuple(path for path in _sources(root) if facts[path][0])
 
 
-def groups_of(root: Path) -> tuple[Group, ...]:
-    """The groups below, and one for each other module of the tree."""
-    listed = {module for group in GROUPS for module in group.modules}
-    others = [module for module in modules_of(root) if module not in listed]
-    return (*GROUPS, *(Group((each,), nearest(each, root), is_listed=False) for each in others))
+def draw(modules: Sequence[str], n: int, seed: int) -> tuple[str, ...]:
+    """Return `n` of the modules, always the same for a seed, as are the first of them."""
+    ranked = sorted(modules, key=lambda each: hashlib.sha256(f"{seed} {each}".encode()).digest())
+    return tuple(ranked[:n])
 
 
-def drawn(groups: Sequence[Group], n: int, seed: int) -> tuple[Group, ...]:
-    """The groups with `n` of their modules, always the same for a seed."""
-    modules = [module for group in groups for module in group.modules]
-    order = sorted(modules, key=lambda each: hashlib.sha256(f"{seed} {each}".encode()).digest())
-    parts = (group.only(order[:n]) for group in groups) if order[:n] else ()
-    return tuple(part for part in parts if part.modules)
+def files_of(module: str, root: Path) -> tuple[str, ...]:
+    """The test files that are tried on a module: those of `LISTED`, then the nearest."""
+    listed = tuple(path for modules, paths in LISTED for path in paths if module in modules)
+    return tuple(dict.fromkeys([*listed, *nearest(module, root)]))[:MOST_FILES]
 
 
 def nearest(module: str, root: Path) -> tuple[str, ...]:
@@ -84,22 +51,26 @@ def nearest(module: str, root: Path) -> tuple[str, ...]:
 
     First come those called after it that import it or lie in its folder of the tests. The others
     follow by the words that they share with it, where a rare word counts for more than a frequent
-    one; a file that imports the module counts twice, and each folder in common adds half.
+    one; a file that imports the module counts twice, one that imports an importer of it one and a
+    half times, and each folder in common adds half.
     """
     folder, stem = Path(module).parent, Path(name_of(module).replace(".", "/")).name
-    importers = _importers(root)[name_of(module)]
+    importers = _importers(root)
+    direct = importers[name_of(module)]
+    through = {path for each in direct for path in importers[name_of(each)]}
     rarity = _rarity(root)
     own = _weights((root / module).read_text(encoding="utf-8"), rarity)
 
     def order(path: str) -> tuple[bool, float, str]:
         place = Path(path)
-        is_called = stem in place.stem and (
-            path in importers or place.parent == Path("tests") / folder
+        is_namesake = stem in place.stem and (
+            path in direct or place.parent == Path("tests") / folder
         )
         shared = sum(a == b for a, b in zip(place.parts[1:-1], folder.parts, strict=False))
         other = _weights_of_tests(root)[path]
         common = sum(weight * other.get(word, 0.0) for word, weight in own.items())
-        return not is_called, -common * (1 + shared / 2) * (1 + (path in importers)), path
+        imports = 2.0 if path in direct else 1.5 if path in through else 1.0
+        return not is_namesake, -common * (1 + shared / 2) * imports, path
 
     return tuple(sorted(_test_files(root), key=order)[:MOST_FILES])
 
@@ -131,6 +102,12 @@ def _weights_of_tests(root: Path) -> dict[str, dict[str, float]]:
 
 
 @cache
+def _sources(root: Path) -> tuple[str, ...]:
+    paths = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
+    return tuple(path.relative_to(root).as_posix() for path in paths)
+
+
+@cache
 def _test_files(root: Path) -> tuple[str, ...]:
     paths = sorted((root / "tests").rglob("test_*.py"))
     return tuple(path.relative_to(root).as_posix() for path in paths)
@@ -138,41 +115,58 @@ def _test_files(root: Path) -> tuple[str, ...]:
 
 @cache
 def _importers(root: Path) -> dict[str, set[str]]:
-    """By the name of a module, the test files that import it."""
-    files = defaultdict(set)
-    for path in _test_files(root):
-        for node in ast.walk(_parsed(root / path)):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                continue
-            for name in names:
-                files[name].add(path)
+    """By the name of a module, the files of modules and tests that import it."""
+    files: dict[str, set[str]] = defaultdict(set)
+    for path, (_, names) in _facts(root).items():
+        for name in names:
+            files[name].add(path)
     return files
 
 
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _facts(root: Path) -> dict[str, tuple[bool, set[str]]]:
+    """Of each module and test file, whether it holds a function, and the names that it imports."""
+    return {
+        path: _facts_of((root / path).read_text(encoding="utf-8"))
+        for path in (*_sources(root), *_test_files(root))
+    }
 
 
-GROUPS = (
-    _group("kept/evaluation", "ranking ranks/counting", "kept/evaluation", "ranking",
-           "ranking_groups", "ranking_budget"),
-    _group("kept/lab/study", "run effects judge", "kept/lab/comparison", "experiment_verdicts",
-           "experiment_reports", "regression_comparison", "experiment_runs"),
-    _group("kept/inputs/controls", "conditions random_texts shuffles link_errors",
-           "kept/inputs/controls", "conditions", "random_texts", "link_errors"),
-    _group("kg_loaders/formats", "tsv jsonl", "kg_loaders", "formats/tsv", "reading/lines",
-           "reading/repeated_keys", "export", "reading/budget"),
-    _group("kg_loaders/reading", "lines", "kg_loaders", "reading/lines", "formats/tsv",
-           "reading/repeated_keys", "reading/budget"),
-    _group("entity_linking/names", "addition candidates folder identifiers index keys known "
-           "linker priors rules/capitals rules/case runs segment texts", "entity_linking/names",
-           "name_index", "known",
-           "name_additions", "name_candidates", "name_folder", "name_linker", "name_variants",
-           "keys", "capitals"),
-    _group("entity_linking/scoring", "elevant intervals links report spans",
-           "entity_linking/scoring", "scoring", "elevant_scores", "intervals", "link_scores"),
+def _facts_of(source: str) -> tuple[bool, set[str]]:
+    names = set()
+    has_function = False
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            has_function = True
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return has_function, names
+
+
+def _listed(folder: str, modules: str, tests: str, *files: str) -> tuple[set[str], list[str]]:
+    places = [(Path("tests", tests) / name) for name in files]
+    paths = {f"{folder}/{module}.py" for module in modules.split()}
+    return paths, [str(place.with_name(f"test_{place.name}.py")) for place in places]
+
+
+LISTED = (
+    _listed("kept/evaluation", "ranking ranks/counting", "kept/evaluation", "ranking",
+            "ranking_groups", "ranking_budget"),
+    _listed("kept/lab/study", "run effects judge", "kept/lab/comparison", "experiment_verdicts",
+            "experiment_reports", "regression_comparison", "experiment_runs"),
+    _listed("kept/inputs/controls", "conditions random_texts shuffles link_errors",
+            "kept/inputs/controls", "conditions", "random_texts", "link_errors"),
+    _listed("kg_loaders/formats", "tsv jsonl", "kg_loaders", "formats/tsv", "reading/lines",
+            "reading/repeated_keys", "export", "reading/budget"),
+    _listed("kg_loaders/reading", "lines", "kg_loaders", "reading/lines", "formats/tsv",
+            "reading/repeated_keys", "reading/budget"),
+    _listed("entity_linking/names", "addition candidates folder identifiers index keys known "
+            "linker priors rules/capitals rules/case runs segment texts", "entity_linking/names",
+            "name_index", "known",
+            "name_additions", "name_candidates", "name_folder", "name_linker", "name_variants",
+            "keys", "capitals"),
+    _listed("entity_linking/scoring", "elevant intervals links report spans",
+            "entity_linking/scoring", "scoring", "elevant_scores", "intervals", "link_scores"),
 )  # fmt: skip

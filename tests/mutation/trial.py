@@ -1,18 +1,19 @@
-"""Trying mutants: tests are collected once, and every mutant is a forked process of its own.
+"""Trying mutants: one process collects the tests of all modules, and forks for every mutant.
 
-The process replaces the code of the changed function, wherever it is held, and runs the tests that
-reach the changed line, the quickest first, until one fails. What was found is kept in a file of one
-line per mutant: it holds as long as the module and the test that caught it, or for a survivor all
-the tests, stay as they are.
+That process is itself forked from one that has imported what is heavy (torch, transformers, …) and
+nothing of the three packages. For every mutant its child replaces the code of the changed function,
+wherever it is held, and runs the tests that reach the changed line, the quickest first, until one
+fails. What the tests of a file reach is measured once for all modules of the run.
+
+A test that runs kept in a process started anew does not see the mutant there. What is called while
+a module is imported is not tried again.
 """
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import gc
-import hashlib
 import importlib
 import json
 import os
@@ -22,8 +23,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -31,112 +33,117 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, shown, traced
-from tests.mutation.targets import N_FILES, Group, name_of
+from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, traced
+from tests.mutation.state import State, files_sha, holds, is_final, test_sha
+from tests.mutation.targets import N_FILES, name_of
 
-BASE_SECONDS = 5  # of processor time, beside five times what the tests take
+BASE_SECONDS = 5
+"""Of processor time that a test may take, besides five times what it takes without a mutant."""
+MOST_WALL = 12
+"""So many times that limit a test may take by the clock, as the machine may be busy or it waits."""
+MEASURED_SECONDS = 30
+"""The tests of a file are measured, and so tried, in its order until so much processor time
+is used, or has gone by."""
+TRIED_SECONDS = 10
+"""Of the tests of one file that reach a line, the quickest ones are tried up to so much."""
+FURTHER_FILES = 6
+"""A survivor is also tried on so many files that reach its line though they are not near."""
 MOST_BYTES = 6 << 30
 OWN_FAULT = 70  # how a process ends that did not get to the end of its tests by itself
 
 
-def sha(text: str) -> str:
-    """The hash of a text, short."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+@dataclass(frozen=True)
+class Attempt:
+    """A mutant and the test files that are to be tried on it, in this order."""
+
+    module: str
+    mutant: Mutant
+    files: tuple[str, ...]
 
 
-def test_sha(path: Path, test: str) -> str:
-    """The hash of a test with all that stands beside the other tests of its file."""
-    name = test.split("::")[1].split("[")[0]
-    kept = [
-        shown(node)
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if not getattr(node, "name", "").startswith("test_") or getattr(node, "name", "") == name
-    ]
-    return sha("\n".join(kept))
+def attempts(
+    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *, further: bool
+) -> list[Attempt]:
+    """Return what is to be tried of the first `n_mutants` of each module in `targets`.
+
+    First those of which nothing is known that holds, on the first files of their modules and the
+    file whose test caught them once; with `further`, what survived, on all other files.
+    """
+    plan = []
+    for module, tests in targets.items():
+        source = (root / module).read_text(encoding="utf-8")
+        for mutant in sample(mutants_of(source, module), n_mutants):
+            record = state.known.get(mutant.name)
+            if is_final(record, module, tests, root):
+                continue
+            if record is None or not holds(record, module, root):
+                by = [record["by"].split("::")[0]] if record and record["by"] else []
+                files = [file for file in by if (root / file).is_file()] + [*tests[:N_FILES]]
+            elif further:
+                known = sorted(state.files_that_reach(module, mutant.line, root))
+                distant = [file for _, file in known if file not in tests][:FURTHER_FILES]
+                tried = {*record["files"]}
+                files = [file for file in (*tests, *distant) if file not in tried]
+            else:
+                continue
+            plan.append(Attempt(module, mutant, tuple(dict.fromkeys(files))))
+    return plan
 
 
-class State:
-    """What is known of mutants, and of what tests reach; one line is added for each finding."""
+class Functions:
+    """The functions of modules, wherever they are held: their code can be replaced."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.known: dict[str, dict[str, Any]] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            whole, end, torn = path.read_bytes().rpartition(b"\n")
-            if torn:  # a run was ended while it wrote
-                os.truncate(path, len(whole + end))
-            for line in whole.splitlines():
-                record = json.loads(line)
-                self.known[record["name"]] = record
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._of: dict[str, list[FunctionType]] = {path: [] for path in paths}
+        gc.disable()
+        gc.unfreeze()  # what the suite set aside would not be among the objects
+        for held in gc.get_objects():
+            if type(held) is FunctionType and held.__code__.co_filename in self._of:
+                self._of[held.__code__.co_filename].append(held)
+        gc.freeze()
+        gc.enable()
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Remember a finding, also if the next moment is the last."""
-        self.known[record["name"]] = record
-        with self.path.open("ab") as file:
-            file.write(json.dumps(record).encode() + b"\n")
-
-
-def holds(record: dict[str, Any] | None, module: str, tests: Sequence[str], root: Path) -> bool:
-    """Whether a finding about a mutant is still true of these files."""
-    if record is None or record["module"] != sha((root / module).read_text(encoding="utf-8")):
-        return False
-    if record["result"] == "caught":
-        path = root / record["by"].split("::")[0]
-        return path.exists() and record["tests"] == test_sha(path, record["by"])
-    return bool(record["tests"] == files_sha(tests, root))
-
-
-def files_sha(paths: Sequence[str], root: Path) -> str:
-    """The hash of several files."""
-    return sha("\n".join((root / path).read_text(encoding="utf-8") for path in paths))
-
-
-def replace_code(tree: ast.Module, path: str) -> None:
-    """Give every function of the file `path` the code that it has in `tree`."""
-    codes: dict[tuple[str, int], CodeType] = {}
-    waiting = [compile(tree, path, "exec")]
-    while waiting:
-        code = waiting.pop()
-        codes[code.co_qualname, code.co_firstlineno] = code
-        waiting += [part for part in code.co_consts if isinstance(part, CodeType)]
-    gc.unfreeze()  # what the suite set aside would not be among the objects
-    for held in gc.get_objects():
-        if type(held) is FunctionType and held.__code__.co_filename == path:
-            old = held.__code__
+    def replace(self, path: str, code: CodeType) -> None:
+        """Give every function of the file `path` the code that it has in a compiled module."""
+        codes: dict[tuple[str, int], CodeType] = {}
+        waiting = [code]
+        while waiting:
+            part = waiting.pop()
+            codes[part.co_qualname, part.co_firstlineno] = part
+            waiting += [each for each in part.co_consts if isinstance(each, CodeType)]
+        for function in self._of[path]:
+            old = function.__code__
             new = codes[old.co_qualname, old.co_firstlineno]
             if new != old:
-                held.__code__ = new
+                function.__code__ = new
 
 
 class Trial:
-    """A plugin of pytest that runs mutants in place of tests.
+    """A plugin of pytest that tries mutants in place of tests.
 
     Args:
         root: the folder of the sources.
-        group: modules and tests.
-        n_mutants: of a module at most.
+        plan: what is to be tried.
         state: what is known, and where to write.
         until: `time.monotonic` at which nothing new is begun.
         tell: gets a line about each mutant.
     """
 
     def __init__(
-        self, root: Path, group: Group, n_mutants: int, state: State, until: float,
+        self, root: Path, plan: Sequence[Attempt], state: State, until: float,
         tell: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.root, self.group, self.state, self.until = root, group, state, until
-        self.n_mutants, self.tell = n_mutants, tell
+        self.root, self.plan, self.state, self.until, self.tell = root, plan, state, until, tell
+        self.modules = [*dict.fromkeys(attempt.module for attempt in plan)]
         # read once: what changes while it is tried changes no finding
-        self.sources = {m: (root / m).read_text(encoding="utf-8") for m in group.modules}
-        self.tests_sha = {file: files_sha([file], root) for file in group.tests}
-        self.all_sha = files_sha(group.tests, root)
+        self.sources = {m: (root / m).read_text(encoding="utf-8") for m in self.modules}
+        self.shas = {m: files_sha([m], root) for m in self.modules}
+        self.items: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
+        self.paths: dict[str, str] = {}
         self.failed: str | None = None
+        self.seconds_of_setup = 0.0
         self.reached: set[tuple[str, int]] = set()
         self.reached_in_setup: set[tuple[str, int]] = set()
-        self.n_tests: Counter[str] = Counter()
-        """By the name of a mutant, the tests that reach its line, of the files that were tried."""
-        self.reached_modules: set[str] = set()
 
     def pytest_configure(self) -> None:
         """No test fails because the machine is slow, and no example is made smaller."""
@@ -147,158 +154,146 @@ class Trial:
         )  # fmt: skip
         settings.load_profile("mutation")
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Say which files have no tests here because they cannot be collected."""
+        if report.failed:
+            self.tell(f"cannot be collected: {report.nodeid}")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a failure, and what preparing a test reached."""
+        """Note a failure, and what preparing a test took and reached."""
         if report.failed:
             self.failed = report.nodeid
         if report.when == "setup":
+            self.seconds_of_setup += report.duration
             self.reached_in_setup |= self.reached
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try every mutant of the group that is not known yet, on the nearest file of tests first.
-
-        What survives is tried on the next file: most modules never need the later, slower ones.
-        """
-        if session.testsfailed:
-            raise pytest.UsageError("the tests cannot be collected")
-        items = {item.nodeid: item for item in session.items}
-        paths = {}
-        for module in self.group.modules:
-            paths[module] = str(importlib.import_module(name_of(module)).__file__)
-        left = {mutant: module for module in self.group.modules for mutant in self._unknown(module)}
-        for number, file in enumerate(self.group.tests):
-            is_further = number >= N_FILES and not self.group.is_listed
-            tried = [each for each in left if not (is_further and self.n_tests[each.name])]
-            if not tried:
+        """Try every mutant of the plan."""
+        for item in session.items:
+            self.items[item.nodeid.split("::")[0]][item.nodeid] = item
+        for module in self.modules:
+            self.paths[module] = str(importlib.import_module(name_of(module)).__file__)
+        self.functions = Functions([*self.paths.values()])
+        for attempt in self.plan:
+            if time.monotonic() > self.until:
                 break
-            reach = self._reach(file, items, paths)
-            self.reached_modules |= {module for _, lines in reach.values() for module, _ in lines}
-            n_tests = sum(test.split("::")[0] == file for test in items)
-            session.testsfailed += n_tests - len(reach)
-            for mutant in tried:
-                if time.monotonic() > self.until:
-                    return True
-                if self._is_caught(mutant, left[mutant], reach, items, paths):
-                    del left[mutant]
-        missed = sorted({*left.values()} - self.reached_modules)  # all files were tried on these
-        if missed and self.group.is_listed:
-            raise pytest.UsageError(f"no test of the group reaches a line of {', '.join(missed)}")
-        for mutant, module in left.items():
-            self._add(mutant, module, "survived" if self.n_tests[mutant.name] else "unreached")
+            self._try(attempt)
         return True
 
-    def _unknown(self, module: str) -> list[Mutant]:
-        """The mutants to try of a module: those about which nothing that still holds is known."""
-        return [
-            mutant
-            for mutant in sample(mutants_of(self.sources[module], module), self.n_mutants)
-            if not holds(self.state.known.get(mutant.name), module, self.group.tests, self.root)
-        ]
-
-    def _reach_of_nearest(
-        self, items: dict[str, pytest.Item], paths: dict[str, str], lines: set[tuple[str, int]]
-    ) -> tuple[dict[str, Any], int]:
-        """The reach of the first files, and of further ones until these lines are reached.
-
-        The second value is how many of their tests fail without a mutant.
-        """
-        reach: dict[str, Any] = {}
-        n_failed = 0
-        for number, file in enumerate(self.group.tests):
-            if not self.group.is_listed and number >= N_FILES and not lines:
-                break
-            reach_of_file = self._reach(file, items, paths)
-            n_failed += sum(test.split("::")[0] == file for test in items) - len(reach_of_file)
-            reach |= reach_of_file
-            lines = lines - {
-                (m, line) for _, reached in reach_of_file.values() for m, line in reached
-            }
-        return reach, n_failed
-
-    def _is_caught(
-        self, mutant: Mutant, module: str, reach: dict[str, Any], items: dict[str, pytest.Item],
-        paths: dict[str, str],
-    ) -> bool:  # fmt: skip
-        """Try a mutant on the tests of one file that reach its line; remember it if one fails."""
+    def _try(self, attempt: Attempt) -> None:
+        """Try a mutant on one file after another until it is caught, and remember what came."""
+        module, mutant = attempt.module, attempt.mutant
         known = self.state.known.get(mutant.name)
-        by = known.get("by") if known else None
-        tests = sorted(
-            (test != by, seconds, test)
-            for test, (seconds, lines) in reach.items()
-            if [module, mutant.line] in lines and test in items
-        )
-        if not tests:
-            return False
-        self.n_tests[mutant.name] += len(tests)
+        earlier = known if known and holds(known, module, self.root) else None
+        n_tests = earlier["n_tests"] if earlier else 0
         tree = mutated(self.sources[module], mutant)
-        seconds = BASE_SECONDS + 5 * sum(test[1] for test in tests)
-        report = self._forked(
-            [items[test] for _, _, test in tests],
-            lambda: replace_code(tree, paths[module]),
-            int(seconds),
+        code = compile(tree, self.paths[module], "exec")
+        result, by = "survived", None
+        for file in attempt.files:
+            tests = self._tests(file, module, mutant.line, known["by"] if known else None)
+            n_tests += len(tests)
+            result, by = self._result(tests, self.paths[module], code)
+            if result != "survived":
+                break
+        files = [*(earlier["files"] if earlier else []), *attempt.files]
+        tests_sha = (
+            test_sha(self.root / by.split("::")[0], by) if by else files_sha(files, self.root)
         )
-        if report is None:  # ended by its limits, or by a crash: seen as well as a failure
-            self._add(mutant, module, "ended")
-        elif report["failed"]:
-            self._add(mutant, module, "caught", report["failed"])
-        return report is None or bool(report["failed"])
-
-    def _add(self, mutant: Mutant, module: str, result: str, by: str | None = None) -> None:
-        """Remember what became of a mutant. One that no test reaches has survived, too."""
-        of_tests = test_sha(self.root / by.split("::")[0], by) if by else self.all_sha
         self.state.add(
-            {"name": mutant.name, "result": "survived" if result == "unreached" else result,
-             "by": by, "n_tests": self.n_tests[mutant.name], "module": sha(self.sources[module]),
-             "tests": of_tests, "line": mutant.line}
+            {"name": mutant.name, "result": result, "by": by, "n_tests": n_tests,
+             "module": self.shas[module], "tests": tests_sha, "files": files, "line": mutant.line}
         )  # fmt: skip
-        self.tell(f"{result:<10}{mutant.name}")
+        self.tell(f"{result if n_tests else 'unreached':<10}{mutant.name}")
 
-    def _reach(
-        self, file: str, items: dict[str, pytest.Item], paths: dict[str, str]
-    ) -> dict[str, Any]:
+    def _tests(
+        self, file: str, module: str, line: int, first: str | None
+    ) -> list[tuple[pytest.Item, float]]:
+        """The tests of a file that reach a line, with their limits: `first`, then the quickest."""
+        reach = self._reach(file)
+        ranked = sorted(
+            (test != first, seconds, test)
+            for test, (seconds, lines) in reach.items()
+            if [module, line] in lines and test in self.items[file]
+        )
+        setup = self.state.known[f"reach of {file}"]["setup"] if ranked else 0.0
+        tests, total = [], 0.0
+        for _, seconds, test in ranked:
+            total += seconds
+            if tests and total > TRIED_SECONDS:
+                break
+            tests.append((self.items[file][test], BASE_SECONDS + 5 * (seconds + setup)))
+        return tests
+
+    def _result(
+        self, tests: list[tuple[pytest.Item, float]], path: str, code: CodeType
+    ) -> tuple[str, str | None]:
+        """What becomes of a mutant in these tests, and the test that caught it.
+
+        A test that fails without the mutant, too, where it runs alone, catches nothing; nor does
+        a limit say anything that is met without the mutant.
+        """
+        while tests:
+            report = self._forked(tests, lambda: self.functions.replace(path, code))
+            if report is None:  # ended by its limits, or by a crash
+                if self._forked(tests, lambda: None) is not None:
+                    return "ended", None
+                self.tell(f"ends without a mutant: {tests[0][0].nodeid} and {len(tests) - 1} more")
+                return "survived", None
+            failed = report["failed"]
+            if failed is None:
+                break
+            alone = [each for each in tests if each[0].nodeid == failed]
+            again = self._forked(alone, lambda: None)
+            if again is not None and again["failed"] is None:
+                return "caught", failed
+            self.tell(f"fails without a mutant, so it can catch none: {failed}")
+            tests = [each for each in tests if each[0].nodeid != failed]
+        return "survived", None
+
+    def _reach(self, file: str) -> dict[str, Any]:
         """What each test of a file takes and reaches: its seconds, and [module, line] in a list."""
-        sources = sha("\n".join(self.sources.values()))
-        name = f"reach of {file} in {' '.join(self.group.modules)}"
-        key = sha(sources + self.tests_sha[file])
-        record = self.state.known.get(name)
-        if not any(test.split("::")[0] == file for test in items):
-            return {}  # all of them are slow
-        if record is None or record["key"] != key:
-            mine = [item for test, item in items.items() if test.split("::")[0] == file]
-            report = self._forked(mine, lambda: self._trace(paths), 3600, stop=False)
+        if not self.items[file]:
+            return {}  # all of them are slow, or the file cannot be collected
+        reach = self.state.reach(file, self.modules, self.root)
+        if reach is None:
+            tests = [(item, 10.0 * MEASURED_SECONDS) for item in self.items[file].values()]
+            report = self._forked(tests, self._trace, measure=True)
             if report is None:
-                raise pytest.UsageError(f"{file} ends pytest, without any mutant")
-            record = {"name": name, "key": key, "reach": report["reach"]}
-            for test in [item.nodeid for item in mine if item.nodeid not in report["reach"]]:
+                self.tell(f"ends without a mutant: {file}")
+                report = {"reach": {}, "setup": 0.0, "failures": []}
+            for test in report["failures"]:
                 self.tell(f"fails without a mutant, so it can catch none: {test}")
-                record["key"] = "to be measured again"
-            self.state.add(record)
-        return dict(record["reach"])
+            reach = report["reach"]
+            self.state.add(
+                {"name": f"reach of {file}", "tests": files_sha([file], self.root),
+                 "modules": self.shas, "setup": report["setup"], "reach": reach}
+            )  # fmt: skip
+        return reach
 
-    def _trace(self, paths: dict[str, str]) -> None:
+    def _trace(self) -> None:
+        """Have every function of the modules note the lines that it comes to."""
         builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]
-        for module, path in paths.items():
-            source = self.sources[module]
-            replace_code(traced(source, module), path)
+        for module, path in self.paths.items():
+            tree = traced(self.sources[module], module)
+            self.functions.replace(path, compile(tree, path, "exec"))
 
     def _forked(
-        self, tests: list[pytest.Item], prepare: Callable[[], None], seconds: int, *,
-        stop: bool = True,
+        self, tests: list[tuple[pytest.Item, float]], prepare: Callable[[], None], *,
+        measure: bool = False,
     ) -> dict[str, Any] | None:  # fmt: skip
-        """What a process of its own says of the tests; None if it was ended."""
+        """What a process of its own reports of the tests; None if it was ended."""
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder) / "said.json"
+            place = Path(folder) / "report.json"
             process = os.fork()
             if process == 0:
                 try:
                     os.setpgid(0, 0)
                     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                    signal.alarm(30 * seconds)
-                    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
                     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
                     prepare()
-                    place.write_text(json.dumps(self._ran(tests, stop)), encoding="utf-8")
+                    report = self._measured(tests) if measure else self._first_failure(tests)
+                    place.write_text(json.dumps(report), encoding="utf-8")
                     os._exit(0)  # nothing of the parent's is closed or flushed here
                 finally:
                     traceback.print_exc()
@@ -310,26 +305,50 @@ class Trial:
                 raise RuntimeError("a mutant could not be tried: see .mutation/pytest.log")
             return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
 
-    def _ran(self, tests: list[pytest.Item], stop: bool) -> dict[str, Any]:
+    def _first_failure(self, tests: list[tuple[pytest.Item, float]]) -> dict[str, Any]:
+        self.failed = None
+        for number, (test, limit) in enumerate(tests):
+            self._run(test, tests[number + 1][0] if number + 1 < len(tests) else None, limit)
+            if self.failed:
+                break
+        return {"failed": self.failed}
+
+    def _measured(self, tests: list[tuple[pytest.Item, float]]) -> dict[str, Any]:
         reach: dict[str, tuple[float, list[tuple[str, int]]]] = {}
-        for test, following in zip(tests, [*tests[1:], None], strict=True):
+        failures = []
+        start, start_of_wall = _seconds(), time.monotonic()
+        for number, (test, limit) in enumerate(tests):
             self.failed, self.reached = None, set()
-            began = time.process_time()
-            test.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
-            if self.failed and stop:
-                return {"failed": self.failed}
-            if not self.failed:  # one that fails without a mutant can catch none
-                reach[test.nodeid] = (time.process_time() - began, list(self.reached))
+            began = _seconds()
+            self._run(test, tests[number + 1][0] if number + 1 < len(tests) else None, limit)
+            if self.failed:
+                failures.append(self.failed)
+            else:
+                reach[test.nodeid] = (_seconds() - began, list(self.reached))
+            if max(_seconds() - start, time.monotonic() - start_of_wall) > MEASURED_SECONDS:
+                break
         for test_id, (seconds, lines) in reach.items():
             reach[test_id] = (seconds, sorted({*lines, *self.reached_in_setup}))
-        return {"failed": None, "reach": reach if not stop else {}}
+        return {"failures": failures, "setup": self.seconds_of_setup, "reach": reach}
+
+    def _run(self, test: pytest.Item, following: pytest.Item | None, limit: float) -> None:
+        """Run one test; the process ends if it takes longer than its limit."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = int(used.ru_utime + used.ru_stime + limit) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        signal.alarm(int(MOST_WALL * limit) + 1)
+        test.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
 
 
-def run_group(
-    root: Path, group: Group, n_mutants: int, state: State, until: float,
-    tell: Callable[[str], None],
-) -> int:  # fmt: skip
-    """Try one group in a process of its own; returns its exit code."""
+def _seconds() -> float:
+    """Processor time of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
+
+
+def run_plan(
+    root: Path, plan: Sequence[Attempt], state: State, until: float, tell: Callable[[str], None]
+) -> int:
+    """Try what is planned in a process of its own; returns its exit code."""
     process = os.fork()
     if process:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -338,11 +357,13 @@ def run_group(
         os.dup2(log, 1)
         os.dup2(log, 2)
         with tempfile.TemporaryDirectory() as folder:
-            trial = Trial(root, group, n_mutants, state, until, tell)
+            trial = Trial(root, plan, state, until, tell)
             options = ["-q", "-p", "no:cacheprovider", "--capture=sys", "-m", "not slow"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is warm
-            options += [f"--rootdir={root}", f"--basetemp={folder}/pytest", *group.tests]
-            code = int(pytest.main(options, plugins=[trial]))
+            options += ["--continue-on-collection-errors"]
+            options += [f"--rootdir={root}", f"--basetemp={folder}/pytest"]
+            files = dict.fromkeys(file for attempt in plan for file in attempt.files)
+            code = int(pytest.main([*options, *files], plugins=[trial]))
         sys.stdout.flush()
         os._exit(code)
     finally:

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge.dkrl import DKRL, CnnEncoder
-from kept.kgc.kge.training import tail_chances
+from kept.kge.dkrl import DKRL, CnnEncoder
+from kept.kge.training import tail_chances
 
 METHOD = "dkrl"
 ATOL = 1e-12

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.lexical.libert import LIBERT
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.relations import (
     RELATED,
@@ -197,7 +197,7 @@ def test_features(folder: Path, compared: Any) -> None:
     cases += [(row["max_seq_length"], row) for row in told["truncated"]]
     for n_pieces, row in cases:
         options = LexicalOptions(n_pieces=n_pieces)
-        world = World(graph_from_records([]), tokenizer, np.zeros(3))
+        world = PreparationContext(graph_from_records([]), tokenizer, np.zeros(3))
         made = LexicalPreparation.of(options, world)
         batch = made.read([(row["ent_a"], row["ent_b"], row["label"])]).pad_to(n_pieces)
         compared.equal("input_ids", batch.node_ids[0].tolist(), row["input_ids"])

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.graphs.graph import NodeKind
-from kept.kgc.kge.ultra.networks import load_ultra, make_ultra
-from kept.kgc.kge.ultra.training import UltraScorer
+from kept.kge.ultra.networks import load_ultra, make_ultra
+from kept.kge.ultra.training import UltraScorer
 from kept.tasks.datasets.inductive import GRAIL
 from tests.forked import Forked
 from tests.parity.colake.test_colake_model import kinds_of

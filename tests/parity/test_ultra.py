@@ -19,14 +19,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, RankCounts, rank
-from kept.kgc.kge.ultra.graphs import Edges, relation_graph, without_easy
-from kept.kgc.kge.ultra.networks import (
+from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
+from kept.kge.ultra.networks import (
     ConditionalLayer,
     LayerOptions,
     NetworkOptions,
     Ultra,
 )
-from kept.kgc.kge.ultra.training import (
+from kept.kge.ultra.training import (
     UltraScorer,
     strict_negatives,
     ultra_loss,

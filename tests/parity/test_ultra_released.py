@@ -12,8 +12,8 @@ import pytest
 from safetensors.torch import load_file
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge.ultra.networks import load_ultra, make_ultra
-from kept.kgc.kge.ultra.training import UltraScorer
+from kept.kge.ultra.networks import load_ultra, make_ultra
+from kept.kge.ultra.training import UltraScorer
 from kept.tasks.datasets.inductive import GRAIL, read_grail
 
 METHOD = "ultra"

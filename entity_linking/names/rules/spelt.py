@@ -44,6 +44,9 @@ _LAST_LETTER = re.compile(rf"(?<=[^\W_]) ({'|'.join(SMALL_LETTERS)})$")
 """A Greek letter's name as the last word: interferon gamma, but not Delta Air Lines."""
 _POSSESSIVE = re.compile(r"^([^\W\d_]\w+)['’]s(?= [a-z])")
 _NOUN = re.compile(r"(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+[a-rt-z]$")
+_COMPOUND = re.compile(r"([A-Za-z]+[a-rt-z])-(?:at|by|de|in|of|on|out|to|up)(?:-(?:[a-z]+)){0,2}$")
+"""A noun before a preposition: mother-in-law, passer-by, aide-de-camp; Stoke-on-Trent is none."""
+IRREGULAR = {"man", "woman"}
 _SIBILANT = ("ch", "sh", "x", "z")
 _VOWELS = "aeiou"
 _LETTER_FIRST = re.compile(r"^([A-Za-z]) (?=[A-Za-z]{2,}(?:$| ))")
@@ -121,14 +124,24 @@ def _if_other(name: str, form: str) -> Iterator[str]:
 def plural_of(name: str, form: str | None = None) -> str:
     """The English plural of a name that ends with a common noun after capitals, else "".
 
-    Other common nouns have none: it would link words of the language rather than names.
+    So has a compound with its noun before a preposition, which takes the plural. Other common nouns
+    have none: it would link words of the language rather than names.
 
     >>> plural_of("T cell"), plural_of("DNA library"), plural_of("Paris"), plural_of("killer whale")
     ('T cells', 'DNA libraries', '', '')
+    >>> plural_of("mother-in-law"), plural_of("passer-by"), plural_of("lady-in-waiting")
+    ('mothers-in-law', 'passers-by', 'ladies-in-waiting')
     """
+    if compound := _COMPOUND.match(name):
+        return _plural_noun(compound[1]) + name[compound.end(1) :]
     if not _NOUN.search(name):
         return ""
-    form = form or name
-    if form.endswith("y") and form[-2] not in _VOWELS:
-        return form[:-1] + "ies"
-    return form + ("es" if form.endswith(_SIBILANT) else "s")
+    return _plural_noun(form or name)
+
+
+def _plural_noun(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in _VOWELS:
+        return noun[:-1] + "ies"
+    if noun in IRREGULAR or noun.lower() in IRREGULAR:
+        return noun[:-2] + "en"
+    return noun + ("es" if noun.endswith(_SIBILANT) else "s")

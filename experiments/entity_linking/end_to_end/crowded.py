@@ -15,11 +15,11 @@ from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer
 from entity_linking.scorers.reranker import Reranker
 from experiments.entity_linking.end_to_end.memo import OnceSource
-from experiments.entity_linking.end_to_end.parts import TRAINED, plain_scorers
-from experiments.entity_linking.end_to_end.scores import counted
-from experiments.entity_linking.end_to_end.study import Bench, link_excerpts, without_refused
+from experiments.entity_linking.end_to_end.parts import TRAINED
+from experiments.entity_linking.end_to_end.rows import EndToEndTrial, link_excerpts
 from experiments.entity_linking.inputs.benchmarks import FILES
 from experiments.entity_linking.inputs.graph import read_labels, records
+from experiments.entity_linking.linkers import plain_scorers, without_refused
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, graph_from_records
 
 N_NAMESAKES = 9
@@ -28,39 +28,41 @@ FIRST_NUMBER = 200_000_000
 ROWS = ("names + prior", "trained, likeliest")
 
 
-def among_namesakes(bench: Bench) -> dict[str, dict[str, Any]]:
+def among_namesakes(trial: EndToEndTrial) -> dict[str, dict[str, Any]]:
     """By row and benchmark the required F1 and that of links alone, without and with namesakes."""
-    world = bench.laboratory.world
-    graph = crowded(bench, entities_proposed(bench))
+    world = trial.stages.world
+    graph = crowded(trial, entities_proposed(trial))
     names = NameIndex.build(graph, counts=world.surfaces)
-    source = OnceSource(NameCandidates(names, **bench.laboratory.study.names))
-    told: dict[str, dict[str, Any]] = {"": {"namesakes": graph.n_entities - world.graph.n_entities}}
+    source = OnceSource(NameCandidates(names, **trial.stages.study.names))
+    scores: dict[str, dict[str, Any]] = {
+        "": {"namesakes": graph.n_entities - world.graph.n_entities}
+    }
     for row_name in ROWS:
-        row, decision, _ = bench.chosen(row_name)
+        row, decision, _ = trial.chosen(row_name)
         scorer: Scorer = PriorScorer()
         if row.scorer == TRAINED:
-            scorer = Reranker.open(bench.place_of(TRAINED), plain_scorers(graph, world.surfaces))
-        pipeline = Pipeline(NameLinker(bench.laboratory.names, Gates()), source, scorer, decision)
-        linker = bench.linker(row, decision)
-        told[row_name] = {}
+            scorer = Reranker.open(trial.path_of(TRAINED), plain_scorers(graph, world.surfaces))
+        pipeline = Pipeline(NameLinker(trial.stages.names, Gates()), source, scorer, decision)
+        linker = trial.linker(row, decision)
+        scores[row_name] = {}
         for name in FILES:
-            gold, articles = bench.laboratory.labelled(name), bench.laboratory.articles[name]
-            told[row_name][name] = {
+            gold, articles = trial.stages.labelled(name), trial.stages.articles[name]
+            scores[row_name][name] = {
                 how: {
-                    "required": counted(bench, gold, ours, "required"),
-                    "links alone": counted(bench, gold, without_refused(ours), "ignored"),
+                    "required": trial.scores(gold, ours, "required"),
+                    "links alone": trial.scores(gold, without_refused(ours), "ignored"),
                 }
                 for how, ours in (
-                    ("as it is", bench.linked(row_name, name)),
+                    ("as it is", trial.linked(row_name, name)),
                     ("namesakes", link_excerpts(linker.over(pipeline), articles)),
                 )
             }
-    return told
+    return scores
 
 
-def crowded(bench: Bench, proposed: frozenset[str]) -> KnowledgeGraph:
+def crowded(trial: EndToEndTrial, proposed: frozenset[str]) -> KnowledgeGraph:
     """The graph with `N_NAMESAKES` bare entities of the label of each of `proposed`."""
-    root = bench.laboratory.root
+    root = trial.stages.root
     labels = read_labels(root)
 
     def everything() -> Iterator[Record]:
@@ -74,14 +76,14 @@ def crowded(bench: Bench, proposed: frozenset[str]) -> KnowledgeGraph:
     return graph_from_records(everything())
 
 
-def entities_proposed(bench: Bench) -> frozenset[str]:
+def entities_proposed(trial: EndToEndTrial) -> frozenset[str]:
     """What names propose for the mentions that are found in the benchmarks."""
-    finds, articles = bench.detector("gates"), bench.laboratory.articles
+    finds, articles = trial.detector("gates"), trial.stages.articles
     texts = [article.text for name in FILES for article in articles[name]]
-    found = [each.linked for each in finds.detect(texts)]
+    detected = [each.linked for each in finds.detect(texts)]
     return frozenset(
         candidate.entity
-        for own in bench.source.candidates(found)
+        for own in trial.source.candidates(detected)
         for candidates in own
         for candidate in candidates
     )

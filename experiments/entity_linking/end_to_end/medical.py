@@ -16,18 +16,14 @@ Writes medical.md and medical.json.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import io
-import json
-import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from entity_linking import DictionaryLinker, gold_link
 from entity_linking.decision import Decision
@@ -41,14 +37,15 @@ from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.mix import default_mix, default_scorers
 from entity_linking.scorers.reranker import Reranker, split_by_text, with_gold
 from entity_linking.sources import FirstFound
+from experiments.command import data_root, write_results
 from experiments.entity_linking.end_to_end.homonyms import HOMONYM, conflated
-from experiments.entity_linking.end_to_end.tables import table
 from experiments.entity_linking.inputs.texts import drawn
+from kept.lab.study.tables import Table
 from kept.linking.tagging.marked import MarkedText
 from kept.linking.tagging.tagger import Tagger
 from kept.linking.tagging.training import train_tagger
+from kept.tasks.datasets.public_files import content, json_of, table
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
-from kg_loaders.disk.writing import write_text
 
 SLIMS = ("cancer", "infectious_disease", "rare")
 ABBREVIATION = "OMO:0003012"
@@ -56,6 +53,9 @@ TAUGHT = 0.3
 """Of the corrected documents that teach the tagger."""
 KINDS = ("label", "label, one letter wrong", "synonym", "abbreviation")
 ELSEWHERE = "nothing is marked there"
+T = TypeVar("T")
+Scores = dict[str, dict[str, dict[str, float]]]
+"""By row and kind of mention."""
 _SYNONYM = re.compile(r'synonym: "((?:[^"\\]|\\.)*)" EXACT(.*)')
 _QUOTED = re.compile(r'def: "((?:[^"\\]|\\.)*)"')
 
@@ -75,8 +75,8 @@ def diseases(root: Path) -> dict[str, Disease]:
     """The terms of the slims by identifier."""
     found: dict[str, Disease] = {}
     for slim in SLIMS:
-        path = root / f"medical/disease_ontology/DO_{slim}_slim.obo.gz"
-        for block in gzip.decompress(path.read_bytes()).decode("utf-8").split("\n[Term]\n")[1:]:
+        text = content(root / f"medical/disease_ontology/DO_{slim}_slim.obo")
+        for block in text.split("\n[Term]\n")[1:]:
             term = _term(block.split("\n\n[")[0].split("\n"))
             found.setdefault(term.id, term)
     return found
@@ -103,8 +103,7 @@ def _plain(text: str) -> str:
 
 def drugs(root: Path) -> dict[str, tuple[str, str]]:
     """Identifier to name and description."""
-    raw = gzip.decompress((root / "medical/drugbank_open/drugbank-slim.tsv.gz").read_bytes())
-    rows = csv.DictReader(io.StringIO(raw.decode("utf-8")), delimiter="\t")
+    rows = table(root / "medical/drugbank_open/drugbank-slim.tsv", is_quoted=True)
     return {row["drugbank_id"]: (row["name"], row["description"]) for row in rows}
 
 
@@ -121,10 +120,9 @@ def graph_of(root: Path, renamed: Mapping[str, str] | None = None) -> KnowledgeG
                     yield Triple(term.id, "is_a", parent)
         for drug, (name, _) in drugs(root).items():
             yield Text(drug, TextKind.LABEL, other.get(drug, name))
-        with (root / "medical/indications/indications.tsv").open(encoding="utf-8") as lines:
-            for row in csv.DictReader(lines, delimiter="\t"):
-                if row["doid_id"] in known and row["category"] != "NOT":
-                    yield Triple(row["drugbank_id"], "treats", row["doid_id"])
+        for row in table(root / "medical/indications/indications.tsv", is_quoted=True):
+            if row["doid_id"] in known and row["category"] != "NOT":
+                yield Triple(row["drugbank_id"], "treats", row["doid_id"])
 
     return graph_from_records(records())
 
@@ -221,26 +219,24 @@ def tagger(corrected: Sequence[LinkedText]) -> Tagger:
 
 def articles(root: Path) -> list[str]:
     """The paragraphs of COVID-QA with 20 words or more."""
-    raw = gzip.decompress((root / "qa/covid_qa/200423_covidQA.json.gz").read_bytes())
-    contexts = [part["context"] for each in json.loads(raw)["data"] for part in each["paragraphs"]]
+    rows = json_of(root / "qa/covid_qa/200423_covidQA.json")["data"]
+    contexts = [part["context"] for each in rows for part in each["paragraphs"]]
     paragraphs = [p.strip() for context in contexts for p in context.split("\n\n")]
     return [paragraph for paragraph in paragraphs if len(paragraph.split()) >= 20]
 
 
 def linked_articles(paragraphs: Sequence[str], linker: Pipeline) -> dict[str, float]:
     """How many links there are, of how many entities, how sure, and what a paragraph takes."""
-    began = time.process_time()
-    linked = linker.link(paragraphs)
-    spent = time.process_time() - began
+    linked, spent = timed(lambda: linker.link(paragraphs))
     links = [link for text in linked for link in text.links]
-    told = [link for link in links if link.entity is not None]
-    mended = [k for k in told if k.candidates[0].reason.startswith("read as")]
+    accepted = [link for link in links if link.entity is not None]
+    mended = [k for k in accepted if k.candidates[0].reason.startswith("read as")]
     return {
-        "links": len(told),
-        "entities": len({link.entity for link in told}),
+        "links": len(accepted),
+        "entities": len({link.entity for link in accepted}),
         "of misspelt names": len(mended),
-        "refused": len(links) - len(told),
-        "mean confidence": sum(link.confidence for link in told) / max(len(told), 1),
+        "refused": len(links) - len(accepted),
+        "mean confidence": sum(link.confidence for link in accepted) / max(len(accepted), 1),
         "ms a paragraph": 1000 * spent / len(paragraphs),
     }
 
@@ -286,8 +282,7 @@ def among_homonyms(
     """How many pairs of names became one, and what becomes of their mentions."""
     renamed, texts, of_kind = conflated(gold, kinds, seed=0)
     graph = graph_of(root, renamed)
-    corrected = [text for text in texts if drawn(0, f"half {text.id}") < 0.5]
-    others = [text for text in texts if drawn(0, f"half {text.id}") >= 0.5]
+    corrected, others = halves(texts)
     trained = linker(graph, corrected)
     n = sum(len(text.links) for text in corrected)
     rows = {
@@ -306,84 +301,108 @@ def _overlap(one: Mention, other: Mention) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _by_kind(told: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    counted = ("right", "wrong", "refused", "not found")
+def _by_kind(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    counts = ("right", "wrong", "refused", "not found")
     rows = [
-        [row, kind, *(str(own[name]) for name in counted), f"{own['mean confidence']:.2f}"]
-        for row, by_kind in told.items()
+        [row, kind, *(str(own[name]) for name in counts), f"{own['mean confidence']:.2f}"]
+        for row, by_kind in scores.items()
         for kind, own in by_kind.items()
     ]
-    return table(["linker", "mention", *counted, "mean confidence"], rows)
+    return Table(["linker", "mention", *counts, "mean confidence"], rows).compact()
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+class HalfCorrected:
+    """The private graph, and documents of which a person corrects the links of one half."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.graph = root, graph_of(root)
+        self.gold, self.kinds = gold_texts(root)
+        self.corrected, self.others = halves(self.gold)
+
+    def scores(self, linker: Linker) -> dict[str, dict[str, float]]:
+        """Return the scores of a linker on the other half."""
+        linked = linker.link([text.text for text in self.others])
+        return scores(linked, self.others, self.kinds)
+
+    def share(self, share: float) -> list[LinkedText]:
+        """Return a share of the corrected documents."""
+        return [t for t in self.corrected if drawn(0, f"corrected {t.id}") < share]
+
+
+def halves(texts: Sequence[LinkedText]) -> tuple[list[LinkedText], list[LinkedText]]:
+    """Return the texts that are corrected, and those on which linkers are judged."""
+    parts: tuple[list[LinkedText], list[LinkedText]] = ([], [])
+    for text in texts:
+        parts[drawn(0, f"half {text.id}") >= 0.5].append(text)
+    return parts
+
+
+def timed(make: Callable[[], T]) -> tuple[T, float]:
+    """Return what is made, and the processor seconds that it took."""
+    began = time.process_time()
+    return make(), time.process_time() - began
+
+
+def all_scores(world: HalfCorrected) -> tuple[Scores, dict[str, dict[str, float]]]:
+    """Return the scores before and after corrections, and of articles that nobody marked."""
+    graph, plain = world.graph, linker(world.graph)
+    given = scores(plain.disambiguate(world.others), world.others, world.kinds)
+    rows: Scores = {
+        "before": world.scores(plain),
+        "before, mentions given": given,
+        "before, misspelt names too": world.scores(linker(graph, misspelt=True)),
+    }
+    for share in (0.1, 1.0):
+        some = world.share(share)
+        trained, spent = timed(partial(linker, graph, some))
+        n = sum(len(text.links) for text in some)
+        name = f"after {n:,} corrections in {len(some):,} documents, learnt in {spent:.0f} s"
+        rows[name] = world.scores(trained)
+    with_typos = linker(graph, some, misspelt=True)
+    rows[f"{name}, misspelt names too"] = world.scores(with_typos)
+    paragraphs = articles(world.root)
+    unmarked = {
+        "before": linked_articles(paragraphs, plain),
+        "before, misspelt names too": linked_articles(paragraphs, linker(graph, misspelt=True)),
+        "after all corrections": linked_articles(paragraphs, trained),
+        "after all corrections, misspelt names too": linked_articles(paragraphs, with_typos),
+    }
+    some = world.share(TAUGHT)
+    finder, spent = timed(partial(tagger, some))
+    for name, base in (("before", plain), ("after all corrections", trained)):
+        whole = EndToEnd(NamesAndTagger(base.mentions, finder), base)
+        row = f"{name}, a tagger trained on {len(some):,} documents in {spent:.0f} s"
+        rows[row] = world.scores(whole)
+    return rows, unmarked
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--out", type=Path, required=True)
-    out = parser.parse_args().out
-    root = Path(os.environ["KEPT_DATA"])
-    graph = graph_of(root)
-    gold, kinds = gold_texts(root)
-    corrected = [text for text in gold if drawn(0, f"half {text.id}") < 0.5]
-    others = [text for text in gold if drawn(0, f"half {text.id}") >= 0.5]
-    words, plain = [text.text for text in others], linker(graph)
-    told: dict[str, Any] = {
-        "before": scores(plain.link(words), others, kinds),
-        "before, mentions given": scores(plain.disambiguate(others), others, kinds),
-        "before, misspelt names too": scores(
-            linker(graph, misspelt=True).link(words), others, kinds
-        ),
-    }
-    for share in (0.1, 1.0):
-        some = [t for t in corrected if drawn(0, f"corrected {t.id}") < share]
-        began = time.process_time()
-        trained = linker(graph, some)
-        spent = time.process_time() - began
-        n = sum(len(text.links) for text in some)
-        name = f"after {n:,} corrections in {len(some):,} documents, learnt in {spent:.0f} s"
-        told[name] = scores(trained.link(words), others, kinds)
-    told[f"{name}, misspelt names too"] = scores(
-        linker(graph, some, misspelt=True).link(words), others, kinds
+    out, world = parser.parse_args().out, HalfCorrected(data_root())
+    marked, unmarked = all_scores(world)
+    n_pairs, homonyms = among_homonyms(world.root, world.gold, world.kinds)
+    cells = [[row, *map(_number, own.values())] for row, own in unmarked.items()]
+    about = (
+        f"{world.graph.n_entities:,} entities, one name each, {world.graph.n_triples:,} triples; "
+        f"{len(world.others):,} documents are judged, none of which was corrected."
     )
-    paragraphs = articles(root)
-    unmarked = {
-        row: linked_articles(paragraphs, own)
-        for row, own in {
-            "before": plain,
-            "before, misspelt names too": linker(graph, misspelt=True),
-            "after all corrections": trained,
-            "after all corrections, misspelt names too": linker(graph, some, misspelt=True),
-        }.items()
-    }
-    some = [t for t in corrected if drawn(0, f"corrected {t.id}") < TAUGHT]
-    began = time.process_time()
-    finder = tagger(some)
-    spent = time.process_time() - began
-    for name, base in (("before", plain), ("after all corrections", trained)):
-        whole = EndToEnd(NamesAndTagger(base.mentions, finder), base)
-        row = f"{name}, a tagger trained on {len(some):,} documents in {spent:.0f} s"
-        told[row] = scores(whole.link(words), others, kinds)
-    n_pairs, homonyms = among_homonyms(root, gold, kinds)
-    page = (
-        f"# A private graph\n\n{graph.n_entities:,} entities, one name each, {graph.n_triples:,} "
-        f"triples; {len(others):,} documents are judged, none of which was corrected.\n\n"
-        + _by_kind(told)
-        + f"\nHomonyms: {n_pairs} pairs of names that the texts often use made one:\n\n"
-        + _by_kind(homonyms)
-        + f"\n{len(paragraphs):,} paragraphs of COVID-QA, where nothing is marked:\n\n"
-        + table(
-            ["linker", *unmarked["before"]],
-            [[row, *(f"{value:.2f}" if isinstance(value, float) else f"{value:,}"
-                     for value in own.values())] for row, own in unmarked.items()],
-        )
-    )  # fmt: skip
+    parts = (
+        "# A private graph",
+        about,
+        _by_kind(marked),
+        f"Homonyms: {n_pairs} pairs of names that the texts often use made one:",
+        _by_kind(homonyms),
+        f"{len(articles(world.root)):,} paragraphs of COVID-QA, where nothing is marked:",
+        Table(["linker", *unmarked["before"]], cells).compact(),
+    )
+    values = {"marked": marked, "homonyms": homonyms, "COVID-QA": unmarked}
     out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "medical.md", page, force=True)
-    write_text(
-        out / "medical.json",
-        json.dumps({"marked": told, "homonyms": homonyms, "COVID-QA": unmarked}, indent=1) + "\n",
-        force=True,
-    )
-    print(page)
+    write_results(out, "\n\n".join(parts) + "\n", values, "medical")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from entity_linking.calibration.answers import Answer
 from entity_linking.calibration.other_kinds import Kind, answers_on_other_kinds
@@ -22,11 +22,10 @@ from entity_linking.mentions import LinkedText
 from entity_linking.names import NameCandidates, NameIndex, NameLinker
 from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.scorers.coherence import CoherenceScorer
-from entity_linking.scorers.features import PopularityScorer, PriorScorer, TypeScorer
-from entity_linking.scorers.mix import default_scorers
+from entity_linking.scorers.features import PriorScorer
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
-from experiments.entity_linking.end_to_end.detectors import ConstantConfidence, SureWithKinds
+from experiments.entity_linking.end_to_end.detectors import SureMentions
 from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
 from experiments.entity_linking.end_to_end.tagging import (
     TaggerTexts,
@@ -34,16 +33,17 @@ from experiments.entity_linking.end_to_end.tagging import (
 )
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided, make_documents
-from experiments.entity_linking.linkers import AgeScorer, as_candidates, links_by_entity
-from experiments.entity_linking.study import HELD_OUT, KINDS, Laboratory
+from experiments.entity_linking.linkers import plain_scorers, with_candidates
+from experiments.entity_linking.stages import HELD_OUT, LinkingStages
 from kept.inputs.controls.conditions import without_pairs
-from kept.linking.bare import with_bare
+from kept.linking.bare import names_only
 from kept.linking.matching.cross import CrossScorer
 from kept.linking.matching.cross_training import CrossSettings, train_cross
 from kept.linking.matching.encoder import MatchingEncoder
 from kept.linking.matching.training import MatchingSettings, train_matching
 from kept.linking.tagging.tagger import Tagger
 from kept.linking.tagging.training import TaggerSettings, train_tagger
+from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph
 
 PRIOR, TRAINED = "names + prior", "trained"
@@ -53,28 +53,27 @@ CROSS = "cross-encoder"
 RERANKERS = (TRAINED, COHERENCE, CONTEXT, ENCODER, ENCODER_TOO, CROSS)
 """Re-rankers by what they read beside what all read."""
 EVERYWHERE = {f"{name} everywhere": name for name in (ENCODER, CROSS)}
-"""Re-rankers that ask their dear scorers about every mention, and those that ask where unsure."""
-DEAR = ("dense", "window", "cross")
-"""Scorers that read the text by a host, so that few mentions are asked."""
+"""Re-rankers whose expensive scorers read every mention, and those that read unsure ones alone."""
+EXPENSIVE = ("dense", "window", "cross")
+"""Scorers that read the text by a host, so that they score few mentions."""
 
 
 def asking(scorer: str) -> str:
-    """What marks the files of re-rankers that have dear scorers."""
+    """What marks the files of re-rankers that have expensive scorers."""
     return "-asking" if scorer in (CONTEXT, ENCODER, ENCODER_TOO, CROSS, *EVERYWHERE) else ""
 
 
-class Plan(BaseModel):
-    """What the study adds to `experiments.entity_linking.config.Study`, whose file it names."""
+class EndToEndStudy(RunConfig):
+    """What the study adds to `LinkingStudy`, whose file it names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     world: str
     host: str = "minilm"
     n_layers: PositiveInt
     epochs: PositiveInt
     held_out: dict[str, tuple[int, int]]
-    steps: dict[str, PositiveInt] = {}
+    steps: dict[str, PositiveInt] = Field(default_factory=dict)
     removed: tuple[float, ...] = (0.1, 0.3, 0.5)
-    n_matching: dict[str, NonNegativeInt] = {}
+    n_matching: dict[str, NonNegativeInt] = Field(default_factory=dict)
     """Documents that train the encoder, by source, of the texts that surfaces are counted in."""
     cross_step: PositiveInt = 1
     """Every so manieth of them trains the cross-encoder too, which is slower."""
@@ -89,47 +88,44 @@ class Plan(BaseModel):
 class Parts:
     """Everything that rows are made from, made when first asked for."""
 
-    def __init__(self, laboratory: Laboratory, plan: Plan) -> None:
-        self.laboratory, self.plan = laboratory, plan
-        self.folder = laboratory.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
+    def __init__(self, stages: LinkingStages, plan: EndToEndStudy) -> None:
+        self.stages, self.plan = stages, plan
+        self.folder = stages.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
         self._scorers: dict[str, Scorer] = {}
         self._detectors: dict[str, Detector] = {}
         self._other_kinds: dict[str, list[Answer]] = {}
 
     @cached_property
     def texts(self) -> TaggerTexts:
-        laboratory = self.laboratory
-        whole = {n: [each.text for each in own] for n, own in laboratory.articles.items()}
-        overlap = laboratory.study.texts.overlap_words
+        stages = self.stages
+        whole = {n: [each.text for each in own] for n, own in stages.articles.items()}
+        overlap = stages.study.texts.overlap_words
         return read_texts(
-            laboratory.root, whole, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
+            stages.root, whole, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
         )
 
     @cached_property
     def tagger(self) -> Tagger:
-        place = self.folder / "tagger"
-        if not place.exists():
-            train = [text for texts in self.texts.train.values() for text in texts]
-            held_out = [text for texts in self.texts.held_out.values() for text in texts]
+        def train() -> Tagger:
+            parts = (self.texts.train.values(), self.texts.held_out.values())
+            train, held_out = (list(chain.from_iterable(part)) for part in parts)
             settings = TaggerSettings(
-                host=self.plan.host,
-                n_layers=self.plan.n_layers,
-                epochs=self.plan.epochs,
-                seed=self.laboratory.study.seed,
-            )
-            announce = self.laboratory.announce
-            name = ", ".join(self.texts.train)
-            train_tagger(train, held_out, settings, trained_on=name, announce=announce).save(place)
-        return Tagger.open(place)
+                host=self.plan.host, n_layers=self.plan.n_layers, epochs=self.plan.epochs,
+                seed=self.stages.study.seed,
+            )  # fmt: skip
+            name, announce = ", ".join(self.texts.train), self.stages.announce
+            return train_tagger(train, held_out, settings, trained_on=name, announce=announce)
+
+        return Tagger.open(self.stages.saved(self.folder / "tagger", "tagger", train))
 
     @cached_property
     def source(self) -> CandidateSource:
-        return OnceSource(NameCandidates(self.laboratory.names, **self.names))
+        return OnceSource(NameCandidates(self.stages.names, **self.names))
 
     @property
     def names(self) -> dict[str, int]:
         """How many candidates names propose."""
-        return self.laboratory.study.names
+        return self.stages.study.names
 
     @cached_property
     def graph_of_training(self) -> KnowledgeGraph:
@@ -142,155 +138,148 @@ class Parts:
         those texts mention has facts, descriptions and counts, and what nothing is known of there
         is nearly always a namesake.
         """
-        laboratory = self.laboratory
-        graph = laboratory.world.graph
+        stages = self.stages
+        graph = stages.world.graph
         if self.plan.bare:
-            graph = with_bare(graph, np.array(list(map(self.is_bare, graph.entities))))
-        texts = [text for part in ("train", HELD_OUT) for text in laboratory.gold(part)]
-        return unstated(graph, texts, self.plan.stated, seed=laboratory.study.seed)
+            graph = names_only(graph, np.array(list(map(self.is_bare, graph.entities))))
+        texts = [text for part in ("train", HELD_OUT) for text in stages.gold(part)]
+        return unstated(graph, texts, self.plan.stated, seed=stages.study.seed)
 
     def is_bare(self, entity: str) -> bool:
         """Whether training sees nothing but the names of an entity."""
-        return drawn(self.laboratory.study.seed, f"bare {entity}") < self.plan.bare
+        return drawn(self.stages.study.seed, f"bare {entity}") < self.plan.bare
 
     @cached_property
     def surfaces_of_training(self) -> list[tuple[str, str, int]]:
         """The counts of the entities that training knows."""
-        return [row for row in self.laboratory.world.surfaces if not self.is_bare(row[1])]
+        return [row for row in self.stages.world.surfaces if not self.is_bare(row[1])]
 
     @cached_property
     def source_of_training(self) -> CandidateSource:
-        laboratory = self.laboratory
-        names = NameIndex.build(laboratory.world.graph, counts=self.surfaces_of_training)
-        return OnceSource(NameCandidates(names, **laboratory.study.names))
+        stages = self.stages
+        names = NameIndex.build(stages.world.graph, counts=self.surfaces_of_training)
+        return OnceSource(NameCandidates(names, **stages.study.names))
 
     def scorers(self, name: str, *, training: bool) -> dict[str, Scorer]:
         """What a re-ranker reads; walks take minutes, vectors of cards ten."""
-        laboratory, world = self.laboratory, self.laboratory.world
+        stages, world = self.stages, self.stages.world
         graph = self.graph_of_training if training else world.graph
         read = plain_scorers(graph, self.surfaces_of_training if training else world.surfaces)
-        pieces = laboratory.study.dense.context_pieces
+        pieces = stages.study.dense.context_pieces
         if name in (COHERENCE, ENCODER_TOO):
-            read["coherence"] = CoherenceScorer(graph, **laboratory.study.coherence)
+            read["coherence"] = CoherenceScorer(graph, **stages.study.coherence)
         if name == CONTEXT:
-            encoder: SentenceEncoder = laboratory.encoder(pieces)
-            read |= laboratory.context_scorers(self.index(None, training=training), encoder)
+            encoder: SentenceEncoder = stages.encoder(pieces)
+            read |= stages.context_scorers(self.index(None, training=training), encoder)
         if name in (ENCODER, ENCODER_TOO):
-            encoder = self.matching.over(laboratory.encoder(pieces))
+            encoder = self.matching.over(stages.encoder(pieces))
             index = self.index(self.matching, training=training)
-            read |= laboratory.context_scorers(index, encoder)
+            read |= stages.context_scorers(index, encoder)
         if name == CROSS:
             read["cross"] = self.cross(graph)
         return read
 
     def cross(self, graph: KnowledgeGraph) -> CrossScorer:
         """The cross-encoder, trained on the texts of the encoder, over a graph."""
-        place = self.folder / f"cross-{self.plan.bare:g}-{self.plan.cross_step}"
-        if not place.exists():
-            self.laboratory.announce("cross-encoder")
+
+        def train() -> CrossScorer:
             train, held_out = self.texts_of_encoders
-            train_cross(
-                self.laboratory.study.dense.host,
-                self.graph_of_training,
-                train[:: self.plan.cross_step],
-                held_out,
-                CrossSettings(seed=self.laboratory.study.seed),
-                cards=self.laboratory.cards,
-                trained_on=", ".join(self.plan.n_matching),
-                announce=self.laboratory.announce,
-            ).save(place)
-        return CrossScorer.open(place, graph)
+            study = self.stages.study
+            return train_cross(
+                study.dense.host, self.graph_of_training, train[:: self.plan.cross_step], held_out,
+                CrossSettings(seed=study.seed), cards=self.stages.cards,
+                trained_on=", ".join(self.plan.n_matching), announce=self.stages.announce,
+            )  # fmt: skip
+
+        path = self.folder / f"cross-{self.plan.bare:g}-{self.plan.cross_step}"
+        return CrossScorer.open(self.stages.saved(path, "cross-encoder", train), graph)
 
     @cached_property
     def texts_of_encoders(self) -> tuple[list[LinkedText], list[LinkedText]]:
         """Texts that neither the re-ranker nor a decision reads, with candidates and gold."""
-        study = self.laboratory.study
-        counted = divided(self.laboratory.root, study)[2]["counts"]
+        study = self.stages.study
+        counted = divided(self.stages.root, study)[2]["counts"]
         texts = make_documents(counted, self.graph_of_training, study, self.plan.n_matching)
-        proposed = as_candidates(texts, self.source_of_training.candidates(texts))
-        teach = with_gold(proposed, texts)
+        teach = with_gold(with_candidates(texts, self.source_of_training), texts)
         return [text for i, text in enumerate(teach) if i % 10], teach[::10]
 
     @cached_property
     def matching(self) -> MatchingEncoder:
         """The encoder trained on texts that neither the re-ranker nor a decision reads."""
-        place, laboratory = self.folder / f"matching-{self.plan.bare:g}", self.laboratory
-        if not place.exists():
-            laboratory.announce("encoder")
-            study = laboratory.study
-            train, held_out = self.texts_of_encoders
-            train_matching(
-                laboratory.encoder(study.dense.card_pieces),
-                study.dense.host,
-                self.graph_of_training,
-                train,
-                held_out,
-                MatchingSettings(seed=study.seed, window=study.dense.window),
-                cards=laboratory.cards,
-                trained_on=", ".join(self.plan.n_matching),
-                announce=laboratory.announce,
-            ).save(place)
-        return MatchingEncoder.open(place)
+
+        def train() -> MatchingEncoder:
+            study, stages = self.stages.study, self.stages
+            return train_matching(
+                stages.encoder(study.dense.card_pieces), study.dense.host, self.graph_of_training,
+                *self.texts_of_encoders,
+                MatchingSettings(seed=study.seed, window=study.dense.window), cards=stages.cards,
+                trained_on=", ".join(self.plan.n_matching), announce=stages.announce,
+            )  # fmt: skip
+
+        path = self.folder / f"matching-{self.plan.bare:g}"
+        return MatchingEncoder.open(self.stages.saved(path, "encoder", train))
 
     def index(self, matching: MatchingEncoder | None, *, training: bool) -> DenseIndex:
         """The cards of every entity, by an encoder or as MiniLM has them."""
-        laboratory = self.laboratory
+        stages = self.stages
         if matching is None and not training:
-            return laboratory.dense
-        how = "context" if matching is None else "matching"
-        place = self.folder / f"cards-{how}{'-training' * training}-{self.plan.bare:g}"
-        if not place.exists():
-            laboratory.announce(f"cards, {how}{', training' * training}")
-            inner = laboratory.encoder(laboratory.study.dense.card_pieces)
+            return stages.dense
+        how = ("context" if matching is None else "matching") + "-training" * training
+
+        def build() -> DenseIndex:
+            inner = stages.encoder(stages.study.dense.card_pieces)
             encoder = inner if matching is None else matching.over(inner)
-            graph = self.graph_of_training if training else laboratory.world.graph
-            DenseIndex.build(graph, encoder, cards=laboratory.cards, kind="flat").save(place)
-        return DenseIndex.open(place)
+            graph = self.graph_of_training if training else stages.world.graph
+            return DenseIndex.build(graph, encoder, cards=stages.cards, kind="flat")
+
+        path = self.folder / f"cards-{how}-{self.plan.bare:g}"
+        return DenseIndex.open(stages.saved(path, f"cards, {how}", build))
 
     def reranker(self, name: str, *, training: bool, seed: int = 0) -> Reranker:
         """The re-ranker called `name`, of `RERANKERS`, over either graph; trained over its own."""
-        place = self.place_of(name, seed)
-        if not place.exists():
-            self.laboratory.announce(f"re-ranker, {place.name}")
+
+        def fit() -> Reranker:
             scorers, teaching = self.scorers(name, training=True), self.teaching
             model = Reranker.fit(
-                scorers,
-                teaching.train,
-                teaching.held_out,
+                scorers, teaching.train, teaching.held_out,
                 settings=replace(self.rerank_settings, seed=seed),
-                graph_hash=self.laboratory.world.graph.content_hash,
-                expensive=[each for each in scorers if each in DEAR],
-            )
-            model.save(place)
+                graph_hash=self.stages.world.graph.content_hash,
+                expensive=[each for each in scorers if each in EXPENSIVE],
+            )  # fmt: skip
             if model.asking is not None:
-                self.laboratory.announce(f"re-ranker, {name}: {model.asking}")
-        return Reranker.open(place, self.scorers(name, training=training))
+                self.stages.announce(f"re-ranker, {name}: {model.asking}")
+            return model
+
+        path = self.path_of(name, seed)
+        path = self.stages.saved(path, f"re-ranker, {path.name}", fit)
+        return Reranker.open(path, self.scorers(name, training=training))
 
     @cached_property
     def teaching(self) -> Kind:
         """What re-rankers learn from and what they stop by, with candidates."""
-        parts = []
-        for part in ("train", HELD_OUT):
-            gold = self.laboratory.gold(part)
-            proposed = as_candidates(gold, self.source_of_training.candidates(gold))
-            parts.append(self.laboratory.answered(part, proposed))
-        return Kind(parts[0], parts[1][::2])
+        train, held_out = (
+            self.stages.answered(
+                part, with_candidates(self.stages.gold(part), self.source_of_training)
+            )
+            for part in ("train", HELD_OUT)
+        )
+        return Kind(train, held_out[::2])
 
     @property
     def rerank_settings(self) -> RerankSettings:
         """How re-rankers are trained."""
-        study = self.laboratory.study
+        study = self.stages.study
         hidden = max(study.hidden_tried)
         return RerankSettings(**study.reranker, hidden=hidden, networks=self.plan.networks)
 
-    def place_of(self, name: str, seed: int = 0) -> Path:
+    def path_of(self, name: str, seed: int = 0) -> Path:
         """The folder of a re-ranker."""
         plan = self.plan
         settings = f"{plan.stated:g}-{plan.bare:g}-{plan.networks}" + f"-seed-{seed}" * bool(seed)
         return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}{asking(name)}"
 
     def other_kinds(self, name: str) -> list[Answer]:
-        """What re-rankers say of facts' sentences and of articles when taught by the others alone.
+        """What re-rankers answer about one kind of text when trained on the other kind alone.
 
         Sentences that were chosen for a fact, and ERNIE's sample of articles in lower case, whose
         links are Wikipedia's own; Open Entity's hundred are in neither.
@@ -326,10 +315,10 @@ class Parts:
     def detector(self, name: str) -> Detector:
         """What finds a row's mentions."""
         if name not in self._detectors:
-            gates = NameLinker(self.laboratory.names, self.laboratory.gates, **self.names)
-            inner: Detector = ConstantConfidence(gates)
+            gates = NameLinker(self.stages.names, self.stages.gates, **self.names)
+            inner: Detector = SureMentions(gates)
             if name != "gates":
-                inner = (SureWithKinds if name == "kinds" else NamesAndTagger)(gates, self.tagger)
+                inner = (SureMentions if name == "kinds" else NamesAndTagger)(gates, self.tagger)
             self._detectors[name] = OnceDetector(inner)
         return self._detectors[name]
 
@@ -340,18 +329,6 @@ def kind_of(document: str) -> str:
         if document.startswith(start):
             return kind
     return "facts"
-
-
-def plain_scorers(
-    graph: KnowledgeGraph, surfaces: Sequence[tuple[str, str, int]]
-) -> dict[str, Scorer]:
-    """What every re-ranker reads: no walks and no vectors."""
-    return {
-        **default_scorers(graph),
-        "links": PopularityScorer(graph, links_by_entity(surfaces)),
-        "age": AgeScorer(),
-        "type": TypeScorer(graph, [kind for kind in KINDS if kind in graph.relations]),
-    }
 
 
 def unstated(
@@ -370,6 +347,6 @@ def unstated(
     return without_pairs(graph, ids[(ids >= 0).all(axis=1)].astype(np.int32))
 
 
-def world_file(plan: Plan, config: Path) -> Path:
+def world_file(plan: EndToEndStudy, config: Path) -> Path:
     """Where the settings of the world stand, beside the plan's own file."""
     return config.parent / plan.world

@@ -6,10 +6,10 @@ import time
 
 from entity_linking.dense.context import RememberingEncoder
 from entity_linking.parts import SentenceEncoder
-from experiments.entity_linking.end_to_end.study import Bench
+from experiments.entity_linking.end_to_end.rows import EndToEndTrial
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.inputs.world import divided
-from experiments.entity_linking.study import Laboratory
+from experiments.entity_linking.stages import LinkingStages
 from kept.linking.sentences import HostSentenceEncoder
 from kept.linking.stream import relaxed_gc
 
@@ -26,7 +26,7 @@ TIMED = (
 )  # fmt: skip
 
 
-class _Uncached(Laboratory):
+class _Uncached(LinkingStages):
     """Without the vectors that the run folder keeps, with those of a linker's own last texts."""
 
     def encoder(self, pieces: int) -> SentenceEncoder:
@@ -34,7 +34,7 @@ class _Uncached(Laboratory):
         return RememberingEncoder(host)
 
 
-class _Subset(Bench):
+class _Subset(EndToEndTrial):
     """With as many candidates as the library proposes unless asked for more."""
 
     @property
@@ -42,15 +42,15 @@ class _Subset(Bench):
         return {}
 
 
-def sentences_a_second(bench: Bench) -> dict[str, float]:
+def sentences_a_second(trial: EndToEndTrial) -> dict[str, float]:
     """By row; each reads other sentences of T-REx, after as many that warm up what is remembered.
 
     What is loaded once (indexes, weights) is not counted; cycles of objects are looked for as
     seldom as `kept link` does.
     """
-    kept = bench.laboratory
-    laboratory = _Uncached(kept.root, kept.study, kept.folder, kept.announce)
-    bench, fewer = Bench(laboratory, bench.plan), _Subset(laboratory, bench.plan)
+    kept = trial.stages
+    stages = _Uncached(kept.root, kept.study, kept.folder, kept.announce)
+    trial, fewer = EndToEndTrial(stages, trial.plan), _Subset(stages, trial.plan)
     counted = divided(kept.root, kept.study)[2]["counts"]
     texts = sorted(
         {each.linked.text for each in counted if each.source.startswith("T-REx")},
@@ -59,8 +59,8 @@ def sentences_a_second(bench: Bench) -> dict[str, float]:
     told = {}
     for place, name in enumerate(TIMED):
         plain = name.removesuffix(f", {FEWER}")
-        row, decision, _ = bench.chosen(plain)
-        linker = (bench if name == plain else fewer).linker(row, decision)
+        row, decision, _ = trial.chosen(plain)
+        linker = (trial if name == plain else fewer).linker(row, decision)
         own = texts[2 * place * N_SENTENCES : 2 * (place + 1) * N_SENTENCES]
         with relaxed_gc():
             linker.link(own[:N_SENTENCES])

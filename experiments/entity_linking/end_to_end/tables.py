@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from entity_linking.calibration.isotonic import isotonic_knots
+from entity_linking.calibration.reliability import calibration_score
 from experiments.entity_linking.causes import LINK_CAUSES
-from experiments.entity_linking.end_to_end.results import calibration
-from experiments.entity_linking.end_to_end.study import BEST, ROWS
+from experiments.entity_linking.end_to_end.rows import BEST, ROWS
 from experiments.entity_linking.inputs.benchmarks import FILES, PARTLY_MARKED
 from kept.lab.study.tables import Table, with_interval
 
@@ -30,7 +31,7 @@ def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) 
         _detection(results),
         "## The decision and the text that it was fitted on\n",
         _tuning(results["tuning"]),
-        "## Precision or recall, as the user asks (links alone, ignored mode)\n",
+        "## Precision or recall, as the user chooses (links alone, ignored mode)\n",
         _favoured({b: own["favoured"] for b, own in _best(results).items()}),
         "## What goes wrong: errors by cause, before → after\n",
         _causes({b: results[b]["causes"] for b in _ran(results)}),
@@ -60,10 +61,10 @@ def _best(results: Results) -> dict[str, Results]:
     return {b: results[f"{b}, best"] for b in FILES if f"{b}, best" in results}
 
 
-ConstantConfidence = list[tuple[float, bool]]
+Confidences = list[tuple[float, bool]]
 
 
-def _sure(results: Results, row: str, benchmark: str, *, marked: bool) -> ConstantConfidence:
+def _sure(results: Results, row: str, benchmark: str, *, marked: bool) -> Confidences:
     """Confidence and outcome of the row's links; `marked`: where gold marks the mention."""
     own = results[benchmark]["confidences"][row]
     return [(sure, right) for sure, right, is_marked in own if is_marked or not marked]
@@ -100,14 +101,23 @@ def _short(results: Results, published: Mapping[str, Mapping[str, float]]) -> st
                 below.append(f"{name} {ours:.3f} against {published[bar][name]:.3f}")
         lines.append(f"- Not above {bar}: {', '.join(below) or 'none of the five'}.")
     ece, carried = _pooled(results, BEST, marked=True), _carried(results, BEST, marked=True)
-    told = "" if carried is None else f", by a curve of other benchmarks {carried['ece_width']:.3f}"
+    by_others = (
+        "" if carried is None else f", by a curve of other benchmarks {carried['ece_width']:.3f}"
+    )
     name, worst = list(expected_errors(results, BEST).items())[-1]
     lines.append(
         f"- ECE of the best row's links at marked mentions: {worst:.3f} on {name}, the worst; "
-        f"{ece['ece_width']:.3f} over all of {', '.join(_judged(results))}{told} "
+        f"{ece['ece_width']:.3f} over all of {', '.join(_judged(results))}{by_others} "
         "(aim: at most .05 on each)."
     )
     return "\n".join(lines) + "\n"
+
+
+def calibration(pairs: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+    """Return how far confidence is from the share of right links."""
+    sure, right = np.array(pairs).T
+    score = calibration_score(sure, right.astype(np.bool_))
+    return {"links": len(pairs), **msgspec.to_builtins(score)}
 
 
 def _detection(results: Results) -> str:
@@ -209,7 +219,7 @@ def _calibration_by_benchmark(results: Results) -> str:
 
 def _carried(results: Results, row: str, *, marked: bool) -> Results | None:
     """The confidence of each benchmark corrected by the answers of the others, then pooled."""
-    pairs: ConstantConfidence = []
+    pairs: Confidences = []
     for name in _judged(results):
         rest = [b for b in _judged(results) if b != name]
         others = [pair for b in rest for pair in _sure(results, row, b, marked=marked)]
@@ -239,8 +249,8 @@ def _open_world(scores: Results) -> str:
     return table(heads, rows)
 
 
-def _namesakes(told: Results) -> str:
-    if not told:
+def _namesakes(results: Results) -> str:
+    if not results:
         return "Not run.\n"
     rows = [
         [
@@ -248,10 +258,10 @@ def _namesakes(told: Results) -> str:
             *(" → ".join(f"{by[k][how]['estimate']:.3f}" for k in ("as it is", "namesakes"))
               for by in scores.values()),
         ]
-        for row, scores in told.items() if row
+        for row, scores in results.items() if row
         for how in ("required", "links alone")
     ]  # fmt: skip
-    added = f"{told['']['namesakes']:,} namesakes were added.\n\n"
+    added = f"{results['']['namesakes']:,} namesakes were added.\n\n"
     return added + table(["row", "counted", *FILES], rows)
 
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from entity_linking.annotations import gold_link
-from entity_linking.mentions import LinkedText
 from experiments.entity_linking.inputs.texts import shingles
 from kept.linking.tagging.marked import MarkedText, read_marked
 
@@ -60,16 +58,3 @@ def read_texts(
             held_out[name] = held
         train[name] = [text for text in clean if text not in held][:: steps.get(name, 1)]
     return TaggerTexts(train, held_out, left_out)
-
-
-def as_linked(texts: Sequence[MarkedText]) -> list[LinkedText]:
-    """Every name a link, whatever its kind."""
-    return [
-        LinkedText(text.text, tuple(gold_link(a, b, "name") for a, b in apart_spans(text.spans)))
-        for text in texts
-    ]
-
-
-def apart_spans(spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int]]:
-    """Spans in order, each once."""
-    return sorted({(start, end) for start, end, _ in spans})

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from entity_linking.annotations import gold_link, read_tagme
-from entity_linking.annotations.relations import RelationExample, read_trex
+from entity_linking.annotations.relations import RelationExample, read_trex, with_all_links
 from entity_linking.mentions import Link, LinkedText, Mention
 from experiments.entity_linking.inputs.graph import relation_examples
 from kg_loaders import KnowledgeGraph
@@ -49,8 +49,8 @@ def read_annotated(root: Path, pieces: Sequence[str]) -> list[Annotated]:
     """All sources, each sentence once; `pieces` names the word pieces of ERNIE's ids."""
     trex = read_trex(root / "lama" / "TREx", DamageReport(), distinct=True)
     texts = [
-        *_merged(trex, "T-REx"),
-        *_merged(relation_examples(root), "Wiki80 and FewRel"),
+        *_sentences(trex, "T-REx"),
+        *_sentences(relation_examples(root), "Wiki80 and FewRel"),
         *read_ernie(root / "text" / "ernie_pretrain_sample", pieces),
         *_open_entity(root / "typing/open_entity_wiki/ernie_9types/train.json.gz"),
     ]
@@ -60,21 +60,15 @@ def read_annotated(root: Path, pieces: Sequence[str]) -> list[Annotated]:
     return list(seen.values())
 
 
-def _merged(examples: Iterable[RelationExample], source: str) -> Iterator[Annotated]:
-    """One text a sentence; of overlapping annotations the first by place stays."""
+def _sentences(examples: Iterable[RelationExample], source: str) -> Iterator[Annotated]:
+    """One text a sentence, which belongs to the head of the first fact that it states."""
     heads: dict[str, str] = {}
-    by_text: dict[str, dict[Mention, str | None]] = {}
+    kept = []
     for example in examples:
-        text = example.linked.text
-        heads.setdefault(text, example.head)
-        for link in example.linked.links:
-            by_text.setdefault(text, {}).setdefault(link.mention, link.entity)
-    for text, entities in by_text.items():
-        links: list[Link] = []
-        for mention in sorted(entities):
-            if not links or mention.start >= links[-1].mention.end:
-                links.append(gold_link(mention.start, mention.end, entities[mention]))
-        yield Annotated(LinkedText(text, tuple(links)), heads[text], source)
+        heads.setdefault(example.linked.text, example.head)
+        kept.append(example)
+    for linked in with_all_links(kept):
+        yield Annotated(linked, heads[linked.text], source)
 
 
 def _open_entity(path: Path) -> Iterator[Annotated]:

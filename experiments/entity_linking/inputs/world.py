@@ -14,7 +14,7 @@ from typing import Any
 
 from entity_linking.annotations import read_jsonl, write_jsonl
 from entity_linking.mentions import LinkedText
-from experiments.entity_linking.config import Study
+from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.inputs import texts as annotated
 from experiments.entity_linking.inputs.benchmarks import Benchmarks, read_articles, read_benchmarks
 from experiments.entity_linking.inputs.graph import build_graph, counts, label_sources
@@ -42,7 +42,9 @@ class World:
     counts: dict[str, Any]
 
 
-def open_world(root: Path, study: Study, folder: Path, announce: Callable[[str], None]) -> World:
+def open_world(
+    root: Path, study: LinkingStudy, folder: Path, announce: Callable[[str], None]
+) -> World:
     """The world in `folder`, made first if it is not there; a minute of processor time."""
     if not (folder / REPORT).exists():
         announce("reading sources")
@@ -56,7 +58,7 @@ def open_world(root: Path, study: Study, folder: Path, announce: Callable[[str],
     )
 
 
-def _make(root: Path, study: Study, folder: Path) -> None:
+def _make(root: Path, study: LinkingStudy, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     plan, benchmarks = study.texts, read_benchmarks(root)
     texts_read, shared, parts = divided(root, study)
@@ -94,8 +96,8 @@ def _make(root: Path, study: Study, folder: Path) -> None:
 
 
 def divided(
-    root: Path, study: Study
-) -> tuple[list[Annotated], dict[int, tuple[str, str]], dict[str, list[Annotated]]]:
+    root: Path, study: LinkingStudy
+) -> tuple[list[Annotated], dict[int, str], dict[str, list[Annotated]]]:
     """Annotated texts, those that share words with a benchmark by place, and the others' parts."""
     texts_read = annotated.read_annotated(root, word_pieces(study.dense.host))
     whole = {name: [each.text for each in own] for name, own in read_articles(root).items()}
@@ -111,7 +113,7 @@ def word_pieces(host: str) -> list[str]:
 
 
 def make_documents(
-    part: Sequence[Annotated], graph: KnowledgeGraph, study: Study, most: dict[str, int]
+    part: Sequence[Annotated], graph: KnowledgeGraph, study: LinkingStudy, most: dict[str, int]
 ) -> list[LinkedText]:
     """Documents of a part, at most so many a source, some mentions shortened, NIL out of graph."""
     plan, ways = study.texts, annotated.shortener(graph)

@@ -23,9 +23,9 @@ from kept.apps.cli import data, kg, kgc
 from kept.apps.cli.ask import ask
 from kept.apps.cli.check import command as check
 from kept.apps.cli.comparing.audit import audit
-from kept.apps.cli.comparing.compare import compare
+from kept.apps.cli.comparing.compare import compare_command
 from kept.apps.cli.comparing.curve import curve
-from kept.apps.cli.comparing.report import report
+from kept.apps.cli.comparing.report import report_command
 from kept.apps.cli.convert import convert
 from kept.apps.cli.demo import demo
 from kept.apps.cli.doctor.command import doctor
@@ -36,13 +36,13 @@ from kept.apps.cli.options import KeptCommand
 from kept.apps.cli.pages.explore import explore
 from kept.apps.cli.pages.serve import serve
 from kept.apps.cli.pages.show import show
-from kept.apps.cli.probe import probe
+from kept.apps.cli.probe import probe_command
 from kept.apps.cli.terminal import echo
 from kept.apps.cli.training import vectors
 from kept.apps.cli.training.extend import extend
 from kept.apps.cli.training.finetune import finetune_command
 from kept.apps.cli.training.fit import fit_command
-from kept.apps.cli.training.predict import predict
+from kept.apps.cli.training.predict import predict_command
 from kept.apps.cli.training.pretrain import pretrain_command
 from kept.training.processes.launch import rank_and_size, require_alone
 
@@ -58,9 +58,9 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from kept import __version__
+        from importlib.metadata import version
 
-        echo(f"kept {__version__}")
+        echo(f"kept {version('kept')}")
         raise typer.Exit
 
 
@@ -97,7 +97,7 @@ def _root(
     if rank_and_size().rank:
         logging.getLogger("kept").setLevel(logging.ERROR)  # the first process says it
     if limits is not None:
-        from kg_loaders.reading.budget import VARIABLE, ReaderBudget
+        from kg_loaders.budget import VARIABLE, ReaderBudget
 
         ReaderBudget.from_settings(limits)
         os.environ[VARIABLE] = limits  # of the processes that parse documents, too
@@ -112,13 +112,13 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         fit_command,
         pretrain_command,
         finetune_command,
-        predict,
+        predict_command,
         ask,
         extend,
         convert,
         serve,
     ),
-    "Compare and check": (compare, report, probe, audit, curve),
+    "Compare and check": (compare_command, report_command, probe_command, audit, curve),
 }  # fmt: skip
 GROUPS = {
     "Graphs and texts": {"kg": kg, "link": link, "data": data, "kgc": kgc, "vectors": vectors},

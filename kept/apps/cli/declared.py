@@ -34,7 +34,8 @@ class Declared:
 
     `run` is handed the model; its name and help are the command's. `arguments` are fields without a
     flag. A field may have, in its `json_schema_extra`, a `flag` where that is not its name, a
-    `short` one, a `metavar`, and a `check` (`_CHECKS`). A field of a tuple may be repeated.
+    `short` one, a `metavar`, the `envvar` of its default, and a `check` (`_CHECKS`). A field of a
+    tuple may be repeated.
 
     >>> def fit(options): "Fit."
     >>> command = Declared("kept.lab.fitting.options:FitOptions", fit)
@@ -45,7 +46,7 @@ class Declared:
     def __init__(
         self, model: str, run: Callable[[Any], Any], *, arguments: Sequence[str] = ()
     ) -> None:
-        self._place, self._run, self._arguments = model, run, tuple(arguments)
+        self._model, self._run, self._arguments = model, run, tuple(arguments)
         self.__name__, self.__doc__ = run.__name__, run.__doc__
         self.__module__ = run.__module__
 
@@ -56,7 +57,7 @@ class Declared:
     @property
     def model(self) -> type[RunConfig]:
         """The model of the options."""
-        module, _, name = self._place.partition(":")
+        module, _, name = self._model.partition(":")
         model: type[RunConfig] = getattr(import_module(module), name)
         return model
 
@@ -75,14 +76,14 @@ def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[in
         text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
         settings: dict[str, Any] = _bounds(field, kind) if kind in (int, float) else {}
         settings["help"] = text + _open_bounds(field, kind)
-        flags: Any = _flags(name, field)
+        settings |= _extra_settings(field)
         info: Any = (
             typer.Argument(**settings)
             if name in arguments
-            else typer.Option(*flags, **(settings | _extra_settings(field)))
+            else typer.Option(*_flags(name, field), **settings)
         )
         default = inspect.Parameter.empty if field.is_required() else field.default
-        is_plain = field.is_required() or isinstance(default, bool)
+        is_plain = field.is_required() or default not in (None, ())
         yield inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -92,11 +93,11 @@ def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[in
 
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
-    """What the command line knows of a field beside its type."""
+    """What the command line knows of a field besides its type."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 
-def _flags(name: str, field: FieldInfo) -> list[str]:
+def _flags(name: str, field: FieldInfo) -> list[Any]:
     extra = _extra(field)
     flags = [extra.get("flag", f"--{name.replace('_', '-')}"), extra.get("short")]
     return [flag for flag in flags if flag is not None]
@@ -104,7 +105,7 @@ def _flags(name: str, field: FieldInfo) -> list[str]:
 
 def _extra_settings(field: FieldInfo) -> dict[str, Any]:
     extra = _extra(field)
-    settings: dict[str, Any] = {"metavar": extra["metavar"]} if "metavar" in extra else {}
+    settings = {name: extra[name] for name in ("metavar", "envvar") if name in extra}
     return settings | ({"callback": _CHECKS[extra["check"]]} if "check" in extra else {})
 
 

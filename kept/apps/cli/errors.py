@@ -129,6 +129,10 @@ def _known_cause(error: Exception) -> str | None:
         return f"{_at_work_on(error)}{NO_MEMORY}"
     if isinstance(error, RecursionError):
         return f"{_at_work_on(error)}{TOO_DEEP}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{_at_work_on(error)}not text in UTF-8 ({error}); give another file, or convert it"
+    if isinstance(error, ValueError) and message == "embedded null byte":
+        return "a path holds a NUL character, which no name of a file may"
     if isinstance(error, FileNotFoundError) and error.filename and not is_there(error.filename):
         return not_there(str(error.filename))
     if isinstance(error, OSError):

@@ -16,31 +16,14 @@ import typer
 from typer.core import TyperCommand
 
 from kept.bounds import (
-    LEAST_MINUTES,
-    LEAST_RATE,
-    MAX_COUNT,
-    MAX_MINUTES,
-    MAX_RATE,
-    MAX_SEED,
     MAX_THREADS,
     CaseName,
 )
 from kept.errors import ConfigError
 from kept.help_texts import (
-    BUDGET_MINUTES,
     CASE,
-    CONFIG,
-    DEVICE,
-    HOST,
-    LEARNING_RATE,
     REDIRECTS,
-    RESUME,
-    SEED,
-    SHARD,
-    SKIP_DAMAGED,
-    STEPS,
     THREADS,
-    TRACK,
 )
 from kept.suggestions import no_such, require_local, require_there
 from kg_loaders import plugins
@@ -62,45 +45,7 @@ WRITTEN = frozenset(
 MADE_BY = {"kg": "`kept kg build` makes the folder of a graph"}
 """What to do when a path of that name is missing."""
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help=CONFIG),
-]
-LearningRate = Annotated[
-    float | None, typer.Option("--lr", min=LEAST_RATE, max=MAX_RATE, help=LEARNING_RATE)
-]
-Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help=SEED)]
-HostModel = Annotated[
-    str | None,
-    typer.Option(callback=local_or_hub, help=HOST),
-]
-Steps = Annotated[int | None, typer.Option(min=1, max=MAX_COUNT, help=STEPS)]
 Threads = Annotated[int | None, typer.Option(min=1, max=MAX_THREADS, help=THREADS)]
-Device = Annotated[str | None, typer.Option(help=DEVICE)]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        min=LEAST_MINUTES,
-        max=MAX_MINUTES,
-        help=BUDGET_MINUTES,
-    ),
-]
-Track = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help=TRACK,
-    ),
-]
-Sharding = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PART",
-        help=SHARD,
-    ),
-]
-Going = Annotated[bool, typer.Option("--resume", help=RESUME)]
-Skipping = Annotated[bool, typer.Option("--skip-damaged", help=SKIP_DAMAGED)]
 
 
 def known_case(value: str | None) -> str | None:
@@ -150,6 +95,10 @@ class KeptCommand(TyperCommand):
         for parameter in self.params:
             values = ctx.params.get(str(parameter.name))
             for value in values if isinstance(values, (list, tuple)) else [values]:
+                if isinstance(value, str) and not _is_utf8(value):
+                    raise typer.BadParameter(
+                        f"{value!r} is not text in UTF-8", ctx=ctx, param_hint=parameter.opts
+                    )
                 if isinstance(value, float) and not math.isfinite(value):
                     raise typer.BadParameter(
                         f"{value} is not a finite number", ctx=ctx, param_hint=parameter.opts
@@ -158,6 +107,15 @@ class KeptCommand(TyperCommand):
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
                     require_file_or_folder(value)
         return super().invoke(ctx)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether an argument is text; bytes that are none came as half surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def unwrapped(help_text: str) -> str:

@@ -13,6 +13,7 @@ from rich.table import Table
 from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.console import TerminalConsole
+from kept.apps.cli.probe_options import ProbeOptions
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.evaluation.leakage import (
@@ -32,10 +33,9 @@ from kept.lab.probing.items.facts import QuestionSet
 from kept.lab.probing.items.graph_items import graph_questions
 from kept.lab.probing.items.item import ClozeItem
 from kept.lab.probing.items.templates import read_templates
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kept.lab.probing.results import (
     RANKINGS,
-    Likelihood,
     Mode,
     ProbeResult,
     RankingName,
@@ -77,102 +77,80 @@ EDITS = (
 )
 
 
-def run(
-    model: str,
-    kg: Path | None,
-    *,
-    collection: str,
-    data: Path | None,
-    relations: Sequence[str],
-    templates: Path | None,
-    mode: str,
-    show_asked: bool,
-    vocabulary: Path | None,
-    max_items: int | None,
-    edits: int,
-    likelihood: Likelihood,
-    first_word: float,
-    output: Path | None,
-    seed: int,
-    threads: int | None,
-    force: bool,
-) -> Result:
+def run(options: ProbeOptions) -> Result:
     """Ask, print and return the scores, write the files."""
-    _require_mode(mode, show_asked, edits)
+    likelihood, output = options.likelihood, options.output
+    _require_mode(options)
     if output is not None:
-        for name in (SCORES, *map(ANSWERS.format, MODES[mode])):
-            refuse_file(output / name, force=force)
-    if threads is not None:
-        torch.set_num_threads(threads)
+        for name in (SCORES, *map(ANSWERS.format, MODES[options.mode])):
+            refuse_file(output / name, force=options.force)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
     disable_progress_bar()
-    graph = None if kg is None else KnowledgeGraph.open(kg)
-    draw = Draw(max_items, seed, tuple(dict.fromkeys(relations)))
-    questions = _questions(graph, collection, data, templates, draw)
-    if graph is not None and mode != "weights":
+    graph = None if options.kg is None else KnowledgeGraph.open(options.kg)
+    questions = _questions(graph, options)
+    if graph is not None and options.mode != "weights":
         _require_known(questions, graph)
     console = TerminalConsole(soft_wrap=True)
-    edited = _drawn_edits(questions, graph, edits, seed)
-    words = None if vocabulary is None else _words(vocabulary)
+    edits = _draw_edits(questions, graph, options)
+    words = None if options.vocabulary is None else _words(options.vocabulary)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-    scores: dict[str, Any] = {"seed": seed, "collection": collection}
-    scores |= _tell_questions(console, questions, graph)
-    for chosen in MODES[mode]:
-        asking = open_model(model, chosen, graph, show_asked=show_asked and chosen == "graph")
-        candidates = words or whole_words(asking.tokenizer)
+    scores: dict[str, Any] = {"seed": options.seed, "collection": options.collection}
+    scores |= _print_questions(console, questions, graph)
+    for mode in MODES[options.mode]:
+        shows_answers = options.show_asked and mode == "graph"
+        model = open_model(options.model, mode, graph, show_asked=shows_answers)
         result = probe(
-            asking,
+            model,
             questions.items,
-            vocabulary=candidates,
+            vocabulary=words or whole_words(model.tokenizer),
             objects=questions.objects,
             likelihood=likelihood,
-            first_word=first_word,
+            first_word=options.first_word,
         )
-        scores[chosen] = _tell(console, result, questions, graph, seed)
+        scores[mode] = _print_result(console, result, questions, graph, options.seed)
         if output is not None:
-            write_answers(result, output / ANSWERS.format(chosen), force=force)
-    if edited and graph is not None:
-        console.print(f"{len(edited)} of {edits} edits, each alone; {EDITS}\n")
-        scores["edits"] = _tell_edits(console, model, graph, questions, edited, likelihood, seed)
+            write_answers(result, output / ANSWERS.format(mode), force=options.force)
+    if edits and graph is not None:
+        console.print(f"{len(edits)} of {options.edits} edits, each alone; {EDITS}\n")
+        scores["edits"] = _print_edits(console, graph, questions, edits, options)
     if output is not None:
-        write_json(output / SCORES, scores, indent=2, force=force)
+        write_json(output / SCORES, scores, indent=2, force=options.force)
         echo(f"scores in {output / SCORES}, answers in the same folder")
     return Result(values=scores, folder=output)
 
 
-def _require_mode(mode: str, show_asked: bool, edits: int) -> None:
+def _require_mode(options: ProbeOptions) -> None:
+    mode = options.mode
     if mode not in MODES:
         raise ConfigError(f"mode {mode!r}: one of {', '.join(MODES)}")
-    if show_asked and mode == "weights":
+    if options.show_asked and mode == "weights":
         raise ConfigError(
             "--show-asked gives the model facts, which --mode weights never does; use --mode graph"
         )
-    if edits and mode == "weights":
+    if options.edits and mode == "weights":
         raise ConfigError("--edits changes the graph, which mode weights never reads: --mode graph")
 
 
-def _questions(
-    graph: KnowledgeGraph | None,
-    collection: str,
-    data: Path | None,
-    templates: Path | None,
-    draw: Draw,
-) -> QuestionSet:
+def _questions(graph: KnowledgeGraph | None, options: ProbeOptions) -> QuestionSet:
     """A collection's, else the graph's own triples."""
+    collection, data, templates = options.collection, options.data, options.templates
+    relations, seed = options.relation_names, options.seed
     if bool(collection) != (data is not None):
         raise ConfigError("--collection NAME and --data FOLDER belong together: give both")
     if data is not None:
         if templates is not None:
             raise ConfigError("--templates put a graph's triples into words; a collection has its")
-        return collection_questions(collection, data, draw)
+        return collection_questions(collection, data, Draw(options.max_items, seed, relations))
     if graph is None:
         raise ConfigError("nothing to ask: give --kg FOLDER, or --collection NAME --data FOLDER")
     return graph_questions(
         graph,
-        list(draw.relations) or None,
+        list(relations) or None,
         {} if templates is None else read_templates(templates, DamageReport()),
-        max_items=draw.per_relation,
-        seed=draw.seed,
+        max_items=options.max_items,
+        seed=seed,
     )
 
 
@@ -184,13 +162,13 @@ def _require_known(questions: QuestionSet, graph: KnowledgeGraph) -> None:
         )
 
 
-def _drawn_edits(
-    questions: QuestionSet, graph: KnowledgeGraph | None, n: int, seed: int
+def _draw_edits(
+    questions: QuestionSet, graph: KnowledgeGraph | None, options: ProbeOptions
 ) -> list[FactEdit]:
     """Draw edits before a model is opened, so that a graph without any is refused at once."""
-    if not n or graph is None:
+    if not options.edits or graph is None:
         return []
-    edits = draw_edits(questions.items, graph, n, seed=seed)
+    edits = draw_edits(questions.items, graph, options.edits, seed=options.seed)
     if not edits:
         raise ConfigError(
             "no fact can be changed to another object of its relation; choose relations with "
@@ -199,24 +177,26 @@ def _drawn_edits(
     return edits
 
 
-def _tell_edits(
+def _print_edits(
     console: TerminalConsole,
-    model: str,
     graph: KnowledgeGraph,
     questions: QuestionSet,
     edits: Sequence[FactEdit],
-    likelihood: Likelihood,
-    seed: int,
+    options: ProbeOptions,
 ) -> list[dict[str, Any]]:
     """Change facts one at a time, probe again, print what changed; return the rows for JSON."""
 
-    def ask(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
-        reader = open_model(model, "graph", changed, show_asked=True)
+    def probe_changed(changed: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
         return probe(
-            reader, items, vocabulary=None, objects=questions.objects, likelihood=likelihood
+            open_model(options.model, "graph", changed, show_asked=True),
+            items,
+            vocabulary=None,
+            objects=questions.objects,
+            likelihood=options.likelihood,
         )
 
-    rows = summarise(probe_edits(graph, edits, questions.items, ask, seed=seed), seed=seed)
+    effects = probe_edits(graph, edits, questions.items, probe_changed, seed=options.seed)
+    rows = summarise(effects, seed=options.seed)
     console.print(edit_table(rows))
     return [dataclasses.asdict(row) for row in rows]
 
@@ -248,7 +228,7 @@ def _words(path: Path) -> list[str]:
     return words
 
 
-def _tell_questions(
+def _print_questions(
     console: TerminalConsole, questions: QuestionSet, graph: KnowledgeGraph | None
 ) -> dict[str, Any]:
     """Print the questions and their leaks; return the same for JSON."""
@@ -275,7 +255,7 @@ def _tell_questions(
     }
 
 
-def _tell(
+def _print_result(
     console: TerminalConsole,
     result: ProbeResult,
     questions: QuestionSet,
@@ -370,11 +350,11 @@ def _table(rows: Sequence[ProbeRow]) -> Table:
         between = "-" if (i := row.interval) is None else f"{i.low:.3f}-{i.high:.3f}"
         values = (row.p_at_10, row.reciprocal, row.calibration_error)
         table.add_row(
-            row.name, _shown(row.p_at_1), between, *map(_shown, values),
-            str(row.n_asked), str(row.n_scored), _shown(row.majority),
+            row.name, _number(row.p_at_1), between, *map(_number, values),
+            str(row.n_asked), str(row.n_scored), _number(row.majority),
         )  # fmt: skip
     return table
 
 
-def _shown(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"

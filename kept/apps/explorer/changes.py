@@ -56,7 +56,7 @@ def _changed(graph: KnowledgeGraph, change: Change) -> KnowledgeGraph:
         raise ConfigError("to edit a fact, say its new tail")
     edited = (fact[0], fact[1], entity_of(graph, change.tail))
     if edited == fact or bool(graph.contains(np.array([edited], np.int32))[0]):
-        raise ConfigError(f"{_said(change.fact[:2], change.tail)} is in the graph already")
+        raise ConfigError(f"{_fact_text(change.fact[:2], change.tail)} is in the graph already")
     return graph.with_triples(np.vstack([rest, [edited]]), note="a fact edited")
 
 
@@ -116,5 +116,5 @@ def _labelled(texts: Texts, name: str) -> list[int]:
     return nodes
 
 
-def _said(start: Sequence[str], tail: str) -> str:
+def _fact_text(start: Sequence[str], tail: str) -> str:
     return f"{' — '.join(start)} → {tail}"

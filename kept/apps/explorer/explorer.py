@@ -144,7 +144,7 @@ class Explorer:
         keys = ", ".join(reader.key for reader in self.readers)
         raise ConfigError(f"there is no model called {question.reader!r}; there are {keys}")
 
-    def _found(self, text: str) -> LinkedText:
+    def _link_text(self, text: str) -> LinkedText:
         if text not in self._linked:
             (self._linked[text],) = self.linker.link([text])
             if len(self._linked) > N_REMEMBERED:
@@ -153,7 +153,7 @@ class Explorer:
 
     def _text(self, question: Question) -> LinkedText:
         """The text with the linker's links, mentions that the page adds, and its choices."""
-        linked = self._found(question.text)
+        linked = self._link_text(question.text)
         choices = self._choices(question)
         places = [(link.mention.start, link.mention.end) for link in linked.links]
         added = sorted(choices.keys() - set(places))
@@ -171,8 +171,8 @@ class Explorer:
     def _with_mentions(self, linked: LinkedText, places: Sequence[tuple[int, int]]) -> LinkedText:
         """Mentions that the linker did not find, with their candidates."""
         links, end = linked.links, 0
-        for place in places:
-            start, stop = place
+        for span in places:
+            start, stop = span
             overlaps = any(k.mention.start < stop and start < k.mention.end for k in links)
             if not end <= start < stop <= len(linked.text) or overlaps:
                 raise ConfigError(
@@ -180,17 +180,17 @@ class Explorer:
                     "or overlaps another one"
                 )
             end = stop
-        bare = tuple(Link(Mention(*place), (), None, 1.0) for place in places)
-        (found,) = self.linker.disambiguate([LinkedText(linked.text, bare)])
-        both = sorted((*links, *found.links), key=lambda link: link.mention)
+        unlinked = tuple(Link(Mention(*span), (), None, 1.0) for span in places)
+        (resolved,) = self.linker.disambiguate([LinkedText(linked.text, unlinked)])
+        both = sorted((*links, *resolved.links), key=lambda link: link.mention)
         return dataclasses.replace(linked, links=tuple(both))
 
-    def _graph(self, asked: Question) -> KnowledgeGraph:
-        if not asked.changes:
+    def _graph(self, question: Question) -> KnowledgeGraph:
+        if not question.changes:
             return self.graph
-        key = msgspec.json.encode(asked.changes)
+        key = msgspec.json.encode(question.changes)
         if key not in self._graphs:
-            self._graphs[key] = changed_graph(self.graph, asked.changes)
+            self._graphs[key] = changed_graph(self.graph, question.changes)
             if len(self._graphs) > 2:
                 self._graphs.popitem(last=False)
         return self._graphs[key]

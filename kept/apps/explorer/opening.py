@@ -13,6 +13,7 @@ from kept.auto import AutoEncoder
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.linking.linkers import open_graph, open_pipeline, settings_of
+from kg_loaders.disk.kinds import file_or_text
 
 MAX_TEXTS = 200
 MAX_FILE = 10_000_000
@@ -63,13 +64,13 @@ def case_of(readers: Sequence[Reader], encoder: AutoEncoder | None = None) -> Ca
     return next(iter(cases.values()), None)
 
 
-def read_texts(given: str) -> list[str]:
+def read_texts(name: str) -> list[str]:
     """Return the texts of a file, one per line, or the text itself; empty lines are left out.
 
     Raises `ConfigError` for a text that is too long, too many of them, and a file of no text.
     """
-    path = Path(given)
-    if len(given) <= 255 and path.is_file():
+    path = file_or_text(name)
+    if path is not None:
         if path.stat().st_size > MAX_FILE:
             raise ConfigError(f"{path} has more than {MAX_FILE:,} bytes; give some of its lines")
         try:
@@ -77,10 +78,8 @@ def read_texts(given: str) -> list[str]:
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
         texts, where = [line.strip() for line in lines if line.strip()], str(path)
-    elif path.suffix and " " not in given:
-        raise ConfigError(f"{given} is not a file; text with spaces is taken as text")
     else:
-        texts, where = [given], "--text"
+        texts, where = [name], "--text"
     if not texts or len(texts) > MAX_TEXTS:
         raise ConfigError(f"{where} holds {len(texts)} texts; give from 1 to {MAX_TEXTS}")
     longest = max(map(len, texts))

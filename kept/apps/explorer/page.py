@@ -26,7 +26,7 @@ COMMON = (
 )  # fmt: skip
 
 
-_PLACE = re.compile("@@([a-z]+)@@")
+_SLOT = re.compile("@@([a-z]+)@@")
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,14 @@ def static_page(explorer: Explorer, texts: Sequence[str]) -> str:
     lines for a file. The answers, most of which are drawings that are alike, are packed: a tenth of
     their size, which the browser unpacks when the page opens.
     """
-    shown = _texts(explorer, texts)
+    page_texts = _texts(explorer, texts)
     answers: dict[str, Any] = {}
-    for text in shown:
+    for text in page_texts:
         for call, question in _questions(explorer, text):
             answers[key_of(call, question)] = _answer(explorer, call, question)
-    return _whole({**explorer.about(), "texts": shown, "answers": packed(answers), "gold": None})
+    return _whole(
+        {**explorer.about(), "texts": page_texts, "answers": packed(answers), "gold": None}
+    )
 
 
 def packed(answers: Mapping[str, Any]) -> str:
@@ -84,8 +86,8 @@ def packed(answers: Mapping[str, Any]) -> str:
 
 def framed_page(explorer: Explorer, texts: Sequence[str]) -> str:
     """Return the page for a frame whose holder answers its questions; it asks no server."""
-    shown = _texts(explorer, texts)
-    return _whole({**explorer.about(), "texts": shown, "answers": None, "framed": True})
+    page_texts = _texts(explorer, texts)
+    return _whole({**explorer.about(), "texts": page_texts, "answers": None, "framed": True})
 
 
 def _whole(data: Mapping[str, Any]) -> str:
@@ -134,10 +136,10 @@ def _questions(explorer: Explorer, text: str) -> Iterable[tuple[str, Question]]:
 def _answer(explorer: Explorer, call: str, question: Question) -> dict[str, Any]:
     """What a server would answer; an error is an answer, too."""
     try:
-        found: dict[str, Any] = getattr(explorer, call)(question)
+        reply: dict[str, Any] = getattr(explorer, call)(question)
     except KeptError as error:
         return {"error": str(error)}
-    return found
+    return reply
 
 
 def _texts(explorer: Explorer, texts: Sequence[str]) -> list[str]:
@@ -147,7 +149,7 @@ def _texts(explorer: Explorer, texts: Sequence[str]) -> list[str]:
 def _page(style: str, data: Mapping[str, Any], script: str) -> str:
     written = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     parts = {"style": style, "data": written, "script": script}
-    return _PLACE.sub(lambda place: parts[place[1]], _asset("page.html"))
+    return _SLOT.sub(lambda match: parts[match[1]], _asset("page.html"))
 
 
 def _asset(name: str) -> str:

@@ -21,15 +21,15 @@ MAX_CHANGES = 50
 
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-Place = Annotated[int, Meta(ge=0, le=MAX_TEXT)]
+Position = Annotated[int, Meta(ge=0, le=MAX_TEXT)]
 Seed = Annotated[int, Meta(ge=0, le=MAX_SEED)]
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the reader of the page says that a mention means; `entity` None is NIL, else a name."""
 
-    start: Place
-    end: Place
+    start: Position
+    end: Position
     entity: Name | None
 
 
@@ -55,7 +55,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
     reader: Name = ""
     choices: Annotated[tuple[Choice, ...], Meta(max_length=MAX_CHOICES)] = ()
-    targets: Annotated[tuple[tuple[Place, Place], ...], Meta(max_length=4)] = ()
+    targets: Annotated[tuple[tuple[Position, Position], ...], Meta(max_length=4)] = ()
     changes: Annotated[tuple[Change, ...], Meta(max_length=MAX_CHANGES)] = ()
     about: Name | None = None
     narrow: bool = False
@@ -67,10 +67,10 @@ class NameQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
 
 
-Asked = TypeVar("Asked", bound=msgspec.Struct)
+AnyQuestion = TypeVar("AnyQuestion", bound=msgspec.Struct)
 
 
-def read_question(kind: type[Asked], body: bytes) -> Asked:
+def read_question(kind: type[AnyQuestion], body: bytes) -> AnyQuestion:
     """Return what a request asks; raises `ConfigError` that names the faulty field."""
     try:
         return msgspec.json.decode(body, type=kind)

@@ -37,7 +37,7 @@ N_SCORES = 12
 MOST_FACTS = 60
 N_CHARACTERS = 240
 """Characters of a label, a description or a fact that are sent to the page."""
-SHOWN = BuilderConfig(policy="degree", max_neighbours=4, drop_probability=0.0)
+BUILDER = BuilderConfig(policy="degree", max_neighbours=4, drop_probability=0.0)
 """How texts are shown to a method without a run: the facts of the best-known entities first."""
 
 
@@ -98,7 +98,7 @@ class Reader:
             answer = answer_of(reading.label, reading.scores)
         else:
             view = view_for(self.method, graph, self.tokenizer, {})
-            config = builder_for(self.method, SHOWN, {})
+            config = builder_for(self.method, BUILDER, {})
             draws = generator(0, "explorer", "graph")
             built = build(linked, self.tokenizer, graph, generator=draws, config=config)
             batch = view(built)
@@ -185,8 +185,8 @@ def _own_options(predictor: Predictor | None) -> list[str]:
     """What a run changed of its method's view, of which the rest is told as published."""
     if predictor is None or not predictor.view:
         return []
-    said = ", ".join(f"{name} {value}" for name, value in sorted(predictor.view.items()))
-    return [f"This run differs from the method as published below: {said}."]
+    settings = ", ".join(f"{name} {value}" for name, value in sorted(predictor.view.items()))
+    return [f"This run differs from the method as published below: {settings}."]
 
 
 def _summary(
@@ -213,8 +213,10 @@ def _facts_read(
     linked: LinkedText, facts: Sequence[Mapping[str, Any]], graph: KnowledgeGraph
 ) -> list[str]:
     """How many of the facts about linked entities the view reads, where it does not read all."""
-    found = {graph.entities.find(link.entity) for link in linked.links if link.entity is not None}
-    heads = [head for head in found if head is not None]
+    entities = {
+        graph.entities.find(link.entity) for link in linked.links if link.entity is not None
+    }
+    heads = [head for head in entities if head is not None]
     n_all = sum(int(graph.out_offsets[head + 1] - graph.out_offsets[head]) for head in heads)
     names = {graph.entities.name(head) for head in heads}
     n_read = sum(fact["read"] and fact["fact"][0] in names for fact in facts)
@@ -227,8 +229,8 @@ def _facts_read(
 def with_choices(linked: LinkedText, choices: Mapping[tuple[int, int], str | None]) -> LinkedText:
     """Return `linked` with the entities that a person chose for some mentions, at confidence 1."""
     links = [
-        dataclasses.replace(link, entity=choices[place], confidence=1.0)
-        if (place := (link.mention.start, link.mention.end)) in choices
+        dataclasses.replace(link, entity=choices[span], confidence=1.0)
+        if (span := (link.mention.start, link.mention.end)) in choices
         else link
         for link in linked.links
     ]

@@ -207,18 +207,18 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(part, Reply):
             self._send(part)
             return
-        found = self.server.page.files.get(part)
-        if found is None:
+        file = self.server.page.files.get(part)
+        if file is None:
             self._send(Reply.failure(HTTPStatus.NOT_FOUND, "there is nothing of that name"))
             return
-        self._send(Reply(HTTPStatus.OK, *found))
+        self._send(Reply(HTTPStatus.OK, *file))
 
     def do_POST(self) -> None:
         """A question of the page."""
         part = self._inside()
-        self._send(part if isinstance(part, Reply) else self._asked(part))
+        self._send(part if isinstance(part, Reply) else self._reply(part))
 
-    def _asked(self, part: str) -> Reply:
+    def _reply(self, part: str) -> Reply:
         before, _, name = part.rpartition("/")
         if before != "call" or name not in CALLS:
             return Reply.failure(HTTPStatus.NOT_FOUND, "there is no such request")

@@ -36,7 +36,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     def __init__(self, explorer: Explorer, texts: Sequence[str] = (), height: int = 1000) -> None:
         super().__init__(page=framed_page(explorer, texts), height=height)
         self.explorer = explorer
-        self.on_msg(self._asked)
+        self.on_msg(self._on_message)
 
     def answer(self, content: Any) -> dict[str, Any]:
         """Return what goes back to the page for one of its messages; what fails is an answer."""
@@ -46,12 +46,12 @@ class ExplorerWidget(anywidget.AnyWidget):
             body = json.dumps(content["body"]).encode()
             if len(body) > Limits.body_bytes:
                 raise ValueError(f"the question has more than {Limits.body_bytes:,} bytes")
-            found = getattr(self.explorer, method)(read_question(kind, body))
+            reply = getattr(self.explorer, method)(read_question(kind, body))
         except (*FAILURES, KeyError, TypeError, ValueError) as error:
-            found = {"error": str(error)}
-        return {"kept": number, "found": found}
+            reply = {"error": str(error)}
+        return {"kept": number, "found": reply}
 
-    def _asked(self, _: Any, content: Any, buffers: Any) -> None:
+    def _on_message(self, _: Any, content: Any, buffers: Any) -> None:
         self.send(self.answer(content))
 
 

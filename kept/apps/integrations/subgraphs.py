@@ -66,11 +66,11 @@ def subgraph_of(
     hop_nodes, hop_edges, reached = [len(entities)], [], entities
     for n in n_neighbours:
         most, how = (graph.n_triples, "file") if n == ALL else (n, policy)
-        found, _ = neighbours(
+        facts, _ = neighbours(
             graph, reached.astype(np.int32), most, policy=how, generator=draws,
             directions=directions,
         )  # fmt: skip
-        new_rows = _not_in(found, rows)
+        new_rows = _not_in(facts, rows)
         ends = graph.triples[new_rows][:, [0, 2]].astype(np.int64)
         reached = _not_in(ends.ravel(), entities)
         rows, entities = np.concatenate([rows, new_rows]), np.concatenate([entities, reached])
@@ -86,8 +86,8 @@ def _not_in(values: Ids, known: Ids) -> Ids:
     """The different ones of `values` that are not in `known`, in order of first appearance."""
     different, first = np.unique(values, return_index=True)
     is_new = ~np.isin(different, known)
-    found: Ids = values[np.sort(first[is_new])]
-    return found
+    distinct: Ids = values[np.sort(first[is_new])]
+    return distinct
 
 
 class SubgraphLoader:
@@ -155,7 +155,7 @@ class SubgraphLoader:
         if self._shuffle:
             places = generator(self._seed, "order of seeds", self.epoch).permutation(places)
         chosen = places[number * self._batch_size : (number + 1) * self._batch_size]
-        found = subgraph_of(
+        subgraph = subgraph_of(
             self._graph,
             self._seeds[chosen],
             self._sizes,
@@ -163,12 +163,12 @@ class SubgraphLoader:
             policy=self._policy,
             directions=self._directions,
         )
-        return _MAKERS[self._form](found, self._graph, torch.from_numpy(chosen))
+        return _MAKERS[self._form](subgraph, self._graph, torch.from_numpy(chosen))
 
 
 # ---- what other libraries take -------------------------------------------------------------------
-def _relations(found: Subgraph, graph: KnowledgeGraph) -> Tensor:
-    return torch.from_numpy(graph.triples[found.rows, 1].astype(np.int64))
+def _relations(subgraph: Subgraph, graph: KnowledgeGraph) -> Tensor:
+    return torch.from_numpy(graph.triples[subgraph.rows, 1].astype(np.int64))
 
 
 def _torch_geometric() -> Any:
@@ -179,42 +179,42 @@ def _torch_geometric() -> Any:
     return torch_geometric.data
 
 
-def _as_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
+def _as_data(subgraph: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
     return _torch_geometric().Data(
-        n_id=torch.from_numpy(found.entities),
-        num_nodes=len(found.entities),
-        edge_index=torch.from_numpy(np.ascontiguousarray(found.ends.T)),
-        edge_type=_relations(found, graph),
-        e_id=torch.from_numpy(found.rows),
-        batch_size=found.hop_nodes[0],
+        n_id=torch.from_numpy(subgraph.entities),
+        num_nodes=len(subgraph.entities),
+        edge_index=torch.from_numpy(np.ascontiguousarray(subgraph.ends.T)),
+        edge_type=_relations(subgraph, graph),
+        e_id=torch.from_numpy(subgraph.rows),
+        batch_size=subgraph.hop_nodes[0],
         input_id=places,
-        num_sampled_nodes=list(found.hop_nodes),
-        num_sampled_edges=list(found.hop_edges),
+        num_sampled_nodes=list(subgraph.hop_nodes),
+        num_sampled_edges=list(subgraph.hop_edges),
     )
 
 
-def _as_hetero_data(found: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
-    data, relations = _torch_geometric().HeteroData(), _relations(found, graph)
+def _as_hetero_data(subgraph: Subgraph, graph: KnowledgeGraph, places: Tensor) -> Any:
+    data, relations = _torch_geometric().HeteroData(), _relations(subgraph, graph)
     entities = data["entity"]
-    entities.n_id, entities.num_nodes = torch.from_numpy(found.entities), len(found.entities)
-    entities.batch_size, entities.input_id = found.hop_nodes[0], places
+    entities.n_id, entities.num_nodes = torch.from_numpy(subgraph.entities), len(subgraph.entities)
+    entities.batch_size, entities.input_id = subgraph.hop_nodes[0], places
     for relation in np.unique(relations).tolist():
         edges = (relations == relation).numpy()
         store = data["entity", graph.relations.name(relation), "entity"]
-        store.edge_index = torch.from_numpy(np.ascontiguousarray(found.ends[edges].T))
-        store.e_id = torch.from_numpy(found.rows[edges])
+        store.edge_index = torch.from_numpy(np.ascontiguousarray(subgraph.ends[edges].T))
+        store.e_id = torch.from_numpy(subgraph.rows[edges])
     return data
 
 
-def _as_dgl(found: Subgraph, graph: KnowledgeGraph, _places: Tensor) -> Any:
+def _as_dgl(subgraph: Subgraph, graph: KnowledgeGraph, _places: Tensor) -> Any:
     dgl = imported_dgl("form 'dgl'")
-    heads, tails = torch.from_numpy(np.ascontiguousarray(found.ends.T))
-    made = dgl.graph((heads, tails), num_nodes=len(found.entities))
-    made.ndata["entity"] = torch.from_numpy(found.entities)
-    made.ndata["is_seed"] = torch.arange(len(found.entities)) < found.hop_nodes[0]
-    made.edata["relation"] = _relations(found, graph)
-    made.edata["triple"] = torch.from_numpy(found.rows)
-    return made
+    heads, tails = torch.from_numpy(np.ascontiguousarray(subgraph.ends.T))
+    result = dgl.graph((heads, tails), num_nodes=len(subgraph.entities))
+    result.ndata["entity"] = torch.from_numpy(subgraph.entities)
+    result.ndata["is_seed"] = torch.arange(len(subgraph.entities)) < subgraph.hop_nodes[0]
+    result.edata["relation"] = _relations(subgraph, graph)
+    result.edata["triple"] = torch.from_numpy(subgraph.rows)
+    return result
 
 
 _MAKERS = {"pyg": _as_data, "pyg_hetero": _as_hetero_data, "dgl": _as_dgl}

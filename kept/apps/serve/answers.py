@@ -76,7 +76,7 @@ async def _part(batcher: Batcher, kind: str, questions: Sequence[Any]) -> list[d
     if not questions:
         return []
     try:
-        return await batcher.ask(kind, questions)
+        return await batcher.submit(kind, questions)
     except (NotServedError, MissingExtraError):
         raise
     except TimeoutError:

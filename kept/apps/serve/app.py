@@ -74,8 +74,8 @@ def _routes(service: Service, batcher: Batcher, limits: Limits, metrics: Metrics
     for kind, answer in _FAILURES.items():
         app.add_exception_handler(kind, answer)
 
-    async def ask(kind: str, questions: Sequence[Any]) -> list[Any]:
-        return await batcher.ask(kind, questions)
+    async def enqueue(kind: str, questions: Sequence[Any]) -> list[Any]:
+        return await batcher.submit(kind, questions)
 
     def sent(answers: Any) -> Response:
         answer = Answer(answers)
@@ -88,46 +88,46 @@ def _routes(service: Service, batcher: Batcher, limits: Limits, metrics: Metrics
         return answer
 
     @app.post("/link", summary="Link texts to the graph")
-    async def link(asked: Texts) -> Response:
-        return sent({"texts": await ask("link", asked.texts)})
+    async def link(texts: Texts) -> Response:
+        return sent({"texts": await enqueue("link", texts.texts)})
 
     @app.post("/show", summary="What a method or a run reads of a text")
-    async def show(asked: ShowRequest) -> Response:
-        return sent((await ask("show", [asked]))[0])
+    async def show(body: ShowRequest) -> Response:
+        return sent((await enqueue("show", [body]))[0])
 
     @app.post("/encode", summary="Vectors of texts, and of their linked mentions")
-    async def encode(asked: EncodeRequest) -> Response:
-        kind = "encode_mentions" if asked.mentions else "encode"
-        return sent({"texts": await ask(kind, asked.texts)})
+    async def encode(body: EncodeRequest) -> Response:
+        kind = "encode_mentions" if body.mentions else "encode"
+        return sent({"texts": await enqueue(kind, body.texts)})
 
     @app.post("/probe", summary="Answers of a masked language model to cloze questions")
-    async def probe(asked: ProbeRequest) -> Response:
-        pairs = [(question, asked.n) for question in asked.questions]
-        return sent({"questions": await ask("probe", pairs)})
+    async def probe(body: ProbeRequest) -> Response:
+        pairs = [(question, body.n) for question in body.questions]
+        return sent({"questions": await enqueue("probe", pairs)})
 
     @app.post("/complete", summary="Answers for the slot ? of a triple")
-    async def complete(asked: CompleteRequest) -> Response:
-        return sent((await ask("complete", [asked]))[0])
+    async def complete(body: CompleteRequest) -> Response:
+        return sent((await enqueue("complete", [body]))[0])
 
     @app.post("/facts", summary="Who a name is, and its facts")
-    async def facts(asked: FactsRequest) -> Response:
-        return sent((await ask("facts", [asked]))[0])
+    async def facts(body: FactsRequest) -> Response:
+        return sent((await enqueue("facts", [body]))[0])
 
     @app.post("/ask", summary="Answers of the graph to questions")
-    async def answer_questions(asked: AskRequest) -> Response:
-        questions = [(question, asked.least_confidence) for question in asked.questions]
-        if asked.stream:
+    async def answer_questions(body: AskRequest) -> Response:
+        questions = [(question, body.least_confidence) for question in body.questions]
+        if body.stream:
             return await streamed(batcher, "ask", questions, limits)
         _require_few(questions)
-        return sent({"answers": await ask("ask", questions)})
+        return sent({"answers": await enqueue("ask", questions)})
 
     @app.post("/predict", summary="Predictions of a run")
-    async def predict(asked: PredictRequest) -> Response:
-        items = [(asked.run, item) for item in asked.items]
-        if asked.stream:
+    async def predict(body: PredictRequest) -> Response:
+        items = [(body.run, item) for item in body.items]
+        if body.stream:
             return await streamed(batcher, "predict", items, limits)
         _require_few(items)
-        return sent({"predictions": await ask("predict", items)})
+        return sent({"predictions": await enqueue("predict", items)})
 
     @app.get("/health", summary="Whether the service answers")
     async def health() -> Response:
@@ -220,9 +220,9 @@ def _page(schema: dict[str, Any]) -> str:
             name = str(content.get("application/json", {}).get("schema", {}).get("$ref", ""))
             body = schemas.get(name.rpartition("/")[2])
             if body is not None:
-                shown = {"description": body.get("description"), "fields": body["properties"],
+                described = {"description": body.get("description"), "fields": body["properties"],
                          "required": body.get("required", [])}  # fmt: skip
-                parts.append(f"<pre>{html.escape(json.dumps(shown, indent=1))}</pre>")
+                parts.append(f"<pre>{html.escape(json.dumps(described, indent=1))}</pre>")
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>kept: the service</title>'
         f"<style>{STYLE}</style><h1>kept {html.escape(schema['info']['version'])}</h1>"

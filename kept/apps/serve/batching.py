@@ -62,7 +62,7 @@ class Batcher:
             await self._task
         self._thread.shutdown(wait=True)
 
-    async def ask(self, kind: str, questions: Sequence[Any]) -> list[Any]:
+    async def submit(self, kind: str, questions: Sequence[Any]) -> list[Any]:
         """Return the answers to `questions`, in their order.
 
         Raises what the work raises, and `TimeoutError` after `answer_seconds`; a question that
@@ -117,6 +117,6 @@ class Batcher:
             return
         rest = iter(answers)
         for job in jobs:
-            own = [next(rest) for _ in job.questions]
+            part = [next(rest) for _ in job.questions]
             if not job.answer.done():
-                job.answer.set_result(own)
+                job.answer.set_result(part)

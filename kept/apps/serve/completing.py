@@ -9,10 +9,10 @@ from typing import Any
 from kept.evaluation.ranking import HasScores
 from kept.kgc.completers.folders import is_completer, open_completer
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kgc.kge.calibration import Calibration
-from kept.kgc.kge.prediction import best_answers, by_identifiers
-from kept.kgc.kge.splits import Seen, Splits, read_splits
-from kept.kgc.kge.trained import load_scorer, read_description, read_seen
+from kept.kge.calibration import Calibration
+from kept.kge.prediction import best_answers, by_identifiers
+from kept.kge.splits import Seen, Splits, read_splits
+from kept.kge.trained import load_scorer, read_description, read_seen
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        begun, status, is_stuck = time.perf_counter(), 0, False
+        started, status, is_stuck = time.perf_counter(), 0, False
 
         async def send_guarded(message: Message) -> None:
             nonlocal status, is_stuck
@@ -87,7 +87,7 @@ class Guard:
                 raise
         finally:
             self._n_inside -= 1
-            self._metrics.request(scope["path"], status, time.perf_counter() - begun)
+            self._metrics.request(scope["path"], status, time.perf_counter() - started)
 
     def _let_in(self, scope: MutableMapping[str, Any]) -> None:
         headers: dict[bytes, list[bytes]] = {}
@@ -104,9 +104,9 @@ class Guard:
         ):  # fmt: skip
             raise Refusal(HTTPStatus.FORBIDDEN, "a page in a browser may not ask here")
         if scope["path"] not in OPEN:
-            given = headers.get(b"authorization", [b""])
+            authorization = headers.get(b"authorization", [b""])
             wanted = b"Bearer " + self._token
-            if len(given) != 1 or not hmac.compare_digest(given[0], wanted):
+            if len(authorization) != 1 or not hmac.compare_digest(authorization[0], wanted):
                 raise Refusal(
                     HTTPStatus.UNAUTHORIZED, "wrong token; send Authorization: Bearer TOKEN"
                 )

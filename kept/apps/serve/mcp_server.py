@@ -69,7 +69,7 @@ class GraphTools:
         work: dict[str, Work] = {
             "link": self._link,
             "facts": self._facts,
-            "ask": self._ask,
+            "ask": self._answer_questions,
             "complete": self._complete,
         }
         self.batcher = Batcher(work, self.limits)
@@ -137,7 +137,7 @@ class GraphTools:
     async def _answered(self, kind: str, question: Any) -> Any:
         """The answer of the batch that the question is in."""
         with self._call():
-            (answer,) = await self.batcher.ask(kind, [question])
+            (answer,) = await self.batcher.submit(kind, [question])
         return answer
 
     def _call(self) -> _Call:
@@ -149,15 +149,15 @@ class GraphTools:
             for linked in self.linker.link(list(texts))
         ]
 
-    def _facts(self, asked: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-        return [facts_of_name(self.graph, name, most) for name, most in asked]
+    def _facts(self, requests: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+        return [facts_of_name(self.graph, name, most) for name, most in requests]
 
-    def _complete(self, asked: Sequence[tuple[str, str, str, int]]) -> list[Any]:
+    def _complete(self, queries: Sequence[tuple[str, str, str, int]]) -> list[Any]:
         assert self.completion is not None, "the tool is there only with a scorer"
         over = self.completion
-        return [over.best(head, relation, tail, n)["best"] for head, relation, tail, n in asked]
+        return [over.best(head, relation, tail, n)["best"] for head, relation, tail, n in queries]
 
-    def _ask(self, questions: Sequence[str]) -> list[dict[str, Any]]:
+    def _answer_questions(self, questions: Sequence[str]) -> list[dict[str, Any]]:
         return [_answer_fields(self.asking.answer(question)) for question in questions]
 
 

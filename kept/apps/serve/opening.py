@@ -14,7 +14,7 @@ from kept.auto import AutoEncoder
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.lab.probing.models.base import ClozeModel
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kept.linking.linkers import open_graph, open_pipeline, settings_of
 
 

@@ -27,7 +27,7 @@ from kg_loaders.damage import DamageReport
 
 USES = {"text_b": "second"}
 """Fields of an item whose column is for something of another name."""
-Asked = tuple[str | None, PredictItem]
+PredictRequestItem = tuple[str | None, PredictItem]
 """A run by name, or None for the only one, and an item for it."""
 
 
@@ -48,23 +48,23 @@ class Predictions:
         runs = {key: r.predictor for key, r in readers.items() if r.predictor is not None}
         return cls(graph, linker, runs)
 
-    def predict(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    def predict(self, requests: Sequence[PredictRequestItem]) -> list[dict[str, Any]]:
         """Return the prediction for each item; raises `ConfigError` that numbers a faulty one."""
         answers: dict[int, dict[str, Any]] = {}
-        names = [self._name(run) for run, _ in asked]
+        names = [self._name(run) for run, _ in requests]
         for name in dict.fromkeys(names):
             places = [i for i, each in enumerate(names) if each == name]
             predictor = self.runs[name]
             lines = [
-                _line(predictor, i, asked[i][1], f"item {i}: " if len(asked) > 1 else "")
+                _line(predictor, i, requests[i][1], f"item {i}: " if len(requests) > 1 else "")
                 for i in places
             ]
             examples = [line.example for line in lines]
             rows = predictor.predictions(examples, self.graph, self._linker(name, predictor))
             kind = predictor.model.question().problem_type
-            for place, line, row in zip(places, lines, rows, strict=True):
-                answers[place] = {"run": name} | answer_fields(row, kind, line.fields)
-        return [answers[i] for i in range(len(asked))]
+            for position, line, row in zip(places, lines, rows, strict=True):
+                answers[position] = {"run": name} | answer_fields(row, kind, line.fields)
+        return [answers[i] for i in range(len(requests))]
 
     def _name(self, run: str | None) -> str:
         if not self.runs:
@@ -85,14 +85,14 @@ class Predictions:
         return self._linkers[name]
 
 
-def _line(predictor: Predictor, number: int, item: PredictItem, place: str) -> UnlabelledLine:
-    """The item as a line; `ConfigError` says what is wrong with it, after its `place`."""
+def _line(predictor: Predictor, number: int, item: PredictItem, position: str) -> UnlabelledLine:
+    """The item as a line; `ConfigError` says what is wrong with it, after its `position`."""
     row, task = item.model_dump(exclude_none=True), predictor.task
     columns = {USES.get(name, name): name for name in row}
     if not has_columns(columns, task):
-        raise ConfigError(f"{place}a run of {task} needs {alternatives(form_of(task))}")
+        raise ConfigError(f"{position}a run of {task} needs {alternatives(form_of(task))}")
     parser = RowParser(columns, form_of(task), "", DamageReport())
     try:
         return parser.parse(number, row)
     except (ValueError, LinkingError) as error:
-        raise ConfigError(f"{place}{error}") from error
+        raise ConfigError(f"{position}{error}") from error

@@ -28,16 +28,16 @@ def query_rows(graph: KnowledgeGraph, sparql: str, most: int) -> dict[str, Any]:
     An entity or relation is `id` and `label` in one cell: "Q90 (Paris)". Raises `QueryError`.
     """
     try:
-        found = answer(graph, sparql, limits=LIMITS)
+        table = answer(graph, sparql, limits=LIMITS)
     except QueryError as error:
         raise QueryError(_OPTION.sub("", str(error))) from error
-    if found.kind == "ASK":
-        return {"columns": ["answer"], "rows": [[str(found.is_true).lower()]], "n_rows": 1}
-    if found.kind == "GRAPH":
-        lines = found.data.decode().splitlines()
+    if table.kind == "ASK":
+        return {"columns": ["answer"], "rows": [[str(table.is_true).lower()]], "n_rows": 1}
+    if table.kind == "GRAPH":
+        lines = table.data.decode().splitlines()
         rows = [[_cell(graph, part) for part in _parts(line)] for line in lines[:most]]
         return {"columns": ["subject", "predicate", "object"], "rows": rows, "n_rows": len(lines)}
-    result = json.loads(found.json())
+    result = json.loads(table.json())
     columns, bindings = result["head"]["vars"], result["results"]["bindings"]
     rows = [[_bound(graph, row.get(name)) for name in columns] for row in bindings[:most]]
     return {"columns": columns, "rows": rows, "n_rows": len(bindings)}

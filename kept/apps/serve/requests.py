@@ -31,7 +31,7 @@ def _whole(text: str) -> str:
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT), AfterValidator(_whole)]
 Context = Annotated[str, Field(min_length=1, max_length=MAX_CONTEXT), AfterValidator(_whole)]
-Place = Annotated[int, Field(ge=0, le=MAX_TEXT)]
+Position = Annotated[int, Field(ge=0, le=MAX_TEXT)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_whole)]
 
 
@@ -110,11 +110,11 @@ class PredictItem(_Request):
     text: Text | None = None
     text_b: Text | None = None
     mention: Name | None = None
-    start: Place | None = None
-    end: Place | None = None
+    start: Position | None = None
+    end: Position | None = None
     head: Name | None = None
     tail: Name | None = None
-    targets: Annotated[list[tuple[Place, Place]], Field(max_length=MAX_TEXT)] | None = None
+    targets: Annotated[list[tuple[Position, Position]], Field(max_length=MAX_TEXT)] | None = None
     tokens: Annotated[list[Name], Field(min_length=1, max_length=MAX_TEXT)] | None = None
     question: Text | None = None
     context: Context | None = None

@@ -63,8 +63,8 @@ def make_server(
     """
     bounds = limits or Limits()
     address, port = listening.getsockname()[:2]
-    own = f"[{address}]" if ":" in address else address
-    hosts = {f"{own}:{port}", f"localhost:{port}", *names}
+    host = f"[{address}]" if ":" in address else address
+    hosts = {f"{host}:{port}", f"localhost:{port}", *names}
     stopping = threading.Event()
     config = uvicorn.Config(
         make_app(service, token=token, hosts=frozenset(hosts), limits=bounds),

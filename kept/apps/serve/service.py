@@ -15,7 +15,7 @@ from kept.apps.explorer.readers import Reader
 from kept.apps.serve.completing import Completion
 from kept.apps.serve.errors import NotServedError
 from kept.apps.serve.knowledge import MOST_CANDIDATES, Asking, facts_of_name, links_of
-from kept.apps.serve.predicting import Asked, Predictions
+from kept.apps.serve.predicting import Predictions, PredictRequestItem
 from kept.apps.serve.requests import Cloze, CompleteRequest, FactsRequest, ShowRequest
 from kept.auto import AutoEncoder
 from kept.errors import ConfigError
@@ -51,27 +51,27 @@ class Service:
             for linked in self.linker.link(list(texts))
         ]
 
-    def facts(self, asked: Sequence[FactsRequest]) -> list[dict[str, Any]]:
+    def facts(self, requests: Sequence[FactsRequest]) -> list[dict[str, Any]]:
         """Return who each name is, and its facts."""
-        return [facts_of_name(self.graph, each.name, each.n) for each in asked]
+        return [facts_of_name(self.graph, each.name, each.n) for each in requests]
 
-    def ask(self, asked: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
+    def ask(self, questions: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
         """Return the answer to each question, at least as sure as its number."""
-        return [self.asking.answer(question, least) for question, least in asked]
+        return [self.asking.answer(question, least) for question, least in questions]
 
-    def predict(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    def predict(self, requests: Sequence[PredictRequestItem]) -> list[dict[str, Any]]:
         """Return the prediction of a run for each item."""
-        return self.predictions.predict(asked)
+        return self.predictions.predict(requests)
 
-    def show(self, asked: Sequence[ShowRequest]) -> list[dict[str, Any]]:
+    def show(self, requests: Sequence[ShowRequest]) -> list[dict[str, Any]]:
         """Return what a method or a run reads of each text: facts, a summary, an SVG picture."""
-        linked = self.linker.link([each.text for each in asked])
-        found = []
-        for each, text in zip(asked, linked, strict=True):
+        linked = self.linker.link([each.text for each in requests])
+        pages = []
+        for each, text in zip(requests, linked, strict=True):
             if each.method not in self.readers:
                 raise no_such("reader", each.method, self.readers)
-            found.append(self.readers[each.method].read(text, self.graph, (), self.linker))
-        return found
+            pages.append(self.readers[each.method].read(text, self.graph, (), self.linker))
+        return pages
 
     def encode(self, texts: Sequence[str], *, mentions: bool = False) -> list[dict[str, Any]]:
         """Return the vector of each text, and, where asked for, one for each linked mention."""
@@ -92,17 +92,17 @@ class Service:
         """Return `encode` with mentions."""
         return self.encode(texts, mentions=True)
 
-    def probe(self, asked: Sequence[tuple[Cloze, int]]) -> list[dict[str, Any]]:
+    def probe(self, requests: Sequence[tuple[Cloze, int]]) -> list[dict[str, Any]]:
         """Return the best answers of a masked LM to each question, from its weights alone."""
         if self.cloze is None:
             raise NotServedError("there is no masked LM here: start kept serve with --probe")
-        return [self._probe(question, n, self.cloze) for question, n in asked]
+        return [self._probe(question, n, self.cloze) for question, n in requests]
 
-    def complete(self, asked: Sequence[CompleteRequest]) -> list[dict[str, Any]]:
+    def complete(self, requests: Sequence[CompleteRequest]) -> list[dict[str, Any]]:
         """Return the best answers for the slot "?" of each triple (see `best_answers`)."""
         if self.completion is None:
             raise NotServedError("there is no triple scorer here: start kept serve with --kgc")
-        return [self.completion.best(*each.triple, each.n) for each in asked]
+        return [self.completion.best(*each.triple, each.n) for each in requests]
 
     # ---- parts -------------------------------------------------------------
     def _probe(self, question: Cloze, n: int, model: ClozeModel) -> dict[str, Any]:

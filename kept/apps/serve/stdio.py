@@ -79,14 +79,14 @@ class StoppableInput(io.RawIOBase):
 def output_for_protocol() -> Iterator[None]:
     """Send what is printed meanwhile to standard error, whoever prints it."""
     sys.stdout.flush()
-    own = os.dup(1)
+    stdout_copy = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(own, 1)
-        os.close(own)
+        os.dup2(stdout_copy, 1)
+        os.close(stdout_copy)
 
 
 def run_stdio(

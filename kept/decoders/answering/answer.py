@@ -1,7 +1,7 @@
 """The answer to a question, chosen among the values of the graph, or "not in the graph".
 
 The question is linked; for each linked entity the relations that it may ask about get
-probabilities (`kept.decoders.answering.relations`). The answer is the values of the likeliest
+probabilities (`kept.decoders.answering.relations`). The answer is the values of the most likely
 relation that the entity has. `confidence` is the probability that this is right: it falls where
 another relation
 of the graph, which this entity lacks, is as likely, and where something that no relation of the
@@ -15,6 +15,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,9 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
 
 LEAST_CONFIDENCE = 0.4
-BIAS, OF_SHARE, OF_LEAD = 0.52, 1.68, 9.46
-"""Log-odds that an answer is right: a bias, and the weights of the log share of relations that the
-entity has and of their lead over the common relation most like the question. Fitted, and the least
-confidence chosen, on the dev questions (`python -m experiments.asking.calibrate`)."""
+BIAS, WEIGHTS = -3.38, (2.47, 11.01, 1.94, 2.97)
+"""Log-odds that an answer is right: a bias, and the weights of `Reading.evidence`. Fitted, and the
+least confidence chosen, on the dev questions (`python -m experiments.asking.calibrate`)."""
 LEAST_SHARE = 1e-4
 MOST_COMPARED = 512
 """Facts that are compared with a question."""
@@ -41,8 +41,8 @@ class Answer:
     """The answer to one question: `values`, or a `refusal` that says why there is none.
 
     `entity` and `relation` are what was asked about, `facts` the triples that say so, in words,
-    `confidence` the probability that the graph has what was asked. `others` are the next likeliest
-    relations with their probabilities.
+    `confidence` the probability that the graph has what was asked. `others` are the relations that
+    are likely next, with their probabilities.
     """
 
     question: str
@@ -60,6 +60,13 @@ class Answer:
         facts = "\n".join(f"  {head} — {relation} → {tail}" for head, relation, tail in self.facts)
         return f"{', '.join(self.values)}    (confidence {self.confidence:.2f})\n{facts}"
 
+    def __bool__(self) -> bool:
+        """Whether there is an answer."""
+        return not self.refusal
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
     def as_json(self) -> dict[str, Any]:
         """All fields."""
         return dataclasses.asdict(self)
@@ -71,15 +78,17 @@ class Reading:
 
     entity: int
     choice: RelationChoice
-    own: tuple[RelationChoice, ...]
+    of_entity: tuple[RelationChoice, ...]
     match: Match
 
     @property
-    def evidence(self) -> tuple[float, float]:
-        """What speaks for it: the log of the probability of relations that the entity has, and the
-        lead over what the graph has no relation for."""
-        share = math.log(sum(self.match.shares[choice] for choice in self.own) + LEAST_SHARE)
-        return share, self.match.lead(self.choice)
+    def evidence(self) -> tuple[float, float, float, float]:
+        """What speaks for it: the log of the probability of relations that the entity has, the
+        lead over what the graph has no relation for, and the similarity with the question,
+        directly and by way of a common relation."""
+        share = math.log(sum(self.match.shares[choice] for choice in self.of_entity) + LEAST_SHARE)
+        match, choice = self.match, self.choice
+        return share, match.lead(choice), match.direct[choice], match.detours[choice]
 
     @property
     def confidence(self) -> float:
@@ -87,9 +96,9 @@ class Reading:
 
         Never above that of the relations that the entity has, however far the rest is away.
         """
-        share, lead = self.evidence
-        odds = math.exp(BIAS + OF_SHARE * share + OF_LEAD * lead)
-        return min(odds / (1 + odds), math.exp(share))
+        evidence = self.evidence
+        odds = math.exp(BIAS + sum(w * x for w, x in zip(WEIGHTS, evidence, strict=True)))
+        return min(odds / (1 + odds), math.exp(evidence[0]))
 
 
 class Answerer:
@@ -183,8 +192,8 @@ class Answerer:
         }  # fmt: skip
         if reading.confidence < least:
             missing = graph.relation_label(ranked[0][0].relation)
-            common, score = match.common.likeliest()
-            missing = common if score > max(match.scores.values()) else missing
+            common, score = match.common.most_likely_missing()
+            missing = common if score > max(map(match.score, match.shares)) else missing
             refusal = (
                 f"not in the graph: it has no {missing} of {graph.label(reading.entity)} "
                 f"(confidence that the graph contains the answer: {reading.confidence:.2f})"

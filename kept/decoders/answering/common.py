@@ -22,8 +22,12 @@ from entity_linking.parts import SentenceEncoder
 
 SAME = 0.8
 """Mean similarity of phrases from which on a common relation is one that the graph has, too."""
-KINSHIP = 0.2
+LEAST_ALIKE = 0.5
+"""Similarity of names below which a common relation has nothing to do with one of the graph."""
+KINSHIP = 0.6
 """What a common relation loses for its likeness with the graph's own: it may be another word."""
+DETOUR = 0.3
+"""What a match by way of a common relation loses where the names are not the same."""
 
 
 def phrases_of(label: str, kind: str) -> tuple[str, str, str, str]:
@@ -54,30 +58,48 @@ def similarity(phrases: NDArray[np.float32], question: NDArray[np.float32]) -> N
 class CommonMatch:
     """Common relations by `labels`, with their similarities with a question.
 
-    `scores [common]` are -inf for those that the graph has; `alike [common known]` compares them
-    with the graph's relations.
+    `scores [common]` are their similarities with the question, `is_known [common]` says which of
+    them the graph has; `alike [common known]`, between 0 and 1, compares their names with those of
+    the graph's relations.
     """
 
     labels: Sequence[str]
     scores: NDArray[np.float64]
+    is_known: NDArray[np.bool_]
     alike: NDArray[np.float32]
 
-    def likeliest(self) -> tuple[str, float]:
-        """Return the label of the one most like the question, and its similarity."""
-        index = int(self.scores.argmax())
-        return self.labels[index], float(self.scores[index])
+    def most_likely_missing(self) -> tuple[str, float]:
+        """Return the label of the one most like the question that the graph does not have."""
+        scores = np.where(self.is_known, -np.inf, self.scores)
+        index = int(scores.argmax())
+        return self.labels[index], float(scores[index])
+
+    def through(self) -> NDArray[np.float64]:
+        """Return how like the question each relation of the graph is by way of a common one.
+
+        "What is her job?" is like the common relation *job*, which graphs also call "works as".
+        """
+        detours = self.scores[:, None] - DETOUR * (1 - self._likeness(LEAST_ALIKE))
+        return np.asarray(detours.max(0), np.float64)
 
     def lead(self, known: int, score: float) -> float:
         """Return what relation number `known` of the graph, with its `score`, is ahead of all.
 
         0 where the graph has every common relation.
         """
-        most = float((self.scores - KINSHIP * self.alike[:, known]).max())
+        less = KINSHIP * np.clip(self.alike[:, known], 0, 1)
+        most = float(np.where(self.is_known, -np.inf, self.scores - less).max())
         return score - most if np.isfinite(most) else 0.0
+
+    def _likeness(self, least: float) -> NDArray[np.float64]:
+        return np.asarray(np.clip(self.alike - least, 0, None) / (1 - least), np.float64)
 
 
 class CommonRelations:
-    """The relations of `common_relations.tsv`; their phrases are encoded at the first question."""
+    """The relations of `common_relations.tsv`; they are encoded at the first question.
+
+    `forms` are other names of a relation, as graphs have them ("works as" for *job*).
+    """
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder
@@ -87,8 +109,9 @@ class CommonRelations:
             .read_text(encoding="utf-8")
         )
         rows = [line.split("\t") for line in text.splitlines()[1:]]
-        self.labels = [label for label, _ in rows]
-        self._phrases = [phrase for label, kind in rows for phrase in phrases_of(label, kind)]
+        self.labels = [label for label, _, _ in rows]
+        self.forms = [[label, *filter(None, forms.split("; "))] for label, _, forms in rows]
+        self._phrases = [phrase for label, kind, _ in rows for phrase in phrases_of(label, kind)]
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
@@ -96,11 +119,23 @@ class CommonRelations:
         vectors = self.encoder.encode(self._phrases)
         return vectors.reshape(len(self.labels), -1, self.encoder.width)
 
-    def compare(self, question: NDArray[np.float32], known: NDArray[np.float32]) -> CommonMatch:
-        """Return how like a question the common relations are that the graph does not have.
+    @cached_property
+    def _form_vectors(self) -> NDArray[np.float32]:
+        return self.encoder.encode([form for forms in self.forms for form in forms])
 
-        `known` are the phrases of the graph's relations, `[relation phrase width]`.
+    def compare(
+        self,
+        question: NDArray[np.float32],
+        phrases: NDArray[np.float32],
+        names: NDArray[np.float32],
+    ) -> CommonMatch:
+        """Return how like a question, and how like the graph's relations, the common ones are.
+
+        The graph's relations are given by their `phrases [relation phrase width]` and by their
+        `names [relation width]`.
         """
-        alike = np.einsum("cpw,kpw->ck", self.vectors, known, optimize=True) / known.shape[1]
-        scores = np.where(alike.max(1) < SAME, similarity(self.vectors, question), -np.inf)
-        return CommonMatch(self.labels, scores, alike)
+        same = np.einsum("cpw,kpw->ck", self.vectors, phrases, optimize=True) / phrases.shape[1]
+        starts = np.cumsum([0, *(len(forms) for forms in self.forms[:-1])])
+        alike = np.maximum.reduceat(self._form_vectors @ names.T, starts, axis=0)
+        scores = similarity(self.vectors, question)
+        return CommonMatch(self.labels, scores, same.max(1) >= SAME, alike)

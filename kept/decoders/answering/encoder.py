@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,11 @@ class FastSentenceEncoder:
         from tokenizers import Tokenizer
 
         folder = prepared_minilm()
-        self._model: Any = ctranslate2.Encoder(str(folder), intra_threads=n_threads)
+        # CTranslate2 sets the number of OpenMP threads of the thread that opens a model, and torch
+        # takes it over: a thread that ends here keeps it away from whatever else this program does.
+        with ThreadPoolExecutor(1) as opening:
+            opened = opening.submit(ctranslate2.Encoder, str(folder), intra_threads=n_threads)
+            self._model: Any = opened.result()
         self._tokenizer = Tokenizer.from_file(str(_minilm_folder() / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_PIECES)

@@ -1,10 +1,11 @@
 """Which relation a question asks about: a distribution over those that the entity's kind can have.
 
 A relation is described in a few short phrases ("What is the capital?", "Which city is the
-capital?"), a question without its entity is compared with them by sentence vectors, and the mean
-similarities go through a softmax. Relations that entities of the same type have are the choices, so
-that a question about a fact that is *missing* goes to its own relation and not to the nearest
-of those that are there.
+capital?"), by some of its values and by their type (`kept.decoders.answering.descriptions`). A
+question without its entity is compared with them by sentence vectors, directly and by way of common
+relations (`kept.decoders.answering.common`); the sum of the similarities goes through a softmax.
+Relations that entities of the same type have are the choices, so that a question about a fact that
+is *missing* goes to its own relation and not to the nearest of those that are there.
 
 Axis legend: relation, phrase, width.
 """
@@ -12,6 +13,7 @@ Axis legend: relation, phrase, width.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +22,17 @@ from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
 from kept.decoders.answering.common import CommonMatch, CommonRelations, phrases_of, similarity
+from kept.decoders.answering.descriptions import (
+    N_EXAMPLES,
+    OF_DETOUR,
+    OF_STATEMENTS,
+    OF_TYPE,
+    OF_VALUES,
+    Description,
+    RelationVectors,
+    answer_type,
+    encode,
+)
 from kg_loaders import KnowledgeGraph, TextKind
 from kg_loaders.disk.arrow import numbers_array
 
@@ -27,7 +40,7 @@ N_TYPICAL = 2_000
 """Entities of a type, and triples of a relation, that are looked at."""
 TYPE_LABELS = frozenset({"instance of", "type", "is a", "isa", "kind"})
 TYPE_IDS = frozenset({"P31", "rdf:type", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"})
-TEMPERATURE = 0.05
+TEMPERATURE = 0.12
 INVERSE_MARGIN, TYPE_MARGIN = 0.04, 0.07
 """Similarity that a relation read backwards, or one that says what kind of thing an entity is, must
 have more than others, as few questions ask for it."""
@@ -46,27 +59,31 @@ class Match:
     """What a question may ask about an entity.
 
     `shares` are the probabilities of the relations that the graph has for entities of the kind,
-    summing to 1, `scores` their similarities with the question, in the same order; `common` are the
-    relations that the graph does not have.
+    summing to 1, `direct` their similarities with the question, `detours` those by way of common
+    relations, in the same order; `common` are the common relations themselves.
     """
 
     shares: dict[RelationChoice, float]
-    scores: dict[RelationChoice, float]
+    direct: dict[RelationChoice, float]
+    detours: dict[RelationChoice, float]
     common: CommonMatch
 
+    def score(self, choice: RelationChoice) -> float:
+        """Return the higher of the two similarities of a relation."""
+        return max(self.direct[choice], self.detours[choice])
+
     def lead(self, choice: RelationChoice) -> float:
-        """Return what a relation is ahead of all common ones."""
-        return self.common.lead(list(self.scores).index(choice), self.scores[choice])
+        """Return what a relation is ahead of all common ones that the graph does not have."""
+        return self.common.lead(list(self.direct).index(choice), self.score(choice))
 
 
 @dataclass(eq=False)
 class RelationMatcher:
-    """Compares questions with the relations of a graph; phrases are encoded once."""
+    """Compares questions with the relations of a graph; these are encoded once."""
 
     graph: KnowledgeGraph
     encoder: SentenceEncoder
-    vectors: dict[RelationChoice, NDArray[np.float32]] = field(default_factory=dict)
-    """Of each relation's phrases, `[phrase width]`."""
+    vectors: dict[RelationChoice, RelationVectors] = field(default_factory=dict)
     _choices: dict[str, tuple[RelationChoice, ...]] = field(default_factory=dict)
 
     def match(self, question: str, surface: str, entity: int) -> Match | None:
@@ -80,21 +97,25 @@ class RelationMatcher:
         kind = self.type_of(entity) or "thing"
         plain = question.replace(surface, "it", 1)
         typed = question.replace(surface, f"the {kind}", 1)
-        vectors = self.encoder.encode([plain, typed])
-        self._encode_phrases(choices)
-        phrases = np.stack([self.vectors[each] for each in choices])
-        less = [self._handicap(each) for each in choices]
-        scores = similarity(phrases, vectors) - np.array(less)
-        shares = np.exp((scores - scores.max()) / TEMPERATURE)
+        wanted = answer_type(question)
+        vectors = self.encoder.encode([plain, typed, *filter(None, [wanted])])
+        self._encode_relations(choices)
+        known = [self.vectors[each] for each in choices]
+        phrases = np.stack([each.phrases for each in known])
+        common = self._common.compare(vectors[:2], phrases, np.stack([k.name for k in known]))
+        direct = similarity(phrases, vectors[:2]) - np.array([self._handicap(c) for c in choices])
+        detours = np.maximum(common.through(), 0)
+        detours[[each.is_inverse for each in choices]] = 0  # common relations are read forwards
+        evidence = direct + OF_DETOUR * detours + _by_values(known, vectors)
+        shares = np.exp((evidence - evidence.max()) / TEMPERATURE)
         shares /= shares.sum()
-        return Match(
-            dict(zip(choices, shares.tolist(), strict=True)),
-            dict(zip(choices, scores.tolist(), strict=True)),
-            self._common.compare(vectors, phrases),
+        by_share, by_words, by_detour = (
+            dict(zip(choices, column.tolist(), strict=True)) for column in (shares, direct, detours)
         )
+        return Match(by_share, by_words, by_detour, common)
 
     def share_phrases(self, other: RelationMatcher) -> None:
-        """Take over phrases that another matcher encoded; the relations must be the same."""
+        """Use what another matcher encoded; the relations must be the same."""
         self.vectors, self._common = other.vectors, other._common
 
     def choices(self, entity: int) -> tuple[RelationChoice, ...]:
@@ -166,18 +187,29 @@ class RelationMatcher:
         ]
         return tuple(sorted(choices, key=lambda each: (each.is_inverse, each.relation)))
 
-    def _encode_phrases(self, choices: tuple[RelationChoice, ...]) -> None:
+    def _encode_relations(self, choices: tuple[RelationChoice, ...]) -> None:
         missing = [each for each in choices if each not in self.vectors]
-        phrases = [phrase for each in missing for phrase in self._phrases(each)]
-        if not phrases:
-            return
-        vectors = self.encoder.encode(phrases).reshape(len(missing), -1, self.encoder.width)
-        self.vectors.update(zip(missing, vectors, strict=True))
+        if missing:
+            descriptions = [self._description(each) for each in missing]
+            vectors = encode(descriptions, self.encoder)
+            self.vectors.update(zip(missing, vectors, strict=True))
 
-    def _phrases(self, choice: RelationChoice) -> tuple[str, str, str, str]:
+    def _description(self, choice: RelationChoice) -> Description:
+        ends = self._ends(choice)
+        values = tuple(self.graph.label(end) for end in sorted(set(ends))[:N_EXAMPLES])
+        name = self.graph.relation_label(choice.relation)
+        kind = self._type_of_values(ends)
+        return Description(self._phrases(choice, kind), name, kind, values, choice.is_inverse)
+
+    def _ends(self, choice: RelationChoice) -> list[int]:
+        """The values of the first triples of a relation."""
+        rows = self.graph.triples[self.graph.triples[:, 1] == choice.relation][:200]
+        ends: list[int] = rows[:, 0 if choice.is_inverse else 2].tolist()
+        return ends
+
+    def _phrases(self, choice: RelationChoice, kind: str) -> tuple[str, str, str, str]:
         """Four ways to speak of a relation, in the order of `phrases_of`."""
         label = self.graph.relation_label(choice.relation)
-        kind = self._type_of_values(choice)
         if not choice.is_inverse:
             return phrases_of(label, kind)
         return (
@@ -187,10 +219,8 @@ class RelationMatcher:
             f"{kind}, by {label}",
         )
 
-    def _type_of_values(self, choice: RelationChoice) -> str:
+    def _type_of_values(self, ends: Sequence[int]) -> str:
         """The most frequent type of the answers."""
-        rows = self.graph.triples[self.graph.triples[:, 1] == choice.relation][:200]
-        ends = rows[:, 0 if choice.is_inverse else 2].tolist()
         types = Counter(kind for end in ends if (kind := self.type_of(end)))
         return min(types, key=lambda kind: (-types[kind], kind)) if types else "thing"
 
@@ -198,3 +228,22 @@ class RelationMatcher:
         """The similarity that a relation must have more than others: few questions ask for it."""
         is_rare = self.is_about_types(choice.relation)
         return TYPE_MARGIN * is_rare + INVERSE_MARGIN * choice.is_inverse
+
+
+def _by_values(
+    relations: Sequence[RelationVectors], vectors: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """The part of the evidence that is of statements, values and the type of the answer.
+
+    `vectors` are of the question about "it", of that about its type, and of the type of the answer,
+    if the question has one.
+    """
+    statements = np.stack([each.statement for each in relations])
+    values = np.stack([each.values for each in relations])
+    types = np.stack([each.type for each in relations])
+    evidence = (
+        OF_STATEMENTS * (statements @ vectors[:2].T).mean(1) + OF_VALUES * values @ vectors[0]
+    )
+    for wanted in vectors[2:]:
+        evidence += OF_TYPE * np.maximum(types @ wanted, values @ wanted)
+    return np.asarray(evidence, np.float64)

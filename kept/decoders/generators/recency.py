@@ -58,11 +58,11 @@ class RecentEntities:
             step_lists.append(self._steps(row, ids))
         width = max(map(len, names))
         mask = torch.zeros(*entity_ids.shape, width, dtype=torch.bool)
-        for row, (own, steps) in enumerate(zip(names, step_lists, strict=True)):
+        for row, (row_names, steps) in enumerate(zip(names, step_lists, strict=True)):
             for step, present in enumerate(steps):
                 for entity in present:
-                    mask[row, step, own.index(entity)] = True
-        padded = [own + [0] * (width - len(own)) for own in names]
+                    mask[row, step, row_names.index(entity)] = True
+        padded = [row_names + [0] * (width - len(row_names)) for row_names in names]
         return torch.tensor(padded, device=entity_ids.device), mask.to(entity_ids.device)
 
     def _steps(self, row: int, ids: Sequence[int]) -> list[list[int]]:

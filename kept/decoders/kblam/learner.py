@@ -53,7 +53,7 @@ class TrainingPlan(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class Sample:
     """Texts of a step, with the facts of its graph; `right` are the places of those that answer."""
 
     chosen: NDArray[np.int64]
@@ -75,7 +75,7 @@ class Learner:
     plan: TrainingPlan
     seed: int
 
-    def drawn(self, step: int) -> Drawn:
+    def sample(self, step: int) -> Sample:
         """What a step asks: the last `n_refusals` questions are to be refused."""
         draws = generator(self.seed, "kblam batch", step)
         n, plan, texts = len(self.base.facts), self.plan, self.texts
@@ -91,9 +91,9 @@ class Learner:
         rows = np.concatenate([extra_rows, others[: max(size - len(extra_rows), 1)]])
         index_of_row = {row: i for i, row in enumerate(extra_rows.tolist())}
         right = torch.tensor([index_of_row.get(row, -1) for row in query_rows.tolist()])
-        return Drawn(sample, torch.from_numpy(rows), right)
+        return Sample(sample, torch.from_numpy(rows), right)
 
-    def batch(self, sample: Drawn, part: slice = slice(None)) -> MicroBatch:
+    def batch(self, sample: Sample, part: slice = slice(None)) -> MicroBatch:
         """The micro-batch of what is drawn, or of a part of its texts."""
         texts, every = self.texts, torch.from_numpy(sample.chosen)
         some = every[part]
@@ -126,7 +126,7 @@ class Learner:
         lessons = Lessons(
             fingerprint_of(self.texts, self.base),
             -(-len(self.texts) // plan.batch_size),
-            lambda seed, step: self.drawn(step),
+            lambda seed, step: self.sample(step),
             self.batch,
         )
         config = training_config(

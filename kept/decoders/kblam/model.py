@@ -41,7 +41,7 @@ from kept.decoders.kblam.rectangular import (
 )
 from kept.errors import BatchError, ConfigError, HostError
 
-HOSTS = tuple(family for family in hosts.FAMILIES if family != "gpt2")
+HOSTS = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 """Families whose layers can read facts: Llama-shaped ones."""
 PADDING_QUERY = torch.finfo(torch.bfloat16).min
 

@@ -17,10 +17,9 @@ from transformers import DynamicCache, PreTrainedTokenizerBase
 from entity_linking.parts import SentenceEncoder
 from kept import decoders
 from kept.batches import IGNORE
-from kept.decoders.kblam.dialogues import Dialogue
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, padded
 from kept.decoders.kblam.model import KBLaM
-from kept.decoders.kblam.wording import TEMPLATES
+from kept.decoders.kblam.wording import TEMPLATES, Dialogue
 from kept.randomness import generator
 from kept.training.processes.together import processes
 from kg_loaders.disk.writing import write_bytes
@@ -107,14 +106,14 @@ def texts_of(
 ) -> Texts:
     """The texts of dialogues."""
     pad = tokenizer.pad_token_id or 0
-    whole, begun_ids, prompt_ids = (
+    whole, prefix_ids, prompt_ids = (
         tokenizer([getattr(each, part) for each in dialogues])["input_ids"]
-        for part in ("text", "begun", "prompt")
+        for part in ("text", "prefix", "prompt")
     )
     before = [len(ids) - 1 for ids in prompt_ids]
     prompts = padded([ids[:n] for ids, n in zip(whole, before, strict=True)], pad, side="left")
     ids, mask = padded([ids[n:] for ids, n in zip(whole, before, strict=True)], pad)
-    last = torch.tensor([len(ids) - n - 1 for ids, n in zip(begun_ids, before, strict=True)])
+    last = torch.tensor([len(ids) - n - 1 for ids, n in zip(prefix_ids, before, strict=True)])
     labels = ids.masked_fill(~mask, IGNORE)
     labels[:, 0] = IGNORE
     return Texts(*prompts, ids, mask, labels, rows, refused, torch.stack([last - 1, last], dim=1))

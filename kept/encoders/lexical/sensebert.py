@@ -64,7 +64,7 @@ class SenseBERT(KnowledgeEncoder):
             )
         super().follow(graph)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The table is an embedding."""
         return EMBEDDINGS
 

@@ -61,7 +61,7 @@ class SentiLARE(KnowledgeEncoder):
         assert isinstance(module, Vocabulary)
         return module
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The tables are embeddings."""
         return EMBEDDINGS
 

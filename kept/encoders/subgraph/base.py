@@ -27,7 +27,7 @@ from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
-from kept.kgc.kge.vectors import RECIPE, open_vectors, vector_rows
+from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.graph_layers import AttentionPooling, GraphLayers, NodeFeatures, gelu
 from kept.layers.part_table import entity_table, held_rows, no_special_rows, put_rows
 from kept.layers.rows import RowTable
@@ -139,17 +139,17 @@ class SubgraphEncoder(KnowledgeEncoder):
         the folder of a scorer that `kept kgc train` made, or a text file of Wikipedia2Vec.
         Raises `ConfigError` for an `entity_width` that the vectors do not have.
         """
-        given = options.pop("entity_width", None)
+        entity_width = options.pop("entity_width", None)
         if str(vectors) == LABELS:
             width = hosts.word_table(host).embedding_dim
         elif str(vectors) == TRAINED:
-            width = int(given or options.get("graph_width", 100))
+            width = int(entity_width or options.get("graph_width", 100))
         else:
             width = open_vectors(vectors).width
-        if given not in (None, width):
+        if entity_width not in (None, width):
             raise ConfigError(
-                f"entity_width is {given}, and vectors {str(vectors)!r} are {width} wide; leave "
-                "entity_width out"
+                f"entity_width is {entity_width}, and vectors {str(vectors)!r} are {width} wide; "
+                "leave entity_width out"
             )
         model = cls.from_host(host, graph, entity_width=width, **options)
         if str(vectors) == LABELS:
@@ -192,7 +192,7 @@ class SubgraphEncoder(KnowledgeEncoder):
             )
         super().follow(graph)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """Vectors of entities are embeddings; all else of the graph learns with the head."""
         return EMBEDDINGS if name.startswith("entity_vectors.") else HEAD
 
@@ -261,10 +261,10 @@ class SubgraphEncoder(KnowledgeEncoder):
         text = self.pooled_graph(sentence, output, batch)
         added = self.text_output(text)[:, None]
         if batch.entity_ids is not None and batch.subgraph_ids is not None:
-            own = batch.entity_ids[:, :, None] == batch.subgraph_ids[:, None]
-            own = own & (batch.entity_ids >= N_SPECIAL_ROWS)[:, :, None]
+            is_own_node = batch.entity_ids[:, :, None] == batch.subgraph_ids[:, None]
+            is_own_node = is_own_node & (batch.entity_ids >= N_SPECIAL_ROWS)[:, :, None]
             nodes = self.node_output(output[:, 1:])
-            added = added + own.to(nodes.dtype) @ nodes
+            added = added + is_own_node.to(nodes.dtype) @ nodes
         return KnowledgeOutput.of((*states, states[-1] + added), text_vector=text)
 
 

@@ -116,18 +116,18 @@ class GreaseLM(SubgraphEncoder):
 
     def _init_weights(self, module: nn.Module) -> None:
         """Graph layers and mixing keep torch's own first weights, as in the released code."""
-        own = (self.graph, self.mixing, self.features) if hasattr(self, "mixing") else ()
-        if any(module is part for whole in own for part in whole.modules()):
+        modules = (self.graph, self.mixing, self.features) if hasattr(self, "mixing") else ()
+        if any(module is part for whole in modules for part in whole.modules()):
             if isinstance(module, nn.Linear | nn.BatchNorm1d):
                 module.reset_parameters()
             return
         super()._init_weights(module)
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The graph network enters the host at its first fused layer, and belongs there."""
         if name.startswith(("graph.", "features.", "entity_map.", "mixing.")):
             return layer_group(self.host.config.num_hidden_layers - self.config.n_fused)
-        return super().beside(name)
+        return super().group_outside_host(name)
 
     def freeze(self) -> None:
         """Entity vectors; and the mixing where nothing is mixed."""
@@ -140,7 +140,9 @@ class GreaseLM(SubgraphEncoder):
         hidden = hosts.embed_words(self.host, batch)
         graph, inputs = self.typed_graph(batch), self.inputs(batch)
         features = self.flat_features(batch, inputs.new_zeros(inputs.shape[:2]))
-        step = hosts.stepper(self.host, batch.visibility, batch.node_mask)
+        step = hosts.stepper(
+            self.host, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         layers = list(hosts.layers(self.host))
         n_alone = len(layers) - self.config.n_fused
         states, spots = [hidden], to_spots(inputs)

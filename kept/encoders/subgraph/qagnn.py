@@ -62,7 +62,9 @@ class QAGNN(SubgraphEncoder):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Raises `BatchError` for a batch without subgraphs or of another graph."""
         hidden = hosts.embed_words(self.host, batch)
-        states = hosts.run(self.host, hidden, batch.visibility, batch.node_mask)
+        states = hosts.run(
+            self.host, hidden, batch.visibility, batch.node_mask, positions=batch.positions
+        )
         sentence = hosts.pooled(self.host, states[self.config.host_layer])
         return self.with_graph(states, sentence, self.graph_output(sentence, batch), batch)
 

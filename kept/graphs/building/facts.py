@@ -105,7 +105,7 @@ class _Draw:
         if config.directions == "both":
             n_facts += int(np.diff(self.graph.in_offsets[entity : entity + 2])[0])
         if is_random and n_facts > HUB:
-            candidates = self._drawn(entity)
+            candidates = self._sample(entity)
         elif is_random and config.directions == "head":
             if not n_facts:
                 return _NOTHING
@@ -138,7 +138,7 @@ class _Draw:
             kept = np.union1d(kept, np.flatnonzero(np.isin(rows, self.insist.rows)))
         return rows[kept], kept
 
-    def _drawn(self, entity: int) -> Rows:
+    def _sample(self, entity: int) -> Rows:
         rows, _ = neighbours(
             self.graph,
             np.array([entity], np.int32),

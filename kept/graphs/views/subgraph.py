@@ -161,11 +161,11 @@ def in_order(
     return [*linked, *sorted(extras, key=lambda entity: -scores[entity])]
 
 
-def _entities_of_words(graph: WordKnowledgeGraph, shown: set[int]) -> NDArray[np.int64]:
+def _entities_of_words(graph: WordKnowledgeGraph, visible: set[int]) -> NDArray[np.int64]:
     """The row of each word's entity, `PAD_ROW` for words of none and entities that were cut."""
     rows = np.full(graph.n_nodes, PAD_ROW, np.int64)
     edges = graph.edges[graph.edge_kinds == EdgeKind.MENTION_ENTITY]
     rows[edges[:, 0]] = graph.ids[edges[:, 1]] + N_SPECIAL_ROWS
-    is_shown = np.isin(rows, [entity + N_SPECIAL_ROWS for entity in shown])
+    is_shown = np.isin(rows, [entity + N_SPECIAL_ROWS for entity in visible])
     words = np.flatnonzero(graph.kinds == NodeKind.WORD)
     return np.where(is_shown, rows, PAD_ROW)[words]

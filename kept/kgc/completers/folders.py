@@ -13,9 +13,9 @@ from kept.errors import CheckpointError
 from kept.kgc.completers.base import Completer
 from kept.kgc.completers.mix import MixCompleter, open_mix
 from kept.kgc.completers.seen import TrainedOn
-from kept.kgc.kge.kinds import SCORERS, ScorerKind
-from kept.kgc.kge.kinds import load as load_place
-from kept.kgc.kge.trained import DESCRIPTION, WEIGHTS, read_description, write_described
+from kept.kge.kinds import SCORERS, ScorerKind
+from kept.kge.kinds import load as load_place
+from kept.kge.trained import DESCRIPTION, WEIGHTS, read_description, write_described
 from kept.model_files import readable
 
 TRAINED_ON = "trained_on.safetensors"

@@ -16,9 +16,9 @@ from torch import Tensor
 from kept.errors import CheckpointError, ConfigError
 from kept.evaluation.ranking import Direction, Filter, HasScores
 from kept.kgc.completers.base import Completer, Reason
-from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.trained import SCORER, load_scorer, read_description
 from kept.kgc.mixing import SIDES, MixedScorer, Mixture, fit_mixture
+from kept.kge.splits import Splits
+from kept.kge.trained import SCORER, load_scorer, read_description
 from kg_loaders import KnowledgeGraph
 
 PARTS = "parts"

@@ -17,12 +17,12 @@ from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
 from kept.kgc.completers.relations import RelationRows
 from kept.kgc.completers.ultra import N_LAYERS, sample_queries
-from kept.kgc.kge.resuming.epochs import TrainingHistory
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.trained import WEIGHTS
-from kept.kgc.kge.training_config import TrainingConfig
-from kept.kgc.kge.ultra.nbfnet import NBFNet
-from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.trained import WEIGHTS
+from kept.kge.training_config import TrainingConfig
+from kept.kge.ultra.nbfnet import NBFNet
+from kept.kge.ultra.training import UltraScorer, train_ultra
 from kept.model_files import require_finite
 from kept.randomness import torch_draws, torch_generator
 from kg_loaders import KnowledgeGraph
@@ -85,11 +85,11 @@ class NBFNetCompleter:
 @dataclass(frozen=True, eq=False)
 class _Renamed:
     inner: UltraScorer
-    own: RelationRows
+    relation_rows: RelationRows
 
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
         """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
-        queries = triples if direction == "relation" else self.own.asked(triples)
+        queries = triples if direction == "relation" else self.relation_rows.with_rows(triples)
         return self.inner.scores(direction, queries)
 
 

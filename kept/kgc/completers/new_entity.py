@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import ConfigError
-from kept.kgc.kge.prediction import UNKNOWN
-from kept.kgc.kge.splits import Splits
+from kept.kge.prediction import UNKNOWN
+from kept.kge.splits import Splits
 from kg_loaders import (
     KnowledgeGraph,
     Record,

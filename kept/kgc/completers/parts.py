@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from kept.kgc.completers.base import Reason
-from kept.kgc.kge.simkgc.texts import Texts
+from kept.kge.simkgc.texts import Texts
 
 _BORDER = re.compile(r"(?<=[.;,])\s+")
 _FEW_WORDS = 12

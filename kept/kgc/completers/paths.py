@@ -22,9 +22,9 @@ from torch import Tensor
 
 from kept.evaluation.ranking import Direction
 from kept.kgc.completers.base import Reason
-from kept.kgc.kge.ultra.graphs import Edges, relation_graph
-from kept.kgc.kge.ultra.nbfnet import NBFNet
-from kept.kgc.kge.ultra.networks import Ultra
+from kept.kge.ultra.graphs import Edges, relation_graph
+from kept.kge.ultra.nbfnet import NBFNet
+from kept.kge.ultra.networks import Ultra
 from kg_loaders import KnowledgeGraph
 
 N_FACTS = 8

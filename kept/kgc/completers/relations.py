@@ -30,7 +30,7 @@ class RelationRows:
             scorer, names, np.array([rows_by_name.get(name, -1) for name in names], np.int64)
         )
 
-    def asked(self, triples: Tensor) -> Tensor:
+    def with_rows(self, triples: Tensor) -> Tensor:
         """`triples [batch 3]` with the model's rows; EvaluationError: a relation without one."""
         rows = torch.from_numpy(self.rows)[triples[:, 1]]
         if bool((rows < 0).any()):

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kept.kgc.kge.splits import Seen
+from kept.kge.splits import Seen
 from kg_loaders import KnowledgeGraph
 
 Hashes = NDArray[np.uint64]

@@ -17,12 +17,12 @@ from kept.errors import CheckpointError
 from kept.evaluation.ranking import Direction, HasScores
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
-from kept.kgc.kge.resuming.epochs import TrainingHistory
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.trained import WEIGHTS
-from kept.kgc.kge.training_config import TrainingConfig
-from kept.kgc.kge.ultra.networks import Ultra, make_ultra
-from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
+from kept.kge.resuming.epochs import TrainingHistory
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.trained import WEIGHTS
+from kept.kge.training_config import TrainingConfig
+from kept.kge.ultra.networks import Ultra, make_ultra
+from kept.kge.ultra.training import UltraScorer, train_ultra
 from kept.model_files import readable, require_finite
 from kept.randomness import generator, torch_draws, torch_generator
 from kg_loaders import KnowledgeGraph

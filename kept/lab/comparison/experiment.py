@@ -26,13 +26,15 @@ from pydantic import (
 from kept.errors import ConfigError
 from kept.evaluation.paired import Value
 from kept.evaluation.published import Published
+from kept.inputs.lengths import with_lengths
 from kept.lab.reading.verdicts import stored_verdict
 from kept.lab.study.design import DEFAULT_SEEDS, DOES_NOT_READ, Design, PrimaryContrast
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE, METHODS, method, method_key, title
+from kept.options import merged
 from kept.suggestions import no_such
 from kept.tasks.scores.official_scores import OFFICIAL
-from kept.training.config import TrainConfig, merged, with_auto_precision
+from kept.training.config import TrainConfig, with_auto_precision
 from kept.training.finetuning.recipes import with_recipe
 
 RUN_FIELDS = {
@@ -212,11 +214,13 @@ class Experiment(Design):
 
     def row(self, name: str) -> dict[str, Any]:
         """Fields of `FinetuneConfig` of row `name`: the task's with its own over them, and below
-        both the recipe of its method and the faster precision, unless it is `as_published`."""
+        both the recipe of its method, texts as long as the host takes them, and the faster
+        precision, unless it is `as_published`."""
         fields = merged(self.task, self.methods.get(name, {}))
         if self.as_published:
             return fields
-        return with_auto_precision(with_recipe({**fields, "method": self.variant_of(name)}))
+        completed = with_recipe({**fields, "method": self.variant_of(name)})
+        return with_auto_precision(with_lengths(completed))
 
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""

@@ -135,7 +135,7 @@ def _tables(compared: Compared) -> list[Section]:
         "Verdicts": (verdict_table(compared).html(), primary_table(compared).html()),
         "Scores": (prose(conditions(compared)), *scores),
         "Differences": (pair_table(compared).html(),),
-        "Where the gain lies": (prose(SLICES), *gains) if kinds else (),
+        "Where the gain is": (prose(SLICES), *gains) if kinds else (),
         "Learning rates": (rate_table(compared).html(),),
     }
     return [Section(title, blocks, folded=True) for title, blocks in parts.items()]

@@ -108,10 +108,10 @@ class _Counter:
         trial, plan = self._trial, self._trial.plan.pretraining
         if plan is None:
             return 0.0
-        place = trial.stage_place(key)
-        if place.name in self._stages or (place / STAGE).exists():
+        folder = trial.stage_place(key)
+        if folder.name in self._stages or (folder / STAGE).exists():
             return 0.0
-        self._stages.add(place.name)
+        self._stages.add(folder.name)
         texts = trial.data.texts
 
         def count() -> tuple[float, int]:

@@ -11,9 +11,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from entity_linking.annotations.relations import RelationExample
 from kept.evaluation.published import Published
 from kept.graphs.builder import BuilderConfig
-from kept.kgc.kge import FORMULAS
 from kept.kgc.rankers import CoLAKERun
 from kept.kgc.split import CompletionSplit, split_examples
+from kept.kge import FORMULAS
 from kept.lab.study.design import Design
 from kept.methods import BASELINE, title
 from kept.randomness import generator

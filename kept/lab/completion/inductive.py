@@ -25,8 +25,9 @@ from kept.evaluation.statistics import bootstrap_interval
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kgc.completers.texts.kepler import open_kepler_run
 from kept.kgc.kepler_entities import encoded_texts
-from kept.kgc.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
-from kept.kgc.kge.gnn.networks import (
+from kept.kgc.rankers import description_tokens
+from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
+from kept.kge.gnn.networks import (
     EntityTable,
     GraphModel,
     MessageGraph,
@@ -34,13 +35,12 @@ from kept.kgc.kge.gnn.networks import (
     SumOfFeatures,
     TextFeatures,
 )
-from kept.kgc.kge.gnn.recipes import make_layers
-from kept.kgc.kge.gnn.training import train_graph_model
-from kept.kgc.kge.inductive import DegreeScorer, InductiveSplit, Part
-from kept.kgc.kge.training_config import TrainingConfig
-from kept.kgc.kge.ultra.networks import load_ultra, make_ultra
-from kept.kgc.kge.ultra.training import UltraScorer, train_ultra
-from kept.kgc.rankers import description_tokens
+from kept.kge.gnn.recipes import make_layers
+from kept.kge.gnn.training import train_graph_model
+from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
+from kept.kge.training_config import TrainingConfig
+from kept.kge.ultra.networks import load_ultra, make_ultra
+from kept.kge.ultra.training import UltraScorer, train_ultra
 from kept.lab.completion.inductive_config import (
     DegreeMethod,
     DKRLMethod,
@@ -92,7 +92,7 @@ def run_method(
         if scorer is None:
             skipped[name] = "an entity has no trained vector"
             continue
-        scores[name], result = _ask(scorer, part, split, sampled)
+        scores[name], result = _complete(scorer, part, split, sampled)
         questions |= {f"{name}/{field}": values for field, values in result.items()}
     costs |= {
         "cpu_seconds": round(time.process_time() - cpu, 1),
@@ -101,7 +101,7 @@ def run_method(
     return InductiveResult(scores, skipped, questions, costs)
 
 
-def _ask(
+def _complete(
     scorer: HasScores, part: Part, split: InductiveSplit, sampled: SampledConfig
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Candidates and resamples do not depend on the seed of the training, so that runs pair."""

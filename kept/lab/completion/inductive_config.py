@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from kept.evaluation.published import Published
-from kept.training.config import RunConfig, TrainConfig
+from kept.lab.study.design import Design
+from kept.training.config import TrainConfig
 
 
 class _Method(BaseModel):
@@ -16,13 +17,13 @@ class _Method(BaseModel):
 
 
 class DegreeMethod(_Method):
-    """`kept.kgc.kge.inductive.DegreeScorer`: nothing is learned."""
+    """`kept.kge.inductive.DegreeScorer`: nothing is learned."""
 
     kind: Literal["degree"]
 
 
 class GraphMethod(_Method):
-    """`kept.kgc.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's
+    """`kept.kge.gnn.networks`: features, layers, decoder. Without layers and with text: BLP's
     map.
 
     `text_from` names a folder of a KEPLER run whose description vectors are the texts; without it
@@ -43,7 +44,7 @@ class GraphMethod(_Method):
 
 
 class DKRLMethod(_Method):
-    """`kept.kgc.kge.dkrl` with the CBOW encoder, ranked by descriptions alone."""
+    """`kept.kge.dkrl` with the CBOW encoder, ranked by descriptions alone."""
 
     kind: Literal["dkrl"]
     host: str = "minilm"
@@ -59,7 +60,7 @@ class KeplerMethod(_Method):
 
 
 class UltraMethod(_Method):
-    """`kept.kgc.kge.ultra`: trained on the split's own training graph, or the `weights` of a
+    """`kept.kge.ultra`: trained on the split's own training graph, or the `weights` of a
     release.
 
     Released weights have seen other graphs: whoever uses them says which in `differs` or `notes`.
@@ -92,7 +93,7 @@ class SampledConfig(_Method):
 
 
 class UnseenConfig(_Method):
-    """Shares of `kept.kgc.kge.inductive.split_unseen`; `seed` is the split's own."""
+    """Shares of `kept.kge.inductive.split_unseen`; `seed` is the split's own."""
 
     valid_share: float
     test_share: float
@@ -108,7 +109,7 @@ class KeplerTraining(_Method):
     training: TrainConfig
 
 
-class InductiveConfig(RunConfig):
+class InductiveConfig(Design):
     """Splits x methods x seeds.
 
     `splits` are names of GraIL's, or `codex-s-unseen`, whose shares stand in `unseen`. `differs`
@@ -127,3 +128,6 @@ class InductiveConfig(RunConfig):
     published: tuple[Published, ...] = ()
     differs: str
     notes: tuple[str, ...] = ()
+    metric: ClassVar[str] = "mrr"
+    asked: ClassVar[str] = "test"
+    primary: ClassVar[None] = None

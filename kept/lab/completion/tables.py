@@ -65,8 +65,9 @@ def describe(compared: Compared) -> str:
         f"{conditions['n_scored']} of {conditions['n_asked']} facts scored, all relations of the "
         f"graph as candidates, filter: {conditions['filter']}, ties: {conditions['ties']}. "
         "Differences are in MRR; none is the most frequent relation. Intervals and p are over "
-        "seeds and over groups of items, both drawn; of one seed, over items alone, and no verdict "
-        "is given. In slices, a fact is one that the head has beside the evaluated ones."
+        "seeds and over groups of items, both treated as samples; with one seed, over items "
+        "alone, and no verdict is given. In slices, a fact is one that the head has in addition "
+        "to the evaluated ones."
     )
 
 

@@ -117,7 +117,7 @@ class CompletionTrial(Trial):
         with claim(run_folder):
             knowledge = key.knowledge if name == COLAKE else "true"
             model = run.train(split, knowledge, run_folder, self.reporter)
-        return run.ask(model, split, self.questions, knowledge=key.knowledge)
+        return run.rank(model, split, self.questions, knowledge=key.knowledge)
 
     def _rows(self, setting: str, result: RankingResult) -> list[Answer]:
         """`ranks`: the numbers of relations above and equal to the gold one.

@@ -35,7 +35,7 @@ from kg_loaders.disk.writing import write_text
 
 RUNS = "completion"
 """Folder of the runs of the completion."""
-SHOWN = "Paris is the capital of France, and the Seine flows through it."
+SENTENCE = "Paris is the capital of France, and the Seine flows through it."
 
 Announce = Callable[[str], None]
 
@@ -133,7 +133,7 @@ def _link_scores(graph: KnowledgeGraph) -> dict[str, str]:
 
 def _draw(graph: KnowledgeGraph, config: CompletionConfig) -> str:
     tokenizer = load_tokenizer(config.host)
-    (linked,) = DictionaryLinker(graph).link([SHOWN])
+    (linked,) = DictionaryLinker(graph).link([SENTENCE])
     builder = BuilderConfig(policy="degree", max_neighbours=3)
     built = build(
         linked, tokenizer, graph, generator=generator(config.seed, "shown"), config=builder
@@ -218,7 +218,7 @@ def _drawn_section(svg: str) -> Section:
             prose(
                 "Mentions became anchors, anchors brought facts. Hover or click a node to see why."
             ),
-            embedded_page(svg, f"Word-knowledge graph of: {SHOWN}", 900),
+            embedded_page(svg, f"Word-knowledge graph of: {SENTENCE}", 900),
         ),
     )
 

@@ -78,12 +78,12 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     kind = _kind_of(tables)
     notes = [note for table in tables.values() for note in table.notes]
     examples = [example for table in tables.values() for example in table.examples]
-    given = [s or name for name, table in tables.items() for s in table.splits]
+    split_names = [s or name for name, table in tables.items() for s in table.splits]
     linked, method = _linked(examples, kind, options, graph)
     if method is not None and (note := nameless_note(graph)):
         notes.append(note)
     linker = "links of the file" if method is None else f"kept link --method {method}"
-    splits, dropped = split(linked, given, options)
+    splits, dropped = split(linked, split_names, options)
     if dropped:
         notes.append(
             f"{dropped} training examples have a text or a pair of dev or test, and are left out"
@@ -111,19 +111,19 @@ def _kind_of(tables: dict[str, Table]) -> str:
 
 
 def split(
-    examples: Sequence[TaskExample], given: Sequence[str], options: FitOptions
+    examples: Sequence[TaskExample], split_names: Sequence[str], options: FitOptions
 ) -> tuple[dict[str, list[TaskExample]], int]:
     """Return the examples by split, and how many of training were left out for a shared group.
 
-    `given` names the split of each example, "" where none is. Examples that share a text or a pair
+    `split_names` has the split of each example, "" for none. Examples that share a text or a pair
     are of one group, and a group is in one split.
     """
     groups = clusters(examples)
     sets: dict[str, dict[str, None]] = {name: {} for name in SPLITS}
-    for group, name in zip(groups, given, strict=True):
+    for group, name in zip(groups, split_names, strict=True):
         if name in ("dev", "test"):
             sets[name][group] = None
-    open_groups = [g for g, n in zip(groups, given, strict=True) if n in ("", "train")]
+    open_groups = [g for g, n in zip(groups, split_names, strict=True) if n in ("", "train")]
     sizes = Counter(g for g in open_groups if g not in sets["dev"] and g not in sets["test"])
     order = generator(options.seed, "splits of fit").permutation(len(sizes))
     names = list(sizes)
@@ -139,7 +139,7 @@ def split(
                 n_wanted -= sizes[names[i]]
     splits: dict[str, list[TaskExample]] = {name: [] for name in SPLITS}
     dropped = 0
-    for example, group, name in zip(examples, groups, given, strict=True):
+    for example, group, name in zip(examples, groups, split_names, strict=True):
         where = "test" if group in sets["test"] else "dev" if group in sets["dev"] else "train"
         if name == "train" and where != "train":
             dropped += 1
@@ -154,13 +154,13 @@ def _linked(
     examples: Sequence[TaskExample], kind: str, options: FitOptions, graph: KnowledgeGraph
 ) -> tuple[list[TaskExample], str | None]:
     """Texts without links linked by the graph's names; and by which method, None for no text."""
-    bare = [i for i, example in enumerate(examples) if not example.linked.links]
-    texts = list(dict.fromkeys(examples[i].linked.text for i in bare))
+    unlinked = [i for i, example in enumerate(examples) if not example.linked.links]
+    texts = list(dict.fromkeys(examples[i].linked.text for i in unlinked))
     changed, method = list(examples), None
     if texts:
-        found, method = _links_of(texts, options, graph)
-        for i in bare:
-            links = found[examples[i].linked.text].links
+        linked_texts, method = _links_of(texts, options, graph)
+        for i in unlinked:
+            links = linked_texts[examples[i].linked.text].links
             linked = dataclasses.replace(examples[i].linked, links=links)
             changed[i] = dataclasses.replace(examples[i], linked=linked)
     if kind == RELATION:
@@ -222,7 +222,7 @@ def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) 
     """How much of what is asked about the graph knows."""
     degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
     by_target = kind != QUESTION and bool(TASKS[kind].head_options.get("n_targets"))
-    asked = [
+    examples_to_link = [
         links
         for example in examples
         for links in (
@@ -232,15 +232,15 @@ def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) 
         )
     ]
     counts = Counter[str]()
-    for links in asked:
+    for links in examples_to_link:
         numbers = [graph.entities.find(link.entity) for link in links if link.entity]
         known = [number for number in numbers if number is not None]
         counts["linked"] += bool(known)
         counts["facts"] += any(degrees[number] > 0 for number in known)
         counts["ambiguous"] += any(is_ambiguous(link) for link in links)
-    n = max(1, len(asked))
+    n = max(1, len(examples_to_link))
     return Coverage(
-        "mentions" if by_target else "texts", len(asked), counts["linked"] / n,
+        "mentions" if by_target else "texts", len(examples_to_link), counts["linked"] / n,
         counts["facts"] / n, counts["ambiguous"] / n,
     )  # fmt: skip
 

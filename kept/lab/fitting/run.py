@@ -136,7 +136,7 @@ class _Fit:
 
     def __init__(self, options: FitOptions, announce: Announce) -> None:
         self.options, self.announce, self.output = options, announce, options.output
-        self.begun = time.monotonic()
+        self.started = time.monotonic()
         self.graph = KnowledgeGraph.open(options.kg)
 
     def run(self) -> FitResult:
@@ -164,10 +164,10 @@ class _Fit:
         counts = ", ".join(f"{n} {name}" for name, n in sizes.items())
         self.announce(f"task: {data.kind} with {n_labels} labels; {counts}")
         for name in ("train", "test"):
-            found = coverage(data.splits[name], data.kind, self.graph)
+            report = coverage(data.splits[name], data.kind, self.graph)
             self.announce(
-                f"{name}: {found.linked:.0%} of {found.n} {found.of} are linked ({data.linker}), "
-                f"{found.with_facts:.0%} to an entity with facts"
+                f"{name}: {report.linked:.0%} of {report.n} {report.of} are linked "
+                f"({data.linker}), {report.with_facts:.0%} to an entity with facts"
             )
         for line in data.notes:
             self.announce(line)
@@ -214,7 +214,7 @@ class _Fit:
         path, folder = (self.output / SEARCH / f"{name}{end}" for end in (".json", ""))
         if path.is_file():
             return trial_of(json.loads(path.read_text(encoding="utf-8")))
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             config = self._config(candidate, steps, self.options.seed)
             run = assemble(config.with_absolute_paths(), hidden=self.data.splits["test"])
@@ -231,10 +231,10 @@ class _Fit:
                     strict=True,
                 )
             }  # fmt: skip
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - started
             trial = Trial(candidate, steps, score_of(scores, self.data.kind), seconds, right)
         except KeptError as error:
-            trial = Trial(candidate, steps, 0.0, time.monotonic() - begun, error=str(error))
+            trial = Trial(candidate, steps, 0.0, time.monotonic() - started, error=str(error))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         write_json(path, trial_fields(trial), force=True)
@@ -262,7 +262,7 @@ class _Fit:
     def _plan(self, choice: Choice, seconds: float, n_seeds: int) -> dict[Candidate, int]:
         """Steps of the final trainings; those of an earlier command that was interrupted."""
         per_step = max(t.seconds / t.steps for t in choice.trials if not t.error)
-        left = max(0.0, seconds - (time.monotonic() - self.begun))
+        left = max(0.0, seconds - (time.monotonic() - self.started))
         finals = final_steps(choice, per_step, 0.8 * left, n_seeds=n_seeds)
         plan = self.output / SEARCH / "steps.json"
         if not plan.is_file():
@@ -283,8 +283,8 @@ class _Fit:
         name = f"final-{candidate.method}-{seed}"
         path = self.output / SEARCH / f"{name}.json"
         if path.is_file():
-            found: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
-            return found
+            scores: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+            return scores
         folder = self.output if is_model else self.output / SEARCH / name
         config = self._config(candidate, steps, seed, test=self.paths["test"])
         run = assemble(config.with_absolute_paths())
@@ -294,19 +294,19 @@ class _Fit:
         metrics, predictions = run.metrics()
         metrics["precision"] = ended.precision
         kind = self.data.kind
-        found = {"chosen" if is_chosen else "none": score_of(metrics["test"], kind)}
+        scores = {"chosen" if is_chosen else "none": score_of(metrics["test"], kind)}
         if is_chosen:
-            found["majority"] = score_of(metrics["test"]["baseline"], kind)
+            scores["majority"] = score_of(metrics["test"]["baseline"], kind)
             if candidate.method != BASELINE:
-                found["wrong facts"] = self._with_others(config, folder)
+                scores["wrong facts"] = self._with_others(config, folder)
         if is_model:
             write_answers(folder / ANSWERS, answers_of(run, predictions))
             write_json(folder / METRICS, metrics, indent=2, force=True)
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         else:
             shutil.rmtree(folder)
-        write_json(path, found, force=True)
-        return found
+        write_json(path, scores, force=True)
+        return scores
 
     def _with_others(self, config: FinetuneConfig, folder: Path) -> float:
         """The score of the trained model where each link leads to another entity."""
@@ -322,7 +322,7 @@ class _Fit:
             if c is not None
         }
         test = self.data.splits["test"]
-        found = Findings(
+        findings = Findings(
             score=means["chosen"],
             none=means["none"],
             majority=means["majority"],
@@ -337,10 +337,10 @@ class _Fit:
             kind=self.data.kind,
             method=choice.chosen.method,
             scores=dict(means),
-            verdict=verdict(found),
+            verdict=verdict(findings),
             leaks=self.leaks,
             why=choice.why,
-            seconds=time.monotonic() - self.begun,
+            seconds=time.monotonic() - self.started,
             trials=choice.trials,
         )
 

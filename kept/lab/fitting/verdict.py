@@ -53,70 +53,70 @@ class Verdict:
         return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
 
 
-def verdict(found: Findings) -> Verdict:
-    """Return the verdict on `found`."""
-    if found.wrong is not None:
-        return _with_knowledge(found, found.wrong)
-    return _without_knowledge(found)
+def verdict(findings: Findings) -> Verdict:
+    """Return the verdict on `findings`."""
+    if findings.wrong is not None:
+        return _with_knowledge(findings, findings.wrong)
+    return _without_knowledge(findings)
 
 
-def _with_knowledge(found: Findings, wrong: float) -> Verdict:
+def _with_knowledge(findings: Findings, wrong: float) -> Verdict:
     scores = (
-        f"{found.score:.2f} against {found.none:.2f} without; with another entity's facts "
+        f"{findings.score:.2f} against {findings.none:.2f} without; with another entity's facts "
         f"{wrong:.2f}"
     )
-    gain = found.score - found.none
-    if found.score < found.majority:
-        return _nothing_learned(found)
+    gain = findings.score - findings.none
+    if findings.score < findings.majority:
+        return _nothing_learned(findings)
     if gain <= 0:
-        return Verdict("no-gain", f"knowledge does not help on test: {scores}", _cause(found))
-    if wrong - found.none > SHARE_KEPT * gain:
+        return Verdict("no-gain", f"knowledge does not help on test: {scores}", _cause(findings))
+    if wrong - findings.none > SHARE_KEPT * gain:
         return Verdict(
             "not-facts",
             f"something other than the facts helps: {scores}",
             "the gain is the same with facts of other entities, so use the host alone "
             "(--methods none)",
         )
-    if gain < found.noise / 2:
+    if gain < findings.noise / 2:
         return Verdict(
             "unclear",
-            f"knowledge may help: {scores}, on {found.n} test items",
+            f"knowledge may help: {scores}, on {findings.n} test items",
             "label more texts, or give --seeds 3",
         )
-    return Verdict("decides", f"knowledge decides: {scores}", _limits(found))
+    return Verdict("decides", f"knowledge decides: {scores}", _limits(findings))
 
 
-def _without_knowledge(found: Findings) -> Verdict:
-    if found.score <= found.majority + found.noise / 2 and found.score < GOOD:
-        return _nothing_learned(found)
-    best = "" if found.rival_on_dev is None else (
-        f"; on dev {found.none_on_dev:.2f} without knowledge, {found.rival_on_dev:.2f} with the "
-        "best method"
+def _without_knowledge(findings: Findings) -> Verdict:
+    if findings.score <= findings.majority + findings.noise / 2 and findings.score < GOOD:
+        return _nothing_learned(findings)
+    best = "" if findings.rival_on_dev is None else (
+        f"; on dev {findings.none_on_dev:.2f} without knowledge, {findings.rival_on_dev:.2f} with "
+        "the best method"
     )  # fmt: skip
-    text = f"the text decides: {found.score:.2f} without knowledge{best}"
-    if found.coverage.with_facts < COVERED:
-        return Verdict("low-coverage", text, _cause(found))
-    if found.score >= GOOD:
+    text = f"the text decides: {findings.score:.2f} without knowledge{best}"
+    if findings.coverage.with_facts < COVERED:
+        return Verdict("low-coverage", text, _cause(findings))
+    if findings.score >= GOOD:
         return Verdict("text-decides", text)
-    return Verdict("no-gain", text, _cause(found))
+    return Verdict("no-gain", text, _cause(findings))
 
 
-def _nothing_learned(found: Findings) -> Verdict:
+def _nothing_learned(findings: Findings) -> Verdict:
     text = (
-        f"nothing was learned: {found.score:.2f}, and always the most frequent answer gets "
-        f"{found.majority:.2f}"
+        f"nothing was learned: {findings.score:.2f}, and always the most frequent answer gets "
+        f"{findings.majority:.2f}"
     )
-    return Verdict("nothing-learned", text, _cause(found))
+    return Verdict("nothing-learned", text, _cause(findings))
 
 
-def _limits(found: Findings) -> str:
-    is_short = found.coverage.with_facts < 1 - found.noise
-    return _cause(found) if found.score < GOOD and is_short else ""
+def _limits(findings: Findings) -> str:
+    is_short = findings.coverage.with_facts < 1 - findings.noise
+    return _cause(findings) if findings.score < GOOD and is_short else ""
 
 
-def _cause(found: Findings) -> str:
+def _cause(findings: Findings) -> str:
     """The likeliest cause, with what to do."""
-    coverage = found.coverage
+    coverage = findings.coverage
     if coverage.linked < COVERED:
         return (
             f"the graph covers {coverage.linked:.0%} of the {coverage.of}: add aliases or entities "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kept.errors import HostError
-from kept.objectives.words.starts import word_starts
+from kept.objectives.word_starts import word_starts
 
 Pieces = tuple[int, ...]
 UNSPELLED = "the tokenizer has no pieces for it"

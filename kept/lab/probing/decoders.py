@@ -85,10 +85,10 @@ class DecoderLM:
         text = item.linked.text
         if text[item.hole.end :].strip(" ."):
             return None
-        context, query = self._said(item)
+        context, query = self._prompt(item)
         return f"{context}{text[: item.hole.start].rstrip()}", query
 
-    def _said(self, item: ClozeItem) -> tuple[str, bool]:
+    def _prompt(self, item: ClozeItem) -> tuple[str, bool]:
         graph = self.graph
         head = None if graph is None or not item.fact else graph.entities.find(item.fact[0])
         if graph is None or head is None or not item.fact:

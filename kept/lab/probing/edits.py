@@ -39,7 +39,7 @@ SCOPES: tuple[Scope, ...] = (
 )  # fmt: skip
 WITH_NEW: frozenset[Scope] = frozenset({"edited", "paraphrase", "same answer"})
 """Where the new answer is scored beside the old one."""
-Ask = Callable[[KnowledgeGraph, Sequence[ClozeItem]], ProbeResult]
+Probe = Callable[[KnowledgeGraph, Sequence[ClozeItem]], ProbeResult]
 """Probes the items in order with that graph, the facts asked about included."""
 NEW = "#new"
 
@@ -78,13 +78,13 @@ def edited(graph: KnowledgeGraph, edit: FactEdit) -> KnowledgeGraph:
 
     Raises `EvaluationError` for a fact that the graph does not hold, or a new one that it does.
     """
-    row, new = _place(graph, edit)
+    row, new = _position(graph, edit)
     triples = np.array(graph.triples)
     triples[row] = new
     return graph.with_triples(triples, note=f"{' '.join(edit.fact)} now {edit.tail}")
 
 
-def _place(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
+def _position(graph: KnowledgeGraph, edit: FactEdit) -> tuple[int, list[int]]:
     """Return the row of the edited fact, and its new triple."""
     head, relation, tail = edit.fact
     ids = [graph.entities.find(name) for name in (head, tail, edit.tail)]
@@ -158,7 +158,7 @@ def probe_edits(
     graph: KnowledgeGraph,
     edits: Sequence[FactEdit],
     items: Sequence[ClozeItem],
-    ask: Ask,
+    probe: Probe,
     *,
     ranking: RankingName = "objects",
     per_scope: int = 20,
@@ -171,17 +171,19 @@ def probe_edits(
     "paraphrase". Raises `EvaluationError` as `edited`, and for a fact that no item asks for.
     """
     for edit in edits:
-        _place(graph, edit)  # all faults before the model is asked
+        _position(graph, edit)  # all faults before the model is asked
     chosen_items = [_chosen(items, edit, n, per_scope, seed) for n, edit in enumerate(edits)]
     items_by_key: dict[Key, ClozeItem] = {}
     for edit, rows in zip(edits, chosen_items, strict=True):
         for scope, item in rows:
             items_by_key |= {_key(each): each for each in _questions(scope, item, edit)}
-    before = _answers(ask(graph, list(items_by_key.values())), list(items_by_key.values()))
+    before = _answers(probe(graph, list(items_by_key.values())), list(items_by_key.values()))
     moved: list[Moved] = []
     for n, (edit, rows) in enumerate(zip(edits, chosen_items, strict=True)):
         questions = {_key(q): q for scope, item in rows for q in _questions(scope, item, edit)}
-        after = _answers(ask(edited(graph, edit), list(questions.values())), [*questions.values()])
+        after = _answers(
+            probe(edited(graph, edit), list(questions.values())), [*questions.values()]
+        )
         for scope, item in rows:
             keys = [_key(question) for question in _questions(scope, item, edit)]
             pairs = [(before[key].ranking(ranking), after[key].ranking(ranking)) for key in keys]
@@ -331,17 +333,17 @@ def edit_table(rows: Sequence[EditRow]) -> str:
             str(row.n_items),
             str(row.n_ranked),
             str(row.n_shown),
-            _shown(row.new_first_before),
-            _shown(row.new_first_after, row.new_first_interval),
-            _shown(row.changed, row.changed_interval),
-            _shown(row.rank_change),
-            _shown(row.score_change),
+            _number(row.new_first_before),
+            _number(row.new_first_after, row.new_first_interval),
+            _number(row.changed, row.changed_interval),
+            _number(row.rank_change),
+            _number(row.score_change),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _shown(value: float | None, interval: Interval | None = None) -> str:
+def _number(value: float | None, interval: Interval | None = None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if interval is None else with_interval(interval)

@@ -20,7 +20,7 @@ Two rankings, each item in both where it can be:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kept.errors import ConfigError
 from kept.lab.probing.candidates import Candidates, Pieces, spelled
@@ -38,14 +38,6 @@ OUTSIDE = {
     "objects": "the answer is not an object of its relation",
 }
 LONG = "the answer has more than one piece"
-
-
-def objects_of(items: Iterable[ClozeItem]) -> dict[str, list[str]]:
-    """The right answers of each relation's items, sorted."""
-    objects: dict[str, dict[str, None]] = {}
-    for item in items:
-        objects.setdefault(item.relation, {}).update(dict.fromkeys((item.answer, *item.also_right)))
-    return {relation: sorted(names) for relation, names in objects.items()}
 
 
 def probe(

@@ -127,7 +127,7 @@ def read_answers(path: Path) -> ProbeResult:
     """What `write_answers` wrote; raises `EvaluationError` naming the faulty line."""
     *lines, rest = path.read_text(encoding="utf-8").split("\n")
     if rest:
-        raise EvaluationError(f"{path}:{len(lines) + 1} is incomplete; write it again")
+        raise EvaluationError(f"{path}:{len(lines) + 1} is incomplete; run the probe again")
     if not lines:
         raise EvaluationError(f"{path} is empty; write it with write_answers or kept probe")
     settings: dict[str, Any] = {}

@@ -125,9 +125,9 @@ def altered(
     misprimed: list[tuple[float, float, float]] = []
     n_missing = 0
     for item in items:
-        first = _found(answers, item.original.id, ranking)
-        other = None if item.negated is None else _found(answers, item.negated.id, ranking)
-        behind = _found(answers, item.misprimed.id, ranking)
+        first = _ranking_of(answers, item.original.id, ranking)
+        other = None if item.negated is None else _ranking_of(answers, item.negated.id, ranking)
+        behind = _ranking_of(answers, item.misprimed.id, ranking)
         if first is not None and other is not None:
             negated.append((float(first.top[0] == other.top[0]), other.hit(1)))
             if frozenset(first.top) == frozenset(other.top):
@@ -163,7 +163,7 @@ def altered(
     )
 
 
-def _found(answers: dict[str, ProbeAnswer], id: str, ranking: RankingName) -> Ranking | None:
+def _ranking_of(answers: dict[str, ProbeAnswer], id: str, ranking: RankingName) -> Ranking | None:
     answer = answers.get(id)
     return None if answer is None else answer.ranking(ranking)
 

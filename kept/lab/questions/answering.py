@@ -84,8 +84,8 @@ def candidates(
     wanted = dict.fromkeys((*each.item.answers, *also))
     others = [value for value in questions.values[relation] if value not in wanted]
     draws = generator(seed, "candidates", each.index)
-    drawn = [others[i] for i in draws.permutation(len(others))[: max(n - len(wanted), 0)]]
-    return sorted([*wanted, *drawn])
+    sample = [others[i] for i in draws.permutation(len(others))[: max(n - len(wanted), 0)]]
+    return sorted([*wanted, *sample])
 
 
 @dataclass(frozen=True)

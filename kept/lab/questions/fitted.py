@@ -35,9 +35,10 @@ from kept.lab.questions.answering import is_right
 from kept.lab.questions.items import Item, QuestionSet
 from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.readers import AloneReader, FactsAs, Reader, TreeReader, write_all
-from kept.lab.questions.showing import Shown, ShownItem
+from kept.lab.questions.showing import ItemSet, ShownItem
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.linking.sentences import HostSentenceEncoder
+from kept.model_settings import settings_text
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_json
 
@@ -99,8 +100,10 @@ class OneEntity:
         """The texts, each with one link, or none."""
         linked = []
         for text in texts:
-            own = self._by_text[text]
-            links = () if own.entity is None else (Link(own.name, (), own.entity, 1.0),)
+            question = self._by_text[text]
+            links = (
+                () if question.entity is None else (Link(question.name, (), question.entity, 1.0),)
+            )
             linked.append(LinkedText(text, links))
         return linked
 
@@ -137,10 +140,10 @@ class FittedAnswerer:
     @cached_property
     def linker(self) -> Linker:
         """Finds whom a question names."""
-        own = LinkerSettings(
+        settings = LinkerSettings(
             kg=self.settings.kg, method=self.settings.linker, case=self.settings.case  # type: ignore[arg-type]
         )  # fmt: skip
-        return open_linker(own, self.graph)
+        return open_linker(settings, self.graph)
 
     def answer(self, question: str) -> Answer:
         """The answer to one question."""
@@ -148,11 +151,11 @@ class FittedAnswerer:
 
     def answer_texts(self, questions: Sequence[str]) -> list[Answer]:
         """The answers to questions, each about the entity that the linker finds in it."""
-        asked = []
+        items = []
         for linked in self.linker.link([question.strip() for question in questions]):
             entity = subject_of(linked.links, self.graph)
-            asked.append(EntityQuestion.of(linked, entity, self.graph))
-        return self.answers(asked)
+            items.append(EntityQuestion.of(linked, entity, self.graph))
+        return self.answers(items)
 
     def answers(
         self,
@@ -206,25 +209,25 @@ class FittedAnswerer:
         reader = TreeReader(self.host, self.prompting, way)
         texts, scores = self._read(reader, view)
         choices = []
-        for each, text, own in zip(view.items, texts, scores, strict=True):
+        for each, text, item_scores in zip(view.items, texts, scores, strict=True):
             facts = self.prompting.facts(view.questions, each.entity or "")
             values = list(dict.fromkeys(graph.label(tail) for tail in facts[:, 2].tolist()))
             first = {value: self.prompting.pieces(value)[0] for value in values}
-            best = max(first.values(), key=lambda piece: float(own[piece]), default=None)
+            best = max(first.values(), key=lambda piece: float(item_scores[piece]), default=None)
             alike = tuple(value for value in values if first[value] == best)
             choices.append(tuple(v for v in alike if is_right(text, v))[:1] or alike)
         return choices
 
-    def _read(self, reader: Reader, view: Shown) -> tuple[list[str], Tensor]:
+    def _read(self, reader: Reader, view: ItemSet) -> tuple[list[str], Tensor]:
         output = write_all(reader, self.prompting, view, self.settings.n_new)
         return [text.partition("<|")[0].strip() for text in output.texts], output.scores
 
 
-def _view(questions: Sequence[EntityQuestion], graph: KnowledgeGraph) -> Shown:
+def _view(questions: Sequence[EntityQuestion], graph: KnowledgeGraph) -> ItemSet:
     items = tuple(Item(each.text, each.name, each.entity or "", "", ()) for each in questions)
     rows = zip(questions, items, strict=True)
-    own = (ShownItem(i, item, each.entity, ()) for i, (each, item) in enumerate(rows))
-    return Shown(QuestionSet(graph, items, {}), tuple(own))
+    view_items = (ShownItem(i, item, each.entity, ()) for i, (each, item) in enumerate(rows))
+    return ItemSet(QuestionSet(graph, items, {}), tuple(view_items))
 
 
 def _with_values(
@@ -237,9 +240,9 @@ def _with_values(
         (graph.label(head), graph.relation_label(relation), graph.label(tail))
         for head, relation, tail in graph.outgoing(graph.entities.id(entity)).tolist()
     ]
-    own = tuple(fact for fact in facts if fact[2] in values)
-    relation = own[0][1] if own else answer.relation
-    return dataclasses.replace(answer, values=values, facts=own, relation=relation)
+    value_facts = tuple(fact for fact in facts if fact[2] in values)
+    relation = value_facts[0][1] if value_facts else answer.relation
+    return dataclasses.replace(answer, values=values, facts=value_facts, relation=relation)
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -247,7 +250,7 @@ def read_settings(folder: Path) -> AnswerSettings:
     """Return the settings of a folder; raises `CheckpointError` where it has none."""
     path = folder / FILE
     try:
-        return AnswerSettings(**json.loads(path.read_text(encoding="utf-8")))
+        return AnswerSettings(**json.loads(settings_text(path)))
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); give the folder of `kept fit` on questions"

@@ -79,14 +79,16 @@ class LabelledQuestion:
         if way == BASELINE:
             return any(is_right(answer.values[0], each) for each in self.answers)
         known = {each.casefold() for each in self.answers}
-        given = {each.casefold() for each in answer.values}
-        return bool(given & known) and len(given) <= len(known)
+        answers = {each.casefold() for each in answer.values}
+        return bool(answers & known) and len(answers) <= len(known)
 
     @property
     def item(self) -> Item:
         """The same for controls of `kept.lab.questions`."""
-        own = self.question
-        return Item(own.text, own.name, own.entity or "", self.relation or "", self.answers)
+        question = self.question
+        return Item(
+            question.text, question.name, question.entity or "", self.relation or "", self.answers
+        )
 
 
 def labelled(example: TaskExample, graph: KnowledgeGraph) -> LabelledQuestion:
@@ -129,11 +131,11 @@ def ways_of(names: str) -> list[Way]:
     known: list[Way] = [way for way in WAYS if way != BASELINE]
     if names.strip() == "all":
         return known
-    given = {name.strip() for name in names.split(",") if name.strip()} - {BASELINE}
-    for name in sorted(given):
+    chosen = {name.strip() for name in names.split(",") if name.strip()} - {BASELINE}
+    for name in sorted(chosen):
         if name not in known:
             raise no_such("way to answer questions", name, known)
-    return [way for way in known if way in given]
+    return [way for way in known if way in chosen]
 
 
 def best_threshold(present: Sequence[float], missing: Sequence[float]) -> float:
@@ -208,7 +210,7 @@ class _QuestionFit:
         ways: Sequence[Way],
     ) -> None:
         self.options, self.announce, self.output = options, announce, options.output
-        self.ways, self.begun, self.seconds = ways, time.monotonic(), options.budget * 60
+        self.ways, self.started, self.seconds = ways, time.monotonic(), options.budget * 60
         if options.threads is not None:
             torch.set_num_threads(options.threads)
         self.graph = KnowledgeGraph.open(options.kg)
@@ -234,11 +236,12 @@ class _QuestionFit:
 
     def _announce_data(self) -> None:
         counts = ", ".join(f"{len(each)} {name}" for name, each in self.splits.items())
-        own = self.coverage
+        coverage = self.coverage
         self.announce(f"task: questions with answers; {counts}")
         self.announce(
-            f"test: {own.linked:.0%} of {own.n} questions name an entity ({self.data.linker}); "
-            f"of {own.with_facts:.0%} the graph has a fact with the answer"
+            f"test: {coverage.linked:.0%} of {coverage.n} questions name an entity "
+            f"({self.data.linker}); of {coverage.with_facts:.0%} the graph has a fact with the "
+            "answer"
         )
         for line in self.data.notes:
             self.announce(line)
@@ -282,9 +285,9 @@ class _QuestionFit:
         def count() -> int:
             some = [each.question for each in self.splits[split][:N_TIMED]]
             self.answerer.answers(some[:1], way="none")  # opens the decoder
-            begun = time.monotonic()
+            started = time.monotonic()
             self.answerer.answers(some, way="none")
-            per_question = (time.monotonic() - begun) / len(some)
+            per_question = (time.monotonic() - started) / len(some)
             n = int(share * self.seconds / max(1, n_passes) / max(per_question, 1e-6))
             return max(N_TIMED, min(len(self.splits[split]), n))
 
@@ -310,15 +313,15 @@ class _QuestionFit:
         return trial
 
     def _tried(self, way: Way, n: int) -> Trial:
-        begun, some = time.monotonic(), self.splits["dev"][:n]
+        started, some = time.monotonic(), self.splits["dev"][:n]
         try:
             right = self._right(some, way)
         except KeptError as error:
             if way == BASELINE:
                 raise
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - started
             return Trial(Candidate(way), 0, 0.0, seconds, error=str(error))
-        score, seconds = fmean(right), time.monotonic() - begun
+        score, seconds = fmean(right), time.monotonic() - started
         return Trial(Candidate(way), 0, score, seconds, dict(enumerate(right)))
 
     def _right(
@@ -339,8 +342,8 @@ class _QuestionFit:
         n_passes = 2 if way in (BASELINE, WITHOUT_DECODER) else 4
         test = self.splits["test"][: self._n_affordable("test", TEST_SHARE, n_passes)]
         scores = self._stored("scores", lambda: self._scores(way, test))
-        own = [trial for trial in choice.trials if not trial.error]
-        on_dev = {trial.candidate: trial.score for trial in own}
+        finished = [trial for trial in choice.trials if not trial.error]
+        on_dev = {trial.candidate: trial.score for trial in finished}
         findings = Findings(
             score=scores["chosen"],
             none=scores["none"],
@@ -354,7 +357,7 @@ class _QuestionFit:
         result = FitResult(
             output=self.output, kind=self.data.kind, method=way, scores=scores,
             verdict=verdict(findings), leaks=(), why=choice.why,
-            seconds=time.monotonic() - self.begun, trials=choice.trials,
+            seconds=time.monotonic() - self.started, trials=choice.trials,
         )  # fmt: skip
         settings = dataclasses.replace(self.answerer.settings, way=way)
         write_settings(settings, self.output)
@@ -424,10 +427,10 @@ def _set_of(known: Sequence[LabelledQuestion], graph: KnowledgeGraph) -> Questio
     return QuestionSet(graph, tuple(each.item for each in known), {})
 
 
-def _row(own: LabelledQuestion, answer: Answer, is_right: bool) -> Mapping[str, Any]:
+def _row(question: LabelledQuestion, answer: Answer, is_right: bool) -> Mapping[str, Any]:
     return {
-        "question": own.question.text,
-        "answers": own.answers,
+        "question": question.question.text,
+        "answers": question.answers,
         "values": answer.values,
         "refusal": answer.refusal,
         "confidence": round(answer.confidence, 4),

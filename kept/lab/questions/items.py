@@ -78,11 +78,11 @@ class QuestionSet:
     @cached_property
     def values(self) -> dict[int, list[str]]:
         """Of each relation asked for the labels of its values, sorted, each once."""
-        found: dict[int, list[str]] = {}
+        labels: dict[int, list[str]] = {}
         for relation in sorted({self.fact_of(item)[1] for item in self.items}):
             tails = np.unique(self.graph.triples[self.graph.triples[:, 1] == relation, 2])
-            found[relation] = sorted({self.graph.label(tail) for tail in tails.tolist()})
-        return found
+            labels[relation] = sorted({self.graph.label(tail) for tail in tails.tolist()})
+        return labels
 
 
 def values_of(graph: KnowledgeGraph, entity: int, relation: int) -> tuple[str, ...]:
@@ -92,10 +92,10 @@ def values_of(graph: KnowledgeGraph, entity: int, relation: int) -> tuple[str, .
     return tuple(dict.fromkeys(graph.label(tail) for tail in tails.tolist()))
 
 
-def wording_of(graph: KnowledgeGraph, relation: int, given: Mapping[str, Wording]) -> Wording:
-    """What `given` says of a relation by its id or label, or the common wording."""
-    by_id = given.get(graph.relations.name(relation))
-    return by_id or given.get(graph.relation_label(relation)) or Wording()
+def wording_of(graph: KnowledgeGraph, relation: int, wordings: Mapping[str, Wording]) -> Wording:
+    """What `wordings` says of a relation by its id or label, or the common wording."""
+    by_id = wordings.get(graph.relations.name(relation))
+    return by_id or wordings.get(graph.relation_label(relation)) or Wording()
 
 
 # ---- where questions come from -------------------------------------------------------------------
@@ -105,23 +105,23 @@ def question_sets(source: Source, root: Path) -> tuple[QuestionSet, QuestionSet]
         return _of_world(source)
     graph = KnowledgeGraph.open(root / str(source.kg))
     if source.asked is None:
-        train, asked = _split(graph, source)
+        train, test = _split(graph, source)
     else:
-        asked = tuple(read_items(root / source.asked, graph))
+        test = tuple(read_items(root / source.asked, graph))
         train = tuple(read_items(root / source.train, graph)) if source.train else ()
-    if not asked:
+    if not test:
         raise ConfigError(
             f"there is nothing to ask: {source.asked or graph} has no question; name relations of "
             "the graph whose heads have labels, or give a file of questions"
         )
-    _require_apart(train, asked)
-    limited = train[: source.max_train], spread(asked)[: source.max_asked]
+    _require_apart(train, test)
+    limited = train[: source.max_train], spread(test)[: source.max_asked]
     return tuple(QuestionSet(graph, each, source.wording) for each in limited)  # type: ignore[return-value]
 
 
 def _of_world(source: Source) -> tuple[QuestionSet, QuestionSet]:
     world = WORLDS[str(source.world)](source.seed, source.n_train, source.n_test)
-    wording = {name: Wording(**own) for name, own in world.wording.items()} | source.wording
+    wording = {name: Wording(**words) for name, words in world.wording.items()} | source.wording
     sides = []
     for graph, heads, most in (
         (world.train, world.train_heads, source.max_train),
@@ -144,8 +144,8 @@ def _split(graph: KnowledgeGraph, source: Source) -> tuple[tuple[Item, ...], tup
     n_train = round(source.train_share * len(heads))
     wording = source.wording
     parts = (heads[:n_train], heads[n_train:])
-    train, asked = (tuple(of_facts(graph, h.tolist(), relations, wording)) for h in parts)
-    return train, asked
+    train, test = (tuple(of_facts(graph, h.tolist(), relations, wording)) for h in parts)
+    return train, test
 
 
 def of_facts(
@@ -161,13 +161,13 @@ def of_facts(
             answers = values_of(graph, head, relation)
             if not answers:
                 continue
-            own, label = wording_of(graph, relation, wording), graph.relation_label(relation)
+            words, label = wording_of(graph, relation, wording), graph.relation_label(relation)
             fields = {"name": name, "relation": label}
-            question = own.question.format(**fields)
-            start = own.question.format(**(fields | {"name": "\0"})).index("\0")
+            question = words.question.format(**fields)
+            start = words.question.format(**(fields | {"name": "\0"})).index("\0")
             yield Item(
                 question, Mention(start, start + len(name)), graph.entities.name(head),
-                graph.relations.name(relation), answers, own.begin.format(**fields),
+                graph.relations.name(relation), answers, words.begin.format(**fields),
             )  # fmt: skip
 
 
@@ -179,14 +179,17 @@ def spread(items: Sequence[Item]) -> tuple[Item, ...]:
     by_entity: dict[str, list[Item]] = {}
     for item in items:
         by_entity.setdefault(item.entity, []).append(item)
-    turned = [own[i % len(own) :] + own[: i % len(own)] for i, own in enumerate(by_entity.values())]
+    turned = [
+        group[i % len(group) :] + group[: i % len(group)]
+        for i, group in enumerate(by_entity.values())
+    ]
     longest = max(map(len, turned), default=0)
-    return tuple(own[turn] for turn in range(longest) for own in turned if turn < len(own))
+    return tuple(group[turn] for turn in range(longest) for group in turned if turn < len(group))
 
 
-def _require_apart(train: Sequence[Item], asked: Sequence[Item]) -> None:
+def _require_apart(train: Sequence[Item], test: Sequence[Item]) -> None:
     """Raise ConfigError where an entity that is asked about is in a training question."""
-    both = sorted({item.entity for item in train} & {item.entity for item in asked})
+    both = sorted({item.entity for item in train} & {item.entity for item in test})
     if both:
         raise ConfigError(
             f"{len(both)} entities are in questions of training and of the tables, such as "
@@ -225,10 +228,10 @@ def _of_row(row: _Row, graph: KnowledgeGraph) -> Item:
             f"question {row.question!r} does not name its subject {row.subject!r}; write one of "
             f"its names: {known}"
         )
-    start, name = max(there, key=lambda place: len(place[1]))
+    start, name = max(there, key=lambda match: len(match[1]))
     values = values_of(graph, subject, relation)
-    given = [row.answer] if isinstance(row.answer, str) else row.answer
-    answers = tuple(_label(graph, answer) for answer in given)
+    listed = [row.answer] if isinstance(row.answer, str) else row.answer
+    answers = tuple(_label(graph, answer) for answer in listed)
     if wrong := [answer for answer in answers if answer not in values]:
         has = ", ".join(map(repr, values[:N_SHOWN])) or "no fact"
         raise LinkingError(
@@ -265,16 +268,16 @@ def _number(graph: KnowledgeGraph, kind: str, name: str) -> int:
     size, label = (
         (graph.n_entities, graph.label) if entities else (graph.n_relations, graph.relation_label)
     )
-    found = [i for i in range(size) if label(i) == name]
-    if len(found) > 1:
-        ids = ", ".join(vocabulary.name(i) for i in found[:N_SHOWN])
-        raise ConfigError(f"{len(found)} entities are called {name!r}: give the id, one of {ids}")
-    if not found:
+    numbers = [i for i in range(size) if label(i) == name]
+    if len(numbers) > 1:
+        ids = ", ".join(vocabulary.name(i) for i in numbers[:N_SHOWN])
+        raise ConfigError(f"{len(numbers)} entities are called {name!r}: give the id, one of {ids}")
+    if not numbers:
         some = [vocabulary.name(i) for i in range(min(size, 1000))]
         labels = [label(i) for i in range(min(size, 1000))]
         known = [*some, *labels] if size <= N_SHOWN * 4 else []
         if known:
             raise no_such(f"{kind} in the graph", name, list(dict.fromkeys(known)))
-        meant = did_you_mean(name, [*some, *labels])
-        raise ConfigError(f"the graph has no {kind} {name!r}{meant}; give an id or a label of it")
-    return found[0]
+        hint = did_you_mean(name, [*some, *labels])
+        raise ConfigError(f"the graph has no {kind} {name!r}{hint}; give an id or a label of it")
+    return numbers[0]

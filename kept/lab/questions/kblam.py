@@ -21,7 +21,6 @@ from entity_linking.parts import SentenceEncoder
 from kept.decoders.hosts import layers
 from kept.decoders.kblam.alignment import AlignmentPlan, align, read_states, say_values
 from kept.decoders.kblam.config import KBLaMConfig
-from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.files import load_kblam, save_kblam
 from kept.decoders.kblam.knowledge_base import KnowledgeBase, unit_vectors
 from kept.decoders.kblam.learner import Learner, TrainingPlan
@@ -29,13 +28,13 @@ from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.rectangular import FactTokens
 from kept.decoders.kblam.texts import StoredVectors, read_texts, texts_of
 from kept.decoders.kblam.values import HostWords
-from kept.decoders.kblam.wording import Fact
+from kept.decoders.kblam.wording import UNKNOWN, Dialogue, Fact
 from kept.decoders.trees import Continuation
 from kept.lab.questions.items import QuestionSet
 from kept.lab.questions.making import ALIGNMENT, TRAINING
 from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.readers import Reader, left_padded
-from kept.lab.questions.showing import Shown, ShownItem
+from kept.lab.questions.showing import ItemSet, ShownItem
 from kept.lab.questions.training import Plan, require_training
 from kept.lab.questions.training_context import TrainingContext
 from kept.lab.study.store import remove_other_files
@@ -79,36 +78,36 @@ class KBLaMPlan(Plan):
 
 def make(shop: TrainingContext, plan: KBLaMPlan) -> Reader | None:
     """Aligned and trained, or taken from the row's folder; None where it was stopped."""
-    require_training(shop.given, plan.training.batch_size)
+    require_training(shop.train_items, plan.training.batch_size)
     words = HostWords(shop.host, shop.prompting.tokenizer)
-    encoder = StoredVectors(shop.encoder, shop.place.parent / "vectors")
-    place = shop.place / TRAINED
-    if not processes().from_first(place.exists):
+    encoder = StoredVectors(shop.encoder, shop.folder.parent / "vectors")
+    folder = shop.folder / TRAINED
+    if not processes().from_first(folder.exists):
         model = _trained(shop, plan, encoder, words)
         if model is None:
             return None
         processes().from_first(partial(_store, shop, model))
-    return KBLaMReader(load_kblam(place, shop.host), shop.prompting, encoder, words)
+    return KBLaMReader(load_kblam(folder, shop.host), shop.prompting, encoder, words)
 
 
 def _store(shop: TrainingContext, model: KBLaM) -> None:
-    save_kblam(shop.place / TRAINED, model)
+    save_kblam(shop.folder / TRAINED, model)
     for name in (ALIGNMENT, TRAINING):
-        remove_other_files(shop.place / name)
+        remove_other_files(shop.folder / name)
 
 
 def _trained(
     shop: TrainingContext, plan: KBLaMPlan, encoder: SentenceEncoder, words: HostWords
 ) -> KBLaM | None:
-    facts = facts_of(shop.given)
+    facts = facts_of(shop.train_items)
     base = KnowledgeBase.of_facts(facts, encoder, words)
     dialogues, rows, refused = _dialogues(shop, plan, facts)
     texts = texts_of(dialogues, rows, refused, shop.prompting.tokenizer)
     model = _new(shop.host, plan, encoder.width, words.width, shop.seed)
     stored, seed = read_texts(model, texts), shop.seed
-    place = shop.place / TRAINING
-    if not processes().from_first(lambda: list_checkpoints(place / "checkpoints")):
-        read, aligned = read_states(model, texts, stored, seed), shop.place / ALIGNMENT
+    folder = shop.folder / TRAINING
+    if not processes().from_first(lambda: list_checkpoints(folder / "checkpoints")):
+        read, aligned = read_states(model, texts, stored, seed), shop.folder / ALIGNMENT
         ended = align(
             model, texts, read, base, plan.alignment, seed, aligned,
             reporter=shop.reporter, should_stop=shop.should_stop,
@@ -118,7 +117,7 @@ def _trained(
         unknown = unit_vectors([UNKNOWN.split(",")[0]], words)[0]
         say_values(model, read, plan.alignment, unknown)
     learner = Learner(model, texts, stored, base, plan.training, seed)
-    ended = learner.run(place, reporter=shop.reporter, should_stop=shop.should_stop)
+    ended = learner.run(folder, reporter=shop.reporter, should_stop=shop.should_stop)
     return None if ended.stopped == "request" else model
 
 
@@ -138,21 +137,21 @@ def _dialogues(
     shop: TrainingContext, plan: KBLaMPlan, facts: Sequence[Fact]
 ) -> tuple[list[Dialogue], Tensor, Tensor]:
     """Questions drawn from those of training, a fourth to be refused; the rows of their facts."""
-    items, n = shop.given.items, plan.n_texts
+    items, n = shop.train_items.items, plan.n_texts
     draws = generator(shop.seed, "kblam texts")
     chosen = draws.choice(len(items), size=n, replace=n > len(items)).tolist()
     refused = torch.arange(n) < round(SHARE_REFUSED * n)
     row = {(fact.name, fact.relation): number for number, fact in enumerate(facts)}
-    made, rows = [], []
+    dialogues, rows = [], []
     for number, is_refused in zip(chosen, refused.tolist(), strict=True):
         each = items[number]
-        fact = fact_asked(shop.given.questions, each)
+        fact = fact_asked(shop.train_items.questions, each)
         value = UNKNOWN if is_refused else each.right[0]
-        begun = shop.prompting.text(each.item, None).text
-        ended = f"{begun} {value}.{shop.prompting.end_of_turn}"
-        made.append(Dialogue(ended, begun, shop.prompting.asked(each.item)))
+        start = shop.prompting.text(each.item, None).text
+        ended = f"{start} {value}.{shop.prompting.end_of_turn}"
+        dialogues.append(Dialogue(ended, start, shop.prompting.question_text(each.item)))
         rows.append(row[fact.name, fact.relation])
-    return made, torch.tensor(rows), refused
+    return dialogues, torch.tensor(rows), refused
 
 
 def fact_asked(questions: QuestionSet, each: ShownItem) -> Fact:
@@ -162,17 +161,17 @@ def fact_asked(questions: QuestionSet, each: ShownItem) -> Fact:
     return Fact(graph.label(entity), graph.relation_label(relation), ", ".join(each.right))
 
 
-def facts_of(given: Shown) -> list[Fact]:
+def facts_of(item_set: ItemSet) -> list[Fact]:
     """Every fact of the entities that are asked about, under the names that are asked for.
 
     Where an item shows another entity, that one's values stand under the name asked for. Several
     values of one relation are one, "a, b".
     """
-    graph, values = given.graph, dict[tuple[str, str], list[str]]()
-    for asked, source in {each.item.entity: each.entity for each in given.items}.items():
+    graph, values = item_set.graph, dict[tuple[str, str], list[str]]()
+    for entity, source in {each.item.entity: each.entity for each in item_set.items}.items():
         if source is None:
             continue
-        name = graph.label(graph.entities.id(asked))
+        name = graph.label(graph.entities.id(entity))
         for _, relation, tail in graph.outgoing(graph.entities.id(source)).tolist():
             key = name, graph.relation_label(relation)
             values.setdefault(key, []).append(graph.label(tail))
@@ -190,15 +189,19 @@ class KBLaMReader:
     prompting: Prompting
     encoder: SentenceEncoder
     words: HostWords
-    _last: tuple[Shown, FactTokens | None] | None = field(default=None, init=False, repr=False)
+    _last: tuple[ItemSet, FactTokens | None] | None = field(default=None, init=False, repr=False)
 
     def __call__(
-        self, shown: Shown, items: Sequence[ShownItem], n_new: int
+        self, item_set: ItemSet, items: Sequence[ShownItem], n_new: int
     ) -> tuple[Continuation, int]:
-        if self._last is None or self._last[0] is not shown:
-            found = facts_of(shown)
-            base = KnowledgeBase.of_facts(found, self.encoder, self.words) if found else None
-            self._last = shown, None if base is None else base.tokens(self.model)
+        if self._last is None or self._last[0] is not item_set:
+            shown_facts = facts_of(item_set)
+            base = (
+                KnowledgeBase.of_facts(shown_facts, self.encoder, self.words)
+                if shown_facts
+                else None
+            )
+            self._last = item_set, None if base is None else base.tokens(self.model)
         facts = self._last[1]
         ids, mask = left_padded(self.prompting, items)
         reading = mask if self.model.config.prompt_reads else self._answers(items, mask)
@@ -211,8 +214,10 @@ class KBLaMReader:
     def _answers(self, items: Sequence[ShownItem], mask: Tensor) -> Tensor:
         """The nodes from the last one before the answer on."""
         tokenizer = self.prompting.tokenizer
-        asked: Any = tokenizer([self.prompting.asked(each.item) for each in items])["input_ids"]
-        behind = torch.tensor([len(ids) for ids in asked])
+        prompts: Any = tokenizer([self.prompting.question_text(each.item) for each in items])[
+            "input_ids"
+        ]
+        behind = torch.tensor([len(ids) for ids in prompts])
         start = mask.shape[1] - mask.sum(dim=1) + behind - 1
-        found: Tensor = mask & (torch.arange(mask.shape[1]) >= start[:, None])
-        return found
+        is_text: Tensor = mask & (torch.arange(mask.shape[1]) >= start[:, None])
+        return is_text

@@ -28,7 +28,7 @@ from kept.lab.questions.training import (
     prompting_by_words,
     reading,
     remembering,
-    remembering_beside,
+    remembering_with_adapter,
     with_lora,
 )
 from kept.lab.questions.training_context import TrainingContext
@@ -45,7 +45,7 @@ def _as_it_is(facts_as: FactsAs, shop: TrainingContext, options: NoTraining) -> 
 def _with_lora(facts_as: FactsAs, shop: TrainingContext, options: ReadingPlan) -> Reader | None:
     host, state = with_lora(shop.host, shop.seed), shop.stored()
     if state is None:
-        training = reading(host, shop.prompting, facts_as, shop.given, options, shop.seed)
+        training = reading(host, shop.prompting, facts_as, shop.train_items, options, shop.seed)
         if not shop.train(TRAINING, training):
             return None
         shop.store(lora_state(host))
@@ -63,25 +63,25 @@ words_lora, branches_lora, nodes_lora = (
 def soft_prompt(shop: TrainingContext, options: SoftPromptPlan) -> Reader | None:
     """A graph network that makes prompts; `MissingExtraError` without torch-geometric."""
     require_torch_geometric()
-    vectors = LabelSentences.of(shop.given.graph, shop.encoder)
-    own = SoftPromptOptions(
+    vectors = LabelSentences.of(shop.train_items.graph, shop.encoder)
+    sizes = SoftPromptOptions(
         vector_width=vectors.entities.shape[1], n_soft=options.n_soft, width=options.width
     )
     with torch_draws(shop.seed, "initial weights"):
-        prompter = GraphPrompter(shop.host, own).eval()
+        prompter = GraphPrompter(shop.host, sizes).eval()
     state = shop.stored()
     if state is None:
         learning = SoftPromptReader(shop.host, shop.prompting, prompter, vectors)
-        given = learning, shop.given, options, shop.seed
-        if options.n_aligned and not shop.train(ALIGNMENT, prompting_by_words(*given)):
+        parts = learning, shop.train_items, options, shop.seed
+        if options.n_aligned and not shop.train(ALIGNMENT, prompting_by_words(*parts)):
             return None
-        if not shop.train(TRAINING, prompting_by_answers(*given)):
+        if not shop.train(TRAINING, prompting_by_answers(*parts)):
             return None
         shop.store(prompter.own_state())
     else:
         prompter.load_own_state(state)
-    asked = LabelSentences.of(shop.asked.graph, shop.encoder, like=vectors)
-    return SoftPromptReader(shop.host, shop.prompting, prompter, asked)
+    vectors_of_questions = LabelSentences.of(shop.questions.graph, shop.encoder, like=vectors)
+    return SoftPromptReader(shop.host, shop.prompting, prompter, vectors_of_questions)
 
 
 def require_torch_geometric() -> None:
@@ -99,7 +99,7 @@ def lora(shop: TrainingContext, options: RememberingPlan) -> Reader | None:
     """A host whose LoRA has learnt the facts that are asked for."""
     host, state = with_lora(shop.host, shop.seed), shop.stored()
     if state is None:
-        training = remembering(host, shop.prompting, shop.given, options, shop.seed)
+        training = remembering(host, shop.prompting, shop.train_items, options, shop.seed)
         if not shop.train(TRAINING, training):
             return None
         shop.store(lora_state(host))
@@ -116,15 +116,15 @@ def adapter(shop: TrainingContext, options: AdapterPlan) -> Reader | None:
         "n_layers": options.n_layers, "dropout": 0.0,
     }  # fmt: skip
     with torch_draws(shop.seed, "initial weights"):
-        own = DecoderAdapter(shop.host, sizes).eval()
+        adapter_network = DecoderAdapter(shop.host, sizes).eval()
     state: dict[str, torch.Tensor] | None = shop.stored()
     if state is None:
-        training = remembering_beside(
-            shop.host, own, shop.prompting, shop.given, options, shop.seed
+        training = remembering_with_adapter(
+            shop.host, adapter_network, shop.prompting, shop.train_items, options, shop.seed
         )
         if not shop.train(TRAINING, training):
             return None
-        shop.store(own.state_dict())
+        shop.store(adapter_network.state_dict())
     else:
-        own.load_state_dict(state)
-    return AdapterReader(shop.host, shop.prompting, own)
+        adapter_network.load_state_dict(state)
+    return AdapterReader(shop.host, shop.prompting, adapter_network)

@@ -21,7 +21,7 @@ from kept.suggestions import no_such
 from kept.training.config import RunConfig
 
 FIELD = "questions"
-ASKED, EDITED, ABSENT = "questions", "edited", "absent"
+TEST, EDITED, ABSENT = "questions", "edited", "absent"
 """Sets of a run: the graph as it is; every value changed; the facts that are asked for taken out.
 
 The last two are asked of the row with true knowledge, after training, and train nothing.
@@ -59,7 +59,7 @@ class QuestionPlan(Design):
     published: tuple[Published, ...] = ()
     differs: str = ""
     notes: tuple[str, ...] = ()
-    asked: str = Field(ASKED, exclude=True)
+    asked: str = Field(TEST, exclude=True)
     primary: None = None
     pretraining: None = None
 
@@ -67,10 +67,10 @@ class QuestionPlan(Design):
     @classmethod
     def _known(cls, methods: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         faults = []
-        for name, own in methods.items():
+        for name, options in methods.items():
             try:
-                kind = str(own.get("method", name))
-                row_options(kind, {k: v for k, v in own.items() if k != "method"})
+                kind = str(options.get("method", name))
+                row_options(kind, {k: v for k, v in options.items() if k != "method"})
             except ConfigError as error:
                 faults.append(f"{name}: {error}")
         if faults:
@@ -85,8 +85,8 @@ class QuestionPlan(Design):
 
     def options_of(self, name: str) -> BaseModel:
         """The options of row `name`."""
-        own = self.methods.get(name, {})
-        return row_options(self.kind_of(name), {k: v for k, v in own.items() if k != "method"})
+        options = self.methods.get(name, {})
+        return row_options(self.kind_of(name), {k: v for k, v in options.items() if k != "method"})
 
     def over(self, kg: Path) -> Self:
         """The same rows over the user's graph: every fact of it, or of its `relations`."""

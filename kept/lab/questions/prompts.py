@@ -15,7 +15,7 @@ from kept.decoders.asking import prompt
 from kept.decoders.kblam.wording import CHAT_FORMATS
 from kept.lab.questions.items import Item, QuestionSet
 
-OWN = "own"
+TOKENIZERS_MARKS = "own"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +26,13 @@ class Prompting:
     chat: str
     max_facts: int
 
-    def text(self, item: Item, entity: str | None, said: str = "") -> LinkedText:
-        """The question with `said` before it and the answer's beginning behind, linked."""
+    def text(self, item: Item, entity: str | None, before: str = "") -> LinkedText:
+        """The question with `before` before it and the answer's beginning behind, linked."""
         links = () if entity is None else (Link(item.mention, (), entity, 1.0),)
-        if self.chat == OWN:
-            return prompt(self.tokenizer, item.question, links, said, item.begin)
+        if self.chat == TOKENIZERS_MARKS:
+            return prompt(self.tokenizer, item.question, links, before, item.begin)
         marks = CHAT_FORMATS[self.chat]
-        before, begin = f"{marks.before}{said}", item.begin
+        before, begin = f"{marks.before}{before}", item.begin
         moved = tuple(
             dataclasses.replace(
                 link,
@@ -42,21 +42,23 @@ class Prompting:
         )
         return LinkedText(f"{before}{item.question}{marks.between}{begin}", moved)
 
-    def asked(self, item: Item) -> str:
+    def question_text(self, item: Item) -> str:
         """The text up to the answer."""
         return self.text(dataclasses.replace(item, begin=""), None).text
 
     @property
     def end_of_turn(self) -> str:
         """What stands behind an answer."""
-        own = str(self.tokenizer.eos_token or "")
-        return own if self.chat == OWN else CHAT_FORMATS[self.chat].after
+        end = str(self.tokenizer.eos_token or "")
+        return end if self.chat == TOKENIZERS_MARKS else CHAT_FORMATS[self.chat].after
 
     def question_begins(self, text: str, item: Item) -> int:
         """The number of the first piece of `text` that is of the question."""
-        place = text.rindex(item.question)
+        start_of_question = text.rindex(item.question)
         pieces: Any = self.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-        return next(i for i, (start, end) in enumerate(pieces) if end > place and end > start)
+        return next(
+            i for i, (start, end) in enumerate(pieces) if end > start_of_question and end > start
+        )
 
     def answered(self, text: LinkedText, value: str) -> LinkedText:
         """The text with a value behind it."""
@@ -64,8 +66,8 @@ class Prompting:
 
     def pieces(self, value: str) -> list[int]:
         """The pieces of a value as they follow a text."""
-        found: Any = self.tokenizer(f" {value}", add_special_tokens=False)["input_ids"]
-        return list(found)
+        ids: Any = self.tokenizer(f" {value}", add_special_tokens=False)["input_ids"]
+        return list(ids)
 
     def ended(self, value: str) -> list[int]:
         """The pieces of a value and a stop."""
@@ -75,11 +77,11 @@ class Prompting:
         """The text with the facts of `entity` as sentences about whom the question names."""
         if entity is None:
             return self.text(item, None)
-        said = "".join(
+        statements = "".join(
             f"{questions.statement(item.name, relation, questions.graph.label(tail))} "
             for _, relation, tail in self.facts(questions, entity).tolist()
         )
-        return self.text(item, None, said)
+        return self.text(item, None, statements)
 
     def facts(self, questions: QuestionSet, entity: str) -> NDArray[np.int32]:
         """The first facts of an entity, `[fact 3]`."""

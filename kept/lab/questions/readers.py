@@ -22,14 +22,14 @@ from kept.graphs.views.kbert import KBERTView
 from kept.graphs.views.words import WordsView
 from kept.lab.questions.items import QuestionSet
 from kept.lab.questions.prompts import Prompting
-from kept.lab.questions.showing import Shown, ShownItem
+from kept.lab.questions.showing import ItemSet, ShownItem
 from kept.training.processes.together import SINGLE_PROCESS, Processes
 from kg_loaders import KnowledgeGraph
 
 BATCH = 8
 MAX_NODES = 4096
 FactsAs = Literal["words", "branches", "nodes"]
-Reader = Callable[[Shown, Sequence[ShownItem], int], tuple[Continuation, int]]
+Reader = Callable[[ItemSet, Sequence[ShownItem], int], tuple[Continuation, int]]
 """From a condition, some of its items and a number of pieces to what is written, and the number of
 nodes read."""
 
@@ -47,7 +47,7 @@ class Written:
 def write_all(
     reader: Reader,
     prompting: Prompting,
-    shown: Shown,
+    item_set: ItemSet,
     n_new: int,
     *,
     together: Processes = SINGLE_PROCESS,
@@ -58,16 +58,16 @@ def write_all(
     of one process, and all get every answer.
     """
     start, parts = time.process_time(), dict[int, tuple[list[str], Tensor, int]]()
-    for batch in together.share(-(-len(shown.items) // BATCH)):
+    for batch in together.share(-(-len(item_set.items) // BATCH)):
         first = batch * BATCH
-        new, n = reader(shown, shown.items[first : first + BATCH], n_new)
+        new, n = reader(item_set, item_set.items[first : first + BATCH], n_new)
         parts[first] = prompting.tokenizer.batch_decode(new.words), new.first_scores, n
-    spent, n_items = time.process_time() - start, len(shown.items)
-    for others, _ in (told := together.from_each((parts, spent))):
+    spent, n_items = time.process_time() - start, len(item_set.items)
+    for others, _ in (gathered := together.from_each((parts, spent))):
         parts |= others
     texts, scores, nodes = zip(*(parts[first] for first in sorted(parts)), strict=True)
-    cpu_ms = 1000 * sum(own for _, own in told) / n_items
-    every = tuple(text for own in texts for text in own)
+    cpu_ms = 1000 * sum(seconds for _, seconds in gathered) / n_items
+    every = tuple(text for seconds in texts for text in seconds)
     return Written(every, torch.cat(scores), sum(nodes) / n_items, cpu_ms)
 
 
@@ -121,15 +121,15 @@ class TreeReader:
         """Those of a graph's labels, made once for all graphs that differ in triples alone."""
         labels = graph.entity_texts
         if not self._vectors or self._vectors[0][0] is not labels:
-            made = LabelVectors.of(graph, self.host, self.prompting.tokenizer)
-            self._vectors[:] = [(labels, made)]
+            vectors = LabelVectors.of(graph, self.host, self.prompting.tokenizer)
+            self._vectors[:] = [(labels, vectors)]
         return self._vectors[0][1]
 
     def __call__(
-        self, shown: Shown, items: Sequence[ShownItem], n_new: int
+        self, item_set: ItemSet, items: Sequence[ShownItem], n_new: int
     ) -> tuple[Continuation, int]:
-        batch = self.batch(shown.questions, items)
-        new = write(self.host, self.tree(shown.questions, batch), n_new=n_new)
+        batch = self.batch(item_set.questions, items)
+        new = write(self.host, self.tree(item_set.questions, batch), n_new=n_new)
         return new, int(batch.node_mask.sum())
 
 
@@ -141,10 +141,10 @@ class AloneReader:
     prompting: Prompting
 
     def __call__(
-        self, shown: Shown, items: Sequence[ShownItem], n_new: int
+        self, item_set: ItemSet, items: Sequence[ShownItem], n_new: int
     ) -> tuple[Continuation, int]:
-        bare = [ShownItem(each.index, each.item, None, each.right) for each in items]
-        return TreeReader(self.host, self.prompting, "words")(shown, bare, n_new)
+        without_entity = [ShownItem(each.index, each.item, None, each.right) for each in items]
+        return TreeReader(self.host, self.prompting, "words")(item_set, without_entity, n_new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class AdapterReader:
     adapter: DecoderAdapter
 
     def __call__(
-        self, shown: Shown, items: Sequence[ShownItem], n_new: int
+        self, item_set: ItemSet, items: Sequence[ShownItem], n_new: int
     ) -> tuple[Continuation, int]:
         ids, mask = left_padded(self.prompting, items)
         return self.adapter.write(self.host, ids, mask, n_new=n_new), int(mask.sum())
@@ -199,9 +199,9 @@ class SoftPromptReader:
         return self.prompter.tree(self.host, *self.texts(questions, items))
 
     def __call__(
-        self, shown: Shown, items: Sequence[ShownItem], n_new: int
+        self, item_set: ItemSet, items: Sequence[ShownItem], n_new: int
     ) -> tuple[Continuation, int]:
-        tree = self.tree(shown.questions, items)
+        tree = self.tree(item_set.questions, items)
         return write(self.host, tree, n_new=n_new), int(tree.read_on.sum())
 
 

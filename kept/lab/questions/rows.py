@@ -33,40 +33,31 @@ Trains = Literal["nothing", "questions", "facts"]
 class Row:
     """A way of giving facts.
 
-    `make`: a reader of a workshop by the row's options; None where it was stopped. `trains`: on
+    `make`: a reader by the row's options; None where it was stopped. `trains`: on
     what. `off_is_host`: without facts the row is the host alone, bit by bit. `reads`: the graph is
     read at every question, so that it can be edited.
     """
 
     about: str
-    options: type[BaseModel]
     make: Callable[[TrainingContext, Any], Reader | None]
-    trains: Trains
-    off_is_host: bool
+    options: type[BaseModel] = NoTraining
+    trains: Trains = "nothing"
+    off_is_host: bool = True
     reads: bool = True
 
 
 ROWS: Mapping[str, Row] = {
     "words": Row(
         about="facts as sentences before the question",
-        options=NoTraining,
         make=making.words,
-        trains="nothing",
-        off_is_host=True,
     ),
     "branches": Row(
         about="K-BERT's branches at the mention, read by all words behind it",
-        options=NoTraining,
         make=making.branches,
-        trains="nothing",
-        off_is_host=True,
     ),
     "nodes": Row(
         about="CoLAKE's nodes at the mention, the mean of their words' embeddings",
-        options=NoTraining,
         make=making.nodes,
-        trains="nothing",
-        off_is_host=True,
     ),
     "words-lora": Row(
         about="the same as words, with LoRA trained to answer from them",
@@ -94,29 +85,25 @@ ROWS: Mapping[str, Row] = {
         options=SoftPromptPlan,
         make=making.soft_prompt,
         trains="questions",
-        off_is_host=True,
     ),
     "kblam": Row(
-        about="KBLaM: all facts that could be asked for as keys and values",
+        about="KBLaM: the facts of all questions as keys and values",
         options=kblam.KBLaMPlan,
         make=kblam.make,
         trains="questions",
-        off_is_host=True,
     ),
     "lora": Row(
         about="LoRA trained on the facts themselves; no fact is in view",
         options=RememberingPlan,
         make=making.lora,
         trains="facts",
-        off_is_host=True,
         reads=False,
     ),
     "adapter": Row(
-        about="K-Adapter's blocks beside the host, trained on the facts themselves",
+        about="K-Adapter's blocks added to the host, trained on the facts themselves",
         options=AdapterPlan,
         make=making.adapter,
         trains="facts",
-        off_is_host=True,
         reads=False,
     ),
 }

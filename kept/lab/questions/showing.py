@@ -37,7 +37,7 @@ class ShownItem:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ItemSet:
     """A graph with the items that are asked over it."""
 
     questions: QuestionSet
@@ -49,7 +49,7 @@ class Shown:
         return self.questions.graph
 
 
-def shown(questions: QuestionSet, knowledge: Knowledge, seed: int) -> Shown:
+def items_under(questions: QuestionSet, knowledge: Knowledge, seed: int) -> ItemSet:
     """Under a kind of knowledge; right is what the unchanged graph says.
 
     Raises `NoControlError` where the control shows what the true graph shows, `ConfigError` for a
@@ -78,33 +78,33 @@ def shown(questions: QuestionSet, knowledge: Knowledge, seed: int) -> Shown:
     )
 
 
-def edited(questions: QuestionSet, seed: int) -> Shown:
+def edited(questions: QuestionSet, seed: int) -> ItemSet:
     """Every value changed; only items whose answer changed, right is the new one."""
     graph = edited_graph(questions.graph, generator(seed, "edited facts"))
-    found: list[ShownItem] = []
+    changed: list[ShownItem] = []
     for item in questions.items:
         new = values_of(graph, *questions.fact_of(item))
         if not set(new) & set(item.answers):
-            found.append(ShownItem(len(found), item, item.entity, new))
-    return Shown(_with_graph(questions, graph), tuple(found))
+            changed.append(ShownItem(len(changed), item, item.entity, new))
+    return ItemSet(_with_graph(questions, graph), tuple(changed))
 
 
-def absent(questions: QuestionSet) -> Shown:
+def absent(questions: QuestionSet) -> ItemSet:
     """The facts that are asked for taken out; right is what they said."""
     graph = questions.graph
-    asked = {questions.fact_of(item) for item in questions.items}
+    facts = {questions.fact_of(item) for item in questions.items}
     pairs = graph.triples[:, :2].tolist()
-    kept = np.array([tuple(pair) not in asked for pair in pairs], np.bool_)
+    kept = np.array([tuple(pair) not in facts for pair in pairs], np.bool_)
     without = graph.with_triples(graph.triples[kept], note="without the facts that are asked for")
     return _over(questions, without, [item.entity for item in questions.items])
 
 
-def _over(questions: QuestionSet, graph: KnowledgeGraph, entities: Sequence[str | None]) -> Shown:
+def _over(questions: QuestionSet, graph: KnowledgeGraph, entities: Sequence[str | None]) -> ItemSet:
     items = tuple(
         ShownItem(i, item, entity, item.answers)
         for i, (item, entity) in enumerate(zip(questions.items, entities, strict=True))
     )
-    return Shown(_with_graph(questions, graph), items)
+    return ItemSet(_with_graph(questions, graph), items)
 
 
 def _with_graph(questions: QuestionSet, graph: KnowledgeGraph) -> QuestionSet:
@@ -127,10 +127,10 @@ def other_entities(questions: QuestionSet, seed: int) -> dict[str, str]:
     town, which has no fact to show. Raises `NoControlError` where there is one entity alone.
     """
     graph = questions.graph
-    asked = {questions.fact_of(item)[1] for item in questions.items}
+    relations = {questions.fact_of(item)[1] for item in questions.items}
     known: dict[int, set[int]] = {}
     for head, relation, _ in graph.triples.tolist():
-        if relation in asked:
+        if relation in relations:
             known.setdefault(head, set()).add(relation)
     groups: dict[tuple[int, ...], list[int]] = {}
     for head in sorted(known):

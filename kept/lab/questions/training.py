@@ -36,7 +36,7 @@ from kept.decoders.trees import LabelVectors, Readers, answer_loss, chances
 from kept.errors import ConfigError
 from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.readers import FactsAs, SoftPromptReader, TreeReader
-from kept.lab.questions.showing import Shown, ShownItem
+from kept.lab.questions.showing import ItemSet, ShownItem
 from kept.layers.means import mean_of
 from kept.randomness import generator, torch_draws
 
@@ -108,13 +108,13 @@ def with_lora(host: PreTrainedModel, seed: int) -> PreTrainedModel:
     return copied
 
 
-def require_training(given: Shown, n: int) -> None:
+def require_training(item_set: ItemSet, n: int) -> None:
     """Raise `ConfigError` unless there are `n` questions to train on."""
-    if len(given.items) < n:
+    if len(item_set.items) < n:
         raise ConfigError(
-            f"a row that is trained takes {n} questions a step, and there are {len(given.items)}: "
-            "give a file of questions as questions.train, a smaller batch_size, or rows that train "
-            "nothing (words, branches, nodes)"
+            f"a row that is trained takes {n} questions a step, and there are "
+            f"{len(item_set.items)}: give a file of questions as questions.train, a smaller "
+            "batch_size, or rows that train nothing (words, branches, nodes)"
         )
 
 
@@ -128,25 +128,25 @@ class AnsweredBatch(DecoderBatch):
 
 
 def reading(
-    host: PreTrainedModel, prompting: Prompting, facts_as: FactsAs, given: Shown,
+    host: PreTrainedModel, prompting: Prompting, facts_as: FactsAs, item_set: ItemSet,
     plan: ReadingPlan, seed: int,
 ) -> Training:  # fmt: skip
     """LoRA inside `host` learns to answer from facts in view."""
-    require_training(given, plan.batch_size)
+    require_training(item_set, plan.batch_size)
     reader = TreeReader(host, prompting, facts_as, plan.readers)
 
-    def make(some: Sequence[ShownItem], own: slice) -> AnsweredBatch:
-        values = [each.right[0] for each in some[own]]
-        texts = reader.batch(given.questions, some[own], values)
+    def make(some: Sequence[ShownItem], part: slice) -> AnsweredBatch:
+        values = [each.right[0] for each in some[part]]
+        texts = reader.batch(item_set.questions, some[part], values)
         counts = torch.tensor([len(prompting.ended(value)) for value in values])
         return AnsweredBatch(node_mask=texts.node_mask, texts=texts, n_answer=counts)
 
     def loss(batch: AnsweredBatch) -> Tensor:
-        tree = reader.tree(given.questions, batch.texts)
+        tree = reader.tree(item_set.questions, batch.texts)
         mean: Tensor = answer_loss(host, tree, batch.texts, batch.n_answer)
         return mean
 
-    lessons = _questions(given, plan.batch_size, make)
+    lessons = _questions(item_set, plan.batch_size, make)
     config = training_config(seed, plan.n_steps, plan.batch_size, plan.learning_rate)
     return Training(DecoderLearner({"host": host}, loss), lessons, config)
 
@@ -163,15 +163,15 @@ class PromptedBatch(DecoderBatch):
 
 
 def prompting_by_answers(
-    reader: SoftPromptReader, given: Shown, plan: SoftPromptPlan, seed: int
+    reader: SoftPromptReader, item_set: ItemSet, plan: SoftPromptPlan, seed: int
 ) -> Training:
     """The graph network of `reader` learns by answers to questions about other entities."""
-    require_training(given, plan.batch_size)
+    require_training(item_set, plan.batch_size)
     host, prompter = reader.host, reader.prompter
 
-    def make(some: Sequence[ShownItem], own: slice) -> PromptedBatch:
-        facts, ids, mask, before = reader.texts(given.questions, some[own])
-        pieces = [reader.prompting.ended(each.right[0]) for each in some[own]]
+    def make(some: Sequence[ShownItem], part: slice) -> PromptedBatch:
+        facts, ids, mask, before = reader.texts(item_set.questions, some[part])
+        pieces = [reader.prompting.ended(each.right[0]) for each in some[part]]
         answers, answer_mask = padded(pieces, 0)
         return PromptedBatch(
             node_mask=mask, facts=facts, ids=ids, before=before, answers=answers,
@@ -180,10 +180,10 @@ def prompting_by_answers(
 
     def loss(batch: PromptedBatch) -> Tensor:
         tree = prompter.tree(host, batch.facts, batch.ids, batch.node_mask, batch.before)
-        found = chances(host, tree, batch.answers)[batch.answer_mask]
-        return -mean_of(found.sum(), len(found))
+        log_chances = chances(host, tree, batch.answers)[batch.answer_mask]
+        return -mean_of(log_chances.sum(), len(log_chances))
 
-    lessons = _questions(given, plan.batch_size, make)
+    lessons = _questions(item_set, plan.batch_size, make)
     config = training_config(seed, plan.n_steps, plan.batch_size, plan.learning_rate)
     return Training(_of_prompter(host, prompter, loss), lessons, config)
 
@@ -197,15 +197,18 @@ class FactsBatch(DecoderBatch):
 
 
 def prompting_by_words(
-    reader: SoftPromptReader, given: Shown, plan: SoftPromptPlan, seed: int
+    reader: SoftPromptReader, item_set: ItemSet, plan: SoftPromptPlan, seed: int
 ) -> Training:
     """The graph network of `reader` learns to say words of facts, without a pass of the host."""
-    graph, prompter = given.graph, reader.prompter
+    graph, prompter = item_set.graph, reader.prompter
     words = LabelVectors.of(graph, reader.host, reader.prompting.tokenizer)
-    entities = {each.entity for each in given.items if each.entity is not None}
+    entities = {each.entity for each in item_set.items if each.entity is not None}
     numbers = sorted(graph.entities.id(entity) for entity in entities)
-    found = {n: own for n in numbers if (own := reader.vectors.around(graph, n)) is not None}
-    targets, facts = said_words(graph, list(found), words, plan.n_soft), list(found.values())
+    by_entity = {n: part for n in numbers if (part := reader.vectors.around(graph, n)) is not None}
+    targets, facts = (
+        said_words(graph, list(by_entity), words, plan.n_soft),
+        list(by_entity.values()),
+    )
     spread = targets.var(dim=0).sum(dim=-1).mean().clamp(min=1e-6)
     n_at_once = min(N_ALIGNED_AT_ONCE, len(facts))
 
@@ -214,8 +217,8 @@ def prompting_by_words(
         some: list[int] = draws.choice(len(facts), n_at_once, replace=False).tolist()
         return some
 
-    def make(some: list[int], own: slice) -> FactsBatch:
-        rows = some[own]
+    def make(some: list[int], part: slice) -> FactsBatch:
+        rows = some[part]
         real = torch.ones(len(rows), 1, dtype=torch.bool)
         return FactsBatch(
             node_mask=real, facts=[facts[row] for row in rows], targets=targets[rows]
@@ -226,7 +229,7 @@ def prompting_by_words(
         mean: Tensor = mean_of(errors.sum(), errors.numel()) / spread
         return mean
 
-    lessons = Lessons(_fingerprint(given), -(-len(facts) // n_at_once), draw, make)
+    lessons = Lessons(_fingerprint(item_set), -(-len(facts) // n_at_once), draw, make)
     config = training_config(
         seed, plan.n_aligned, n_at_once, plan.aligned_rate, schedule="cosine"
     )  # fmt: skip
@@ -244,23 +247,25 @@ def _of_prompter(
 
 
 def _questions(
-    given: Shown, n: int, make: Callable[[Sequence[ShownItem], slice], DecoderBatch]
+    item_set: ItemSet, n: int, make: Callable[[Sequence[ShownItem], slice], DecoderBatch]
 ) -> Lessons[Sequence[ShownItem], DecoderBatch]:
     """`n` questions a step: all of them in turn, in an order drawn for each round."""
-    per_round = len(given.items) // n
+    per_round = len(item_set.items) // n
 
     def draw(seed: int, number: int) -> list[ShownItem]:
-        order = generator(seed, "question order", number // per_round).permutation(len(given.items))
+        order = generator(seed, "question order", number // per_round).permutation(
+            len(item_set.items)
+        )
         start = number % per_round * n
-        return [given.items[i] for i in order[start : start + n].tolist()]
+        return [item_set.items[i] for i in order[start : start + n].tolist()]
 
-    return Lessons(_fingerprint(given), per_round, draw, make)
+    return Lessons(_fingerprint(item_set), per_round, draw, make)
 
 
-def _fingerprint(given: Shown) -> str:
+def _fingerprint(item_set: ItemSet) -> str:
     """Changes with the graph, the items and whose facts are shown."""
-    state = hashlib.sha256(given.graph.content_hash.encode())
-    for each in given.items:
+    state = hashlib.sha256(item_set.graph.content_hash.encode())
+    for each in item_set.items:
         state.update(repr(dataclasses.astuple(each)).encode())
     return state.hexdigest()[:16]
 
@@ -277,13 +282,13 @@ class StatementBatch(DecoderBatch):
 
 
 def remembering(
-    host: PreTrainedModel, prompting: Prompting, given: Shown, plan: RememberingPlan, seed: int
+    host: PreTrainedModel, prompting: Prompting, item_set: ItemSet, plan: RememberingPlan, seed: int
 ) -> Training:
     """LoRA inside `host` learns the facts that are asked for, as statements."""
-    ids, mask, labels = statements(prompting, given)
+    ids, mask, labels = statements(prompting, item_set)
 
-    def make(rows: list[int], own: slice) -> StatementBatch:
-        some = torch.tensor(rows[own])
+    def make(rows: list[int], part: slice) -> StatementBatch:
+        some = torch.tensor(rows[part])
         return StatementBatch(node_mask=mask[some], ids=ids[some], labels=labels[some])
 
     def loss(batch: StatementBatch) -> Tensor:
@@ -291,23 +296,23 @@ def remembering(
         mean: Tensor = causal_loss(scores, batch.labels)
         return mean
 
-    return _in_epochs(DecoderLearner({"host": host}, loss), given, make, plan, seed)
+    return _in_epochs(DecoderLearner({"host": host}, loss), item_set, make, plan, seed)
 
 
-def remembering_beside(
-    host: PreTrainedModel, adapter: DecoderAdapter, prompting: Prompting, given: Shown,
+def remembering_with_adapter(
+    host: PreTrainedModel, adapter: DecoderAdapter, prompting: Prompting, item_set: ItemSet,
     plan: AdapterPlan, seed: int,
 ) -> Training:  # fmt: skip
     """An adapter beside `host` learns the same; the host reads each statement once, here."""
-    ids, mask, labels = statements(prompting, given)
+    ids, mask, labels = statements(prompting, item_set)
     host.requires_grad_(False)
     with torch.no_grad():
         positions, visibility = running_positions(mask), Visibility.causal(mask)
         hidden = embed(host, host.get_input_embeddings()(ids), positions)
         states = torch.stack(run(host, hidden, visibility, positions), dim=1)
 
-    def make(rows: list[int], own: slice) -> StatementBatch:
-        some = torch.tensor(rows[own])
+    def make(rows: list[int], part: slice) -> StatementBatch:
+        some = torch.tensor(rows[part])
         return StatementBatch(
             node_mask=mask[some], ids=ids[some], labels=labels[some], states=states[some]
         )
@@ -322,43 +327,45 @@ def remembering_beside(
         return mean_of(total, len(expected))
 
     learner = DecoderLearner({"host": host, "adapter": adapter}, loss)
-    return _in_epochs(learner, given, make, plan, seed)
+    return _in_epochs(learner, item_set, make, plan, seed)
 
 
-def statements(prompting: Prompting, given: Shown) -> tuple[Tensor, Tensor, Tensor]:
+def statements(prompting: Prompting, item_set: ItemSet) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, mask, and labels of the values alone, of each item's fact: the answer's beginning and
     the value, or the relation's statement where no beginning is given.
     """
     rows, counts = [], []
-    for each in given.items:
-        value, relation = each.right[0], given.questions.fact_of(each.item)[1]
-        said = f"{each.item.begin} {value}."
+    for each in item_set.items:
+        value, relation = each.right[0], item_set.questions.fact_of(each.item)[1]
+        statement = f"{each.item.begin} {value}."
         if not each.item.begin:
-            said = given.questions.statement(each.item.name, relation, value)
-        pieces = list(prompting.tokenizer(said)["input_ids"])
+            statement = item_set.questions.statement(each.item.name, relation, value)
+        pieces = list(prompting.tokenizer(statement)["input_ids"])
         rows.append(pieces)
         counts.append(min(len(prompting.ended(value)), len(pieces) - 1))
     ids, mask = padded(rows, prompting.tokenizer.pad_token_id or 0)
-    learnt = mask & (
+    is_value = mask & (
         torch.arange(ids.shape[1]) >= (mask.sum(dim=1) - torch.tensor(counts))[:, None]
     )
-    return ids, mask, ids.masked_fill(~learnt, IGNORE)
+    return ids, mask, ids.masked_fill(~is_value, IGNORE)
 
 
 def _in_epochs(
-    learner: DecoderLearner, given: Shown, make: Callable[[list[int], slice], StatementBatch],
+    learner: DecoderLearner, item_set: ItemSet, make: Callable[[list[int], slice], StatementBatch],
     plan: RememberingPlan, seed: int,
 ) -> Training:  # fmt: skip
     """All facts, epoch by epoch, each in an order drawn anew."""
-    n_facts = len(given.items)
+    n_facts = len(item_set.items)
     per_epoch = -(-n_facts // plan.batch_size)
 
     def draw(seed: int, number: int) -> list[int]:
-        epoch, place = divmod(number, per_epoch)
+        epoch, batch_number = divmod(number, per_epoch)
         order = generator(seed, "remembering order", epoch).permutation(n_facts).tolist()
-        rows: list[int] = order[place * plan.batch_size : (place + 1) * plan.batch_size]
+        rows: list[int] = order[
+            batch_number * plan.batch_size : (batch_number + 1) * plan.batch_size
+        ]
         return rows
 
     n_steps = plan.n_epochs * per_epoch
     config = training_config(seed, n_steps, plan.batch_size, plan.learning_rate)
-    return Training(learner, Lessons(_fingerprint(given), per_epoch, draw, make), config)
+    return Training(learner, Lessons(_fingerprint(item_set), per_epoch, draw, make), config)

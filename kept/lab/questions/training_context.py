@@ -15,7 +15,7 @@ from entity_linking.parts import SentenceEncoder
 from kept.decoders.learning import Training
 from kept.lab.questions.items import QuestionSet
 from kept.lab.questions.prompts import Prompting
-from kept.lab.questions.showing import Shown
+from kept.lab.questions.showing import ItemSet
 from kept.lab.study.store import remove_other_files
 from kept.training.log import Reporter
 from kept.training.loop import Resume, train
@@ -27,20 +27,20 @@ WEIGHTS = "weights.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class TrainingContext:
-    """`given`: what a row that trains on questions, or on facts, is trained on; `asked`: what it
-    will be asked, as the true graph has it.
+    """What a row that trains needs.
 
-    `place` is the folder of the row's weights, shared by all conditions that differ when it is
-    asked alone; below it each training has a folder of its own. `encoder` makes sentence vectors.
+    `train_items` are the questions or facts that it is trained on, `questions` those of the test
+    over the true graph. `folder` has the row's weights, which conditions that differ only in the
+    test share; below it each training has its folder. `encoder` makes sentence vectors.
     Where a launcher has started several processes, each has the same, and the first writes.
     """
 
     host: PreTrainedModel
     prompting: Prompting
-    given: Shown
-    asked: QuestionSet
+    train_items: ItemSet
+    questions: QuestionSet
     seed: int
-    place: Path
+    folder: Path
     new_encoder: Callable[[], SentenceEncoder]
     reporter: Reporter | None = None
     should_stop: Callable[[], bool] = lambda: False
@@ -54,7 +54,7 @@ class TrainingContext:
         """Train, or go on from the last checkpoint; False where it was stopped."""
         ended = train(
             *training,
-            self.place / name,
+            self.folder / name,
             reporter=self.reporter,
             resume=Resume.IF_ANY,
             should_stop=self.should_stop,
@@ -63,7 +63,7 @@ class TrainingContext:
 
     def stored(self) -> dict[str, Tensor] | None:
         """Finished weights; None where there are none yet."""
-        path = self.place / WEIGHTS
+        path = self.folder / WEIGHTS
         return load_file(path) if processes().from_first(path.exists) else None
 
     def store(self, state: Mapping[str, Tensor]) -> None:
@@ -71,8 +71,8 @@ class TrainingContext:
         plain = {key: value.detach().contiguous() for key, value in state.items()}
 
         def write() -> None:
-            write_bytes(self.place / WEIGHTS, save(plain), force=True)
-            for training in self.place.iterdir():
+            write_bytes(self.folder / WEIGHTS, save(plain), force=True)
+            for training in self.folder.iterdir():
                 if training.is_dir():
                     remove_other_files(training)
 

@@ -27,11 +27,11 @@ from kept.hosts import load_tokenizer
 from kept.inputs.controls.conditions import Knowledge
 from kept.lab.questions.answering import MEASURES, candidates, judged
 from kept.lab.questions.items import Item, QuestionSet, question_sets, values_of
-from kept.lab.questions.plan import ABSENT, ASKED, EDITED, QuestionPlan
+from kept.lab.questions.plan import ABSENT, EDITED, TEST, QuestionPlan
 from kept.lab.questions.prompts import Prompting
 from kept.lab.questions.readers import AloneReader, Reader, write_all
 from kept.lab.questions.rows import row_of
-from kept.lab.questions.showing import CONDITIONS, Shown, absent, edited, shown
+from kept.lab.questions.showing import CONDITIONS, ItemSet, absent, edited, items_under
 from kept.lab.questions.training_context import TrainingContext
 from kept.lab.study.addresses import digests_of, run_hash
 from kept.lab.study.design import RunKey
@@ -80,17 +80,17 @@ class QuestionTrial(Trial):
         return question_sets(self.questions.questions, self.root)
 
     @cached_property
-    def asked(self) -> QuestionSet:
+    def test_questions(self) -> QuestionSet:
         """The questions of the tables over the graph as it is; `NoKnowledgeError` where no fact
         that answers is among those that are shown.
         """
-        asked = self.sets[1]
-        if not any(self._is_shown(asked, item) for item in asked.items):
+        test = self.sets[1]
+        if not any(self._is_shown(test, item) for item in test.items):
             raise NoKnowledgeError(
-                f"of {len(asked.items)} questions the graph shows none the fact that answers: it "
+                f"of {len(test.items)} questions the graph shows none the fact that answers: it "
                 f"is not among the first {self.plan.max_facts} of its entity; raise max_facts"
             )
-        return asked
+        return test
 
     def _is_shown(self, questions: QuestionSet, item: Item) -> bool:
         entity, relation = questions.fact_of(item)
@@ -110,18 +110,18 @@ class QuestionTrial(Trial):
         )
 
     @cached_property
-    def edited(self) -> Shown:
+    def edited(self) -> ItemSet:
         """Every value changed."""
-        return edited(self.asked, self._source.seed)
+        return edited(self.test_questions, self._source.seed)
 
     @cached_property
     def candidates(self) -> dict[int, list[str]]:
         """The values compared for each item by its number, the edited one among them."""
         new = {each.item: each.right for each in self.edited.items}
-        true = shown(self.asked, "true", self._source.seed)
+        true = items_under(self.test_questions, "true", self._source.seed)
         n, seed = self._source.n_candidates, self._source.seed
         return {
-            each.index: candidates(self.asked, each, new.get(each.item, ()), n, seed)
+            each.index: candidates(self.test_questions, each, new.get(each.item, ()), n, seed)
             for each in true.items
         }
 
@@ -130,7 +130,7 @@ class QuestionTrial(Trial):
         """Pieces that are written: those of the longest candidate and a stop, no more than the
         plan's.
         """
-        values = {value for own in self.candidates.values() for value in own}
+        values = {value for values_of_item in self.candidates.values() for value in values_of_item}
         longest = max(len(self.prompting.pieces(value)) for value in values)
         return min(longest + 1, self.questions.n_new)
 
@@ -139,7 +139,7 @@ class QuestionTrial(Trial):
         """The share of items whose value would be chosen by chance."""
         shares = [
             len(set(item.answers)) / len(self.candidates[i])
-            for i, item in enumerate(self.asked.items)
+            for i, item in enumerate(self.test_questions.items)
         ]
         return float(np.mean(shares))
 
@@ -154,32 +154,32 @@ class QuestionTrial(Trial):
         for each in self.sets:
             state.update(each.graph.content_hash.encode())
             state.update(msgspec.json.encode([dataclasses.astuple(item) for item in each.items]))
-            said = {name: own.model_dump() for name, own in sorted(each.wording.items())}
-            state.update(msgspec.json.encode(said))
+            wordings = {name: words.model_dump() for name, words in sorted(each.wording.items())}
+            state.update(msgspec.json.encode(wordings))
         return state.hexdigest()[:16]
 
     # ---- one run -----------------------------------------------------------------------------
     def require(self, key: RunKey) -> None:
         """Raise `ConfigError` for settings with which a run could not begin."""
         if key.knowledge not in CONDITIONS:
-            shown(self.asked, key.knowledge, 0)
+            items_under(self.test_questions, key.knowledge, 0)
         self.settings(key)
 
     def settings(self, key: RunKey) -> dict[str, Any]:
         """Return all that a run depends on; ConfigError for a row that the file does not have."""
         plan = self.questions
         kind = plan.kind_of(key.method)
-        own: dict[str, Any] = {}
+        of_row: dict[str, Any] = {}
         if kind != BASELINE:
-            own = {"method": kind, "options": self._options(key.method)}
+            of_row = {"method": kind, "options": self._options(key.method)}
             if row_of(kind).trains != "nothing":
-                own |= {"seed": key.seed, "controls": plan.controls}
+                of_row |= {"seed": key.seed, "controls": plan.controls}
         return {
             "version": VERSION, "task": "questions", "data": self.data,
             "source": self._source.model_dump(include={"seed", "n_candidates"}),
             "folders": digests_of(plan.host, plan.vectors_from),
             **{name: getattr(plan, name) for name in OF_THE_ANSWERS},
-            "knowledge": key.knowledge, **own,
+            "knowledge": key.knowledge, **of_row,
         }  # fmt: skip
 
     def _options(self, name: str) -> dict[str, Any]:
@@ -204,23 +204,23 @@ class QuestionTrial(Trial):
             answers = self._answers(name, each, written.texts, written.scores)
             rows += answers
             scores[name] = _scores(answers)
-            if name == ASKED:
+            if name == TEST:
                 costs = {"nodes": written.nodes, "cpu_ms": written.cpu_ms}
         return Answers(rows, scores, costs | {"seconds": time.monotonic() - started})
 
-    def _conditions(self, key: RunKey) -> dict[str, Shown]:
+    def _conditions(self, key: RunKey) -> dict[str, ItemSet]:
         """The sets of a run: the questions, and with true knowledge the edited and taken facts."""
         seed, kind = self._source.seed, self.questions.kind_of(key.method)
         if kind == BASELINE:
-            return {ASKED: shown(self.asked, "off", seed)}
+            return {TEST: items_under(self.test_questions, "off", seed)}
         row = row_of(kind)
-        found = {ASKED: shown(self.asked, key.knowledge, seed)}
+        sets = {TEST: items_under(self.test_questions, key.knowledge, seed)}
         if key.knowledge == "true":
             if self.edited.items:
-                found[EDITED] = self.edited
+                sets[EDITED] = self.edited
             if row.reads:
-                found[ABSENT] = absent(self.asked)
-        return found
+                sets[ABSENT] = absent(self.test_questions)
+        return sets
 
     def _reader(self, key: RunKey) -> Reader | None:
         kind = self.questions.kind_of(key.method)
@@ -228,20 +228,28 @@ class QuestionTrial(Trial):
             return AloneReader(self.host, self.prompting)
         row = row_of(kind)
         of_training = self._knowledge_of_training(key)
-        place = self.folder / "pretrained" / self._trained_in(key, of_training)
+        weights_folder = self.folder / "pretrained" / self._trained_in(key, of_training)
         train, seed = self.sets[0], self._source.seed
-        given = shown(self.asked if row.trains == "facts" else train, of_training, seed)
+        train_items = items_under(
+            self.test_questions if row.trains == "facts" else train, of_training, seed
+        )
         if row.trains == "facts":
-            given = training_items(given)
+            train_items = training_items(train_items)
         context = TrainingContext(
-            host=self.host, prompting=self.prompting, given=given, asked=self.asked, seed=key.seed,
-            place=place, new_encoder=lambda: HostSentenceEncoder(self.questions.vectors_from),
-            reporter=self.reporter, should_stop=self.should_stop,
-        )  # fmt: skip
+            host=self.host,
+            prompting=self.prompting,
+            train_items=train_items,
+            questions=self.test_questions,
+            seed=key.seed,
+            folder=weights_folder,
+            new_encoder=lambda: HostSentenceEncoder(self.questions.vectors_from),
+            reporter=self.reporter,
+            should_stop=self.should_stop,
+        )
         if row.trains == "nothing":
             return row.make(context, self.questions.options_of(key.method))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with processes().claimed(place):
+        weights_folder.parent.mkdir(parents=True, exist_ok=True)
+        with processes().claimed(weights_folder):
             return row.make(context, self.questions.options_of(key.method))
 
     def _knowledge_of_training(self, key: RunKey) -> Knowledge:
@@ -259,37 +267,37 @@ class QuestionTrial(Trial):
 
     # ---- answers -----------------------------------------------------------------------------
     def _answers(
-        self, name: str, each: Shown, texts: Sequence[str], scores: torch.Tensor
+        self, name: str, each: ItemSet, texts: Sequence[str], scores: torch.Tensor
     ) -> list[Answer]:
         """One a question; those about one entity are not independent."""
-        number = {item: i for i, item in enumerate(self.asked.items)}
-        found = []
-        for one, text, own in zip(each.items, texts, scores, strict=True):
+        number = {item: i for i, item in enumerate(self.test_questions.items)}
+        answers = []
+        for one, text, item_scores in zip(each.items, texts, scores, strict=True):
             values = self.candidates[number[one.item]]
-            answer = judged(self.prompting, one, values, text, own)
-            found.append(
+            answer = judged(self.prompting, one, values, text, item_scores)
+            answers.append(
                 Answer(
                     name, one.index, one.item.entity, one.item.entity, one.right,
                     (answer.written, answer.chosen), counts=answer.counts,
                     traits=dataclasses.asdict(self.traits[number[one.item]]),
                 )
             )  # fmt: skip
-        return found
+        return answers
 
     @cached_property
     def traits(self) -> list[ItemTraits]:
         """Of each item, from the graph and the questions alone."""
-        questions, graph = self.asked, self.asked.graph
+        questions, graph = self.test_questions, self.test_questions.graph
         into = np.diff(graph.in_offsets)
         degrees = np.diff(graph.out_offsets) + into
         train = self.sets[0]
         seen = {
             value for item in train.items for value in values_of(train.graph, *train.fact_of(item))
         }
-        found = []
+        of_items = []
         for item in questions.items:
             entity, _ = questions.fact_of(item)
-            found.append(
+            of_items.append(
                 ItemTraits(
                     has_entity=True,
                     has_fact=self._is_shown(questions, item),
@@ -299,26 +307,26 @@ class QuestionTrial(Trial):
                     n_words=len(item.name.split()),
                 )
             )
-        return found
+        return of_items
 
 
 def _scores(answers: Sequence[Answer]) -> dict[str, Any]:
     """Shares of a set, and the number of its questions."""
     counts = [answer.counts or {} for answer in answers]
-    shares = {name: float(np.mean([own[name][0] for own in counts])) for name in MEASURES}
+    shares = {name: float(np.mean([each[name][0] for each in counts])) for name in MEASURES}
     return {"n_asked": len(answers), "n_scored": len(answers), **shares}
 
 
-def training_items(given: Shown) -> Shown:
+def training_items(item_set: ItemSet) -> ItemSet:
     """What a row that remembers is told: of each item what the graph says of whom it is shown."""
-    told = []
-    for each in given.items:
+    items = []
+    for each in item_set.items:
         if each.entity is None:
             raise ConfigError(
                 "a row that is trained on facts needs some; for knowledge off, use the row "
                 "of the host alone"
             )
-        relation = given.questions.fact_of(each.item)[1]
-        values = values_of(given.graph, given.graph.entities.id(each.entity), relation)
-        told.append(dataclasses.replace(each, right=values or each.right))
-    return Shown(given.questions, tuple(told))
+        relation = item_set.questions.fact_of(each.item)[1]
+        values = values_of(item_set.graph, item_set.graph.entities.id(each.entity), relation)
+        items.append(dataclasses.replace(each, right=values or each.right))
+    return ItemSet(item_set.questions, tuple(items))

@@ -19,9 +19,9 @@ BOTH: Mapping[str, Any] = {"directions": "both"}
 TARGETS = "targets"
 """The head of every method that has none of its own for targets."""
 
-BESIDE_TEXT = ("occupation", "typing", "relation", "cloze", "conflict", "two-hops")
+TEXT_TASKS = ("occupation", "typing", "relation", "cloze", "conflict", "two-hops")
 """Controls of methods that read the graph beside a text, each new text with facts of its own."""
-TASK_NAMES = (*BESIDE_TEXT, "description", "pairs")
+TASK_NAMES = (*TEXT_TASKS, "description", "pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Arm:
     head_options: Mapping[str, Any] = field(default_factory=dict)
     markers: str = "kadapter"
     rates: Mapping[str, Any] = field(default_factory=dict)
-    tasks: tuple[str, ...] = BESIDE_TEXT
+    tasks: tuple[str, ...] = TEXT_TASKS
     stage: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -163,7 +163,7 @@ ARMS: dict[str, Arm] = {
     "kadapter-long": Arm(
         method="kadapter",
         changes="the adapter learns for the whole budget, faster, by its own states alone; the "
-        "host stands still; read at the mentions, where the adapter is trained, not at marks",
+        "host is frozen; read at the mentions, where the adapter is trained, not at marks",
         tasks=("pairs",),
         stage={"objectives": {"relation_pairs": {"alone": True}}},
         options={"task_trains": ["fusion"]},
@@ -172,8 +172,8 @@ ARMS: dict[str, Arm] = {
     ),
     "kadapter-fixed": Arm(
         method="kadapter",
-        changes="as kadapter-long, and the adapter's head stands still, so that the adapter alone "
-        "must tell the relations apart",
+        changes="as kadapter-long, and the adapter's head is frozen, so that the adapter alone "
+        "must separate the relations",
         tasks=("pairs",),
         stage={"objectives": {"relation_pairs": {"alone": True, "fixed_head": 0.3}}},
         options={"task_trains": ["fusion"]},

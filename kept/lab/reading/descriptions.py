@@ -113,7 +113,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
         others = plain[draws.permutation(len(plain))].tolist()
     world = described_people(size, cell.seed, stated=others)
     learned = described_people(size, cell.seed, stated=others, known_only=True)
-    bare = described_people(size, cell.seed, is_described=False).graph
+    undescribed = described_people(size, cell.seed, is_described=False).graph
     graph = graph_under(learned.graph, cell.condition, cell.seed)
     objectives: Mapping[str, Any] = chosen.stage["objectives"]
     with torch.random.fork_rng():
@@ -126,7 +126,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
         model.encoder.host.get_input_embeddings().requires_grad_(False)
     reader = _Reader(model, tokenizer, graph)
     unseen = np.arange(world.n_known, len(world.classes))
-    before = _measured(reader, world, bare)
+    before = _measured(reader, world, undescribed)
     curve = [(0, reader.accuracy(world, unseen))]
     losses: list[tuple[int, float]] = []
     gradients: tuple[dict[str, float], dict[str, float]] = ({}, {})
@@ -158,7 +158,7 @@ def run_descriptions(cell: Cell, opened: Opened | None = None) -> Outcome:
                 should_stop=lambda: len(curve) > 2 and min(c for _, c in curve[-2:]) >= SOLVED,
             )
         gradients, stopped = (first, _gradients(model, data)), result.step
-    after = _measured(reader, world, bare)
+    after = _measured(reader, world, undescribed)
     return Outcome(
         task=cell.task,
         arm=cell.arm,
@@ -237,14 +237,16 @@ def _rows(graph: KnowledgeGraph, heads: NDArray[np.int64]) -> Tensor:
     return torch.tensor([graph.entities.find(f"H{i}") for i in heads.tolist()])
 
 
-def _measured(reader: _Reader, world: Described, bare: KnowledgeGraph) -> tuple[float, float]:
-    """Linear probe of the heads' vectors, and their shift in `bare`, without descriptions."""
+def _measured(
+    reader: _Reader, world: Described, undescribed: KnowledgeGraph
+) -> tuple[float, float]:
+    """Linear probe of the heads' vectors, and their shift in the graph `undescribed`."""
     known = np.arange(min(world.n_known, N_PROBE))
     unseen = np.arange(world.n_known, len(world.classes))
     states = [reader.vectors(world.graph, _rows(world.graph, heads)) for heads in (known, unseen)]
     classes = torch.from_numpy(world.classes)
     probe = probe_accuracy((states[0], classes[known]), (states[1], classes[unseen]))
-    return probe, share_moved(states[1], reader.vectors(bare, _rows(bare, unseen)))
+    return probe, share_moved(states[1], reader.vectors(undescribed, _rows(undescribed, unseen)))
 
 
 def _gradients(model: KnowledgeForPreTraining, data: WordGraphData) -> dict[str, float]:

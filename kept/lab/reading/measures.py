@@ -44,7 +44,7 @@ def read_states(
     if first is None:
         raise EvaluationError(f"{type(model.head).__name__} has no linear layer to read before")
     states: list[Tensor] = []
-    hook = first.register_forward_pre_hook(lambda _, given: states.append(given[0].detach()))
+    hook = first.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0].detach()))
     was_training = model.training
     model.eval()
     try:
@@ -79,11 +79,11 @@ def probe_accuracy(
     1.0
     """
     (states, classes), (test_states, gold) = train, test
-    found = fit(states, classes, penalty=penalty).classes(test_states)
-    return float((found == gold).double().mean())
+    predicted = fit(states, classes, penalty=penalty).classes(test_states)
+    return float((predicted == gold).double().mean())
 
 
-def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item width"]) -> float:
+def share_moved(visible: Float[Tensor, "item width"], hidden: Float[Tensor, "item width"]) -> float:
     """Return the mean shift of the read state without facts, as a share of its norm.
 
     0: the facts do not reach it. sqrt 2 is the distance of two orthogonal states of one norm.
@@ -91,7 +91,7 @@ def share_moved(shown: Float[Tensor, "item width"], hidden: Float[Tensor, "item 
     >>> round(share_moved(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]])), 3)
     0.8
     """
-    shifts = (shown - hidden).norm(dim=1) / shown.norm(dim=1).clamp_min(1e-12)
+    shifts = (visible - hidden).norm(dim=1) / visible.norm(dim=1).clamp_min(1e-12)
     return float(shifts.double().mean())
 
 

@@ -16,8 +16,10 @@ from statistics import fmean
 from kept.lab.reading.arms import ARMS, TASK_NAMES, arm, recipe_arms
 from kept.lab.reading.cell import BUDGET, Budget, Cell, Outcome, described
 from kept.lab.reading.conditions import CONDITIONS, REDRAWN, TRUE
+from kept.lab.reading.descriptions import run_descriptions
 from kept.lab.reading.measures import GOOD, Verdict
-from kept.lab.reading.runs import run_cell
+from kept.lab.reading.pairs import run_pairs
+from kept.lab.reading.trial import Opened, run_text_task
 from kept.lab.reading.worlds import SIZE, Size
 from kept.lab.study.store import read_stored, stored_once
 
@@ -27,7 +29,15 @@ REMEDY = "remove it, then run the command again"
 CEILING = 1.0
 """The accuracy of a perfect reader: every answer is in the graph."""
 Run = Callable[[Cell], Outcome]
-Tell = Callable[[Cell, Outcome | None], None]
+Report = Callable[[Cell, Outcome | None], None]
+
+
+def run_cell(cell: Cell, opened: Opened | None = None) -> Outcome:
+    """Train and measure a cell; `opened`: a host and its tokenizer instead of the budget's."""
+    kinds = {"description": run_descriptions, "pairs": run_pairs}
+    run = kinds.get(cell.task, run_text_task)
+    assert bool(arm(cell.arm).stage) == (cell.task in kinds)
+    return run(cell, opened)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +76,8 @@ class ReadingDesign:
                             yield dataclasses.replace(first, condition=condition, budget=budget)
 
     def _tasks(self, name: str) -> tuple[str, ...]:
-        own = arm(name).tasks
-        return tuple(task for task in self.tasks if task in own) or own[:1]
+        tasks = arm(name).tasks
+        return tuple(task for task in self.tasks if task in tasks) or tasks[:1]
 
 
 def run_study(
@@ -75,7 +85,7 @@ def run_study(
     folder: Path,
     *,
     run: Run | None = None,
-    report: Tell = lambda cell, outcome: None,
+    report: Report = lambda cell, outcome: None,
 ) -> list[Outcome]:
     """The outcome of every cell; those that are stored in `folder` are not run again.
 

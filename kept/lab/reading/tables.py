@@ -36,7 +36,7 @@ def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
     for (task, name), mine in _by_arm(outcomes):
         by_condition = [[o for o in mine if o.condition == c] for c in CONDITIONS]
         true = [o for o in mine if o.condition == TRUE]
-        found = verdict(outcomes, name, task)
+        result = verdict(outcomes, name, task)
         rows.append(
             [
                 name,
@@ -45,7 +45,7 @@ def reading_cells(outcomes: Sequence[Outcome]) -> list[list[str]]:
                 _steps(true),
                 *(_mean(o.probe[i] for o in true if o.probe is not None) for i in (0, 1)),
                 *(_mean(o.moved[i] for o in true if o.moved is not None) for i in (0, 1)),
-                NOTHING if found is None else in_budget(_stored(name, task, true, found)),
+                NOTHING if result is None else in_budget(_stored(name, task, true, result)),
             ]
         )
     return rows
@@ -99,17 +99,17 @@ def conditions_line(outcomes: Sequence[Outcome]) -> str:
     first = outcomes[0]
     budget, size = first.settings["budget"], first.settings["size"]
     layers = "all layers" if budget["n_layers"] is None else f"first {budget['n_layers']} layers"
-    words = "" if budget["train_words"] else ", its word table standing still"
+    words = "" if budget["train_words"] else ", its word table frozen"
     steps = sorted({o.steps for o in outcomes if o.condition == TRUE})
     seeds = sorted({o.seed for o in outcomes})
     heads = "each in one text" if size["form"] == "fresh" else f"of {size['n_returning']} heads"
     return (
         f"Host {budget['host']} ({layers}{words}), batches of {budget['batch_size']}, rate "
         f"{budget['learning_rate']:g} unless an arm has its own, at most "
-        f"{' or '.join(map(str, steps))} steps; "
-        f"{size['n_train']:,} training texts, {heads}, {first.n} test heads that no training text "
-        f"names, {size['n_distractors']} further fact(s) a head; seeds {', '.join(map(str, seeds))}"
-        f"; classes are drawn evenly, chance is {first.chance:.3f}, the ceiling {CEILING:.0f}. A "
+        f"{' or '.join(map(str, steps))} steps. {size['n_train']:,} training texts, {heads}, "
+        f"{first.n} test heads that no training text names, {size['n_distractors']} further "
+        f"fact(s) per head. Seeds {', '.join(map(str, seeds))}. Classes are equally frequent, "
+        f"chance is {first.chance:.3f}, the ceiling {CEILING:.0f}. A "
         "run ends early once two evaluations in turn are at .99; other conditions than true get "
         "the steps that true took. Cells hold accuracies on the test heads, one per seed."
     )
@@ -124,7 +124,7 @@ def to_markdown(outcomes: Sequence[Outcome], command: str) -> str:
         Table(READING, reading_cells(outcomes)).markdown(),
         PROBE,
         "## Facts changed after training",
-        "Training heads get another class in the graph, and are asked again without training.",
+        "Training heads get another class in the graph, and are evaluated again without training.",
         Table(EDITS, edit_cells(outcomes)).markdown(),
         "## Gradients and costs",
         Table(PATHS, path_cells(outcomes)).markdown(),
@@ -150,10 +150,10 @@ def verdict_values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """The verdicts for comparisons, one mapping per arm and task."""
     values = []
     for (task, name), mine in _by_arm(outcomes):
-        found, true = verdict(outcomes, name, task), [o for o in mine if o.condition == TRUE]
-        if found is None:
+        result, true = verdict(outcomes, name, task), [o for o in mine if o.condition == TRUE]
+        if result is None:
             continue
-        values.append(_stored(name, task, true, found))
+        values.append(_stored(name, task, true, result))
     return values
 
 

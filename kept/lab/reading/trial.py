@@ -140,8 +140,8 @@ class ReadingTrial:
             return None
         if not method(self.arm.method).shows_facts:
             return self.data(self.world.test, condition=OFF)
-        bare = graph_under(self.graph, "anchors-only", 0)
-        return self.data(self.world.test, graph=bare)
+        without_facts = graph_under(self.graph, "anchors-only", 0)
+        return self.data(self.world.test, graph=without_facts)
 
 
 def accuracy(model: KnowledgeForTask, data: TaskData, n: int | None = None) -> float:
@@ -172,7 +172,7 @@ def _share(answers: Sequence[tuple[str, ...]], gold: Sequence[tuple[str, ...]]) 
     return sum(a == g for a, g in zip(answers, gold, strict=True)) / len(gold)
 
 
-def run_beside_text(cell: Cell, opened: Opened | None = None) -> Outcome:
+def run_text_task(cell: Cell, opened: Opened | None = None) -> Outcome:
     """Train and measure a cell whose facts are input with each text; the model is discarded.
 
     `opened`: a host and its tokenizer instead of the budget's.
@@ -255,12 +255,12 @@ def training_of(cell: Cell, steps: int, **fields: Any) -> TrainConfig:
 class Losses:
     """Records the loss of every so many steps."""
 
-    found: list[tuple[int, float]]
+    records: list[tuple[int, float]]
     every: int
 
     def step(self, record: Any) -> None:
         if record.step % self.every == 0:
-            self.found.append((record.step, record.total_loss))
+            self.records.append((record.step, record.total_loss))
 
     def notice(self, message: str) -> None:
         """Not part of a cell's outcome."""
@@ -332,8 +332,8 @@ def with_facts(graph: KnowledgeGraph, relation: str, tails: Mapping[str, int]) -
 @torch.no_grad()
 def _take_tables(trial: ReadingTrial, graph: KnowledgeGraph) -> None:
     """Set the encoder's frozen tables, if it has any, to those of `graph`."""
-    own = dict(trial.model.encoder.named_parameters())
-    names = [n for n, p in own.items() if not n.startswith("host.") and not p.requires_grad]
+    parameters = dict(trial.model.encoder.named_parameters())
+    names = [n for n, p in parameters.items() if not n.startswith("host.") and not p.requires_grad]
     if not names:
         return
     host = trial.model.encoder.host
@@ -341,4 +341,4 @@ def _take_tables(trial: ReadingTrial, graph: KnowledgeGraph) -> None:
         host, graph, trial.tokenizer, seed=trial.cell.seed, **trial.arm.options
     )
     for name in names:
-        own[name].copy_(encoder.get_parameter(name))
+        parameters[name].copy_(encoder.get_parameter(name))

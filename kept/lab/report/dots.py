@@ -68,7 +68,7 @@ class Axis:
         ticks = [round(i * step, n_places) for i in range(first, math.floor(high / step) + 1)]
         return cls(low, high, tuple(ticks), line)
 
-    def place(self, value: float) -> str:
+    def position(self, value: float) -> str:
         """Where a value lies, as a share of the strip's width.
 
         >>> Axis(0.0, 2.0, (), None).place(0.5)
@@ -95,9 +95,9 @@ def dots(
     axis = Axis.over(ends, line)
     bodies = []
     for group, members in groupby(rows, key=lambda row: row.group):
-        own = list(members)
-        remark = f"<span>{escape(own[0].remark)}</span>" if own[0].remark else ""
-        lines = "".join(_row(row, axis, signed) for row in own)
+        of_group = list(members)
+        remark = f"<span>{escape(of_group[0].remark)}</span>" if of_group[0].remark else ""
+        lines = "".join(_row(row, axis, signed) for row in of_group)
         heading = f'<tr><th scope="rowgroup" colspan="3">{escape(group)}{remark}</th></tr>'
         bodies.append(f"<tbody>{heading}{lines}</tbody>")
     return (
@@ -125,13 +125,13 @@ def _row(row: Dot, axis: Axis, signed: bool) -> str:
 def _strip(row: Dot, axis: Axis, sign: str) -> str:
     values = ", ".join(f"{value:{sign}.3f}" for value in row.points)
     label = f"seeds: {values}" if row.points else "one estimate"
-    guides = "".join(_guide(axis.place(tick), "tick") for tick in axis.ticks)
+    guides = "".join(_guide(axis.position(tick), "tick") for tick in axis.ticks)
     if axis.line is not None:
-        guides += _guide(axis.place(axis.line), "line")
+        guides += _guide(axis.position(axis.line), "line")
     low, high, middle = map(
-        axis.place, (row.interval.low, row.interval.high, row.interval.estimate)
+        axis.position, (row.interval.low, row.interval.high, row.interval.estimate)
     )
-    points = "".join(f'<circle cx="{axis.place(v)}" cy="20" r="2.5"/>' for v in row.points)
+    points = "".join(f'<circle cx="{axis.position(v)}" cy="20" r="2.5"/>' for v in row.points)
     return (
         f'<svg role="img" aria-label="{escape(label)}"><title>{escape(label)}</title>{guides}'
         f'<line class="interval" x1="{low}" x2="{high}" y1="10" y2="10"/>'
@@ -146,7 +146,7 @@ def _guide(x: str, name: str) -> str:
 
 def _ticks(axis: Axis) -> str:
     labels = "".join(
-        f'<text x="{axis.place(tick)}" y="12" text-anchor="middle">{tick:g}</text>'
+        f'<text x="{axis.position(tick)}" y="12" text-anchor="middle">{tick:g}</text>'
         for tick in axis.ticks
     )
     return f"<svg>{labels}</svg>"

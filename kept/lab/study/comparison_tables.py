@@ -19,9 +19,10 @@ RATES = (
     "method", "knowledge", "rate chosen", "trials", "score", "at the common rate", "difference",
 )  # fmt: skip
 COVERAGE = (
-    "Beside each row: in how many evaluated samples a link leads to an entity of its graph, "
-    "such an entity has a fact, both ends of the question have one, and anything of the graph "
-    "is shown to the method, used or not; a score moves by no more than the last."
+    "Four shares of the evaluated samples are given for each row. They say where a link leads to "
+    "an entity of its graph, where such an entity has a fact, and where both ends of the question"
+    " have one. The last says where anything of the graph is shown to the method, used or not; a "
+    "score changes by no more than that."
 )
 SLICES = (
     "Slices are of the evaluation split, the same for every method. A fact can help only where "
@@ -228,7 +229,7 @@ def to_markdown(compared: Compared, command: str) -> str:
         "## Scores\n\n" + score_table(compared).markdown(),
         "## Shares, means over seeds\n\n" + share_table(compared).markdown(),
         "## Differences, true knowledge minus the other\n\n" + pair_table(compared).markdown(),
-        "## Where the gain lies\n\n"
+        "## Where the gain is\n\n"
         + SLICES
         + "\n\n"
         + "\n".join(
@@ -251,12 +252,13 @@ def conditions(compared: Compared) -> str:
     return (
         f"Score: {experiment.metric} on {experiment.asked}.{_cut_off(compared)} A score is "
         "the mean over seeds. Intervals and p are over seeds and over groups of items (one text, "
-        "or the same two entities), both drawn: they hold for other seeds and other items; of one "
+        "or the same two entities), both treated as samples: they are for other seeds and other "
+        "items. With one "
         f"seed, for other items alone. {_regrouped(compared)}{_precisions(compared)}"
         "No graph holds a triple between two entities of an evaluated pair. "
-        f"{experiment.setup(records)} {COVERAGE} A verdict is at 5 %, p with Holm's "
-        "correction; *ruled out*: two one-sided tests at 5 %; *not visible*: found in fewer than "
-        "four of five such comparisons, at 5 % without correction."
+        f"{experiment.setup(records)} {COVERAGE} A verdict is at 5 %, p with Holm's correction. "
+        "*Ruled out*: two one-sided tests at 5 %. *Not visible*: found in fewer than four of "
+        "five such comparisons, at 5 % without correction."
     )
 
 
@@ -273,8 +275,8 @@ def _precisions(compared: Compared) -> str:
 def _rates(compared: Compared) -> str:
     return (
         "## Learning rates\n\nChosen by each row on a share of the training set that no table "
-        "reports, as many trials for every row, on the mean of all its kinds of knowledge.\n\n"
-        + rate_table(compared).markdown()
+        "reports, the same number of trials for every row, on the mean of all its kinds of "
+        "knowledge.\n\n" + rate_table(compared).markdown()
     )
 
 
@@ -297,8 +299,8 @@ def _regrouped(compared: Compared) -> str:
         return ""
     return (
         f"{compared.n_regrouped} of the runs were stored with other groups, in which one text "
-        "asked twice could be two: they are grouped anew here, intervals in their own files are "
-        "not. "
+        "evaluated twice could be two. They are grouped again here; intervals in their own files"
+        " are not. "
     )
 
 

@@ -90,14 +90,15 @@ class Study(Generic[T]):
             return together.from_first(partial(self._finished, result, run_folder))
 
     def _recorded(self, run: Run, answers: Answers) -> RunRecord:
-        """Write the answers of a run, and return its record."""
+        """Write the answers of a run, if it gives any to items, and return its record."""
 
         def write() -> None:
             run_folder = self.folder / run.name
             run_folder.mkdir(exist_ok=True)
             write_answers(run_folder / ANSWERS, answers.rows)
 
-        processes().from_first(write)
+        if answers.rows:
+            processes().from_first(write)
         key = run.key
         return RunRecord(
             run=run.name, experiment=self.plan.name, method=key.method, knowledge=key.knowledge,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from kept.errors import CheckpointError
 from kept.inputs.controls.conditions import Knowledge
@@ -99,25 +100,34 @@ def read_stored(path: Path, form: type[T], fault: str, remedy: str) -> T | None:
 
     CheckpointError for a faulty one: `fault` says what it is not, `remedy` what to do.
     """
-    if not path.is_file():
-        return None
+    return _decoded(path, form, fault, remedy) if path.is_file() else None
+
+
+def _decoded(path: Path, form: type[T], fault: str, remedy: str) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=form)
     except (OSError, msgspec.MsgspecError) as error:
         raise CheckpointError(f"{path} {fault} ({error}); {remedy}") from error
 
 
-def stored_once(path: Path, form: type[T], make: Callable[[], T], *, fault: str, remedy: str) -> T:
-    """Return the value stored at `path`, made and stored where it is not: by one process alone."""
-    if (value := read_stored(path, form, fault, remedy)) is not None:
-        return value
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with claim(path.with_suffix(".running")):
-        if (value := read_stored(path, form, fault, remedy)) is not None:
-            return value
-        value = make()
-        write_bytes(path, _json(value))
-    return value
+def stored_once(
+    path: Path,
+    form: type[T],
+    make: Callable[[], T],
+    *,
+    fault: str = "holds no outcome of this study",
+    remedy: str = "remove it, and the same command makes it again",
+) -> T:
+    """Return the value stored at `path`, made and stored where it is not: by one process alone.
+
+    It is returned as it is read from the file, so that the first call returns what later ones do.
+    """
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with claim(path.with_suffix(".running")):
+            if not path.is_file():
+                write_bytes(path, _json(make()))
+    return _decoded(path, form, fault, remedy)
 
 
 def update_stored(path: Path, change: Callable[[], Any]) -> None:
@@ -128,4 +138,11 @@ def update_stored(path: Path, change: Callable[[], Any]) -> None:
 
 
 def _json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=1)
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_number), indent=1)
+
+
+def _number(value: Any) -> Any:
+    """Return a number of numpy as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} is not stored as JSON")

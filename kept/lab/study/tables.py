@@ -106,6 +106,15 @@ def number(value: float | None, sign: str = "") -> str:
     return NOTHING if value is None else f"{value:{sign}.3f}"
 
 
+def percent(value: float | None, nothing: str = NOTHING) -> str:
+    """Return a share in per cent with one place; `nothing` for None.
+
+    >>> percent(0.25), percent(None, "none")
+    ('25.0', 'none')
+    """
+    return nothing if value is None else f"{100 * value:.1f}"
+
+
 def with_interval(
     score: Interval | Effect | Mapping[str, float] | None, sign: str = "", *, percent: bool = False
 ) -> str:

@@ -34,7 +34,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Answers:
-    """The results of a run: an answer to every item of every set, scores by set, and costs."""
+    """The results of a run: an answer to every item of every set, scores by set, and costs.
+
+    A study that stores its items in another form gives no `rows`.
+    """
 
     rows: Sequence[Answer]
     scores: dict[str, Any]

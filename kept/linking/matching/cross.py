@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,7 +31,7 @@ from entity_linking.errors import LinkIndexError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Scores
 from kept.errors import ConfigError
-from kept.hosts import layers, load_host, load_tokenizer
+from kept.hosts import load_host, load_tokenizer
 from kept.linking.first_layers import FirstPosition, cut, embeddings_hash
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
@@ -88,7 +89,8 @@ class CrossNetwork(nn.Module):
     def __init__(self, host: PreTrainedModel, *, n_layers: int) -> None:
         super().__init__()
         cut(host, n_layers)
-        layers(host)[-1] = FirstPosition(layers(host)[-1])
+        stack: Any = host.encoder.layer  # `cut` has refused families that name it otherwise
+        stack[-1] = FirstPosition(stack[-1])
         self.host = host
         self.score = nn.Linear(int(host.config.hidden_size), 1)
         nn.init.normal_(self.score.weight, std=0.02)

@@ -188,7 +188,7 @@ def _batches(
         yield [examples[i] for i in order[at : at + size]]
 
 
-def _drawn(
+def _sample(
     examples: Sequence[Example], size: int, draw: np.random.Generator
 ) -> Iterator[list[Example]]:
     """Batches of nearly one length, in a drawn order."""
@@ -224,7 +224,7 @@ def _epochs(
         network.host.eval()  # its own dropout costs a fifth of the time
         total = 0.0
         draw = generator(settings.seed, "cross-encoder", epoch)
-        for some in _drawn(examples, settings.mentions_per_step, draw):
+        for some in _sample(examples, settings.mentions_per_step, draw):
             scores = _scores(network, some, settings, tokenizer)
             loss = nn.functional.cross_entropy(scores, torch.zeros(len(some), dtype=torch.long))
             optimiser.zero_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from entity_linking.detection import SpanTagger
+from kg_loaders.disk.kinds import require_file_or_folder
 
 SPACY = "spacy:"
 
@@ -10,8 +11,9 @@ SPACY = "spacy:"
 def open_tagger(name: str) -> SpanTagger:
     """The tagger of a folder that `kept link train-tagger` made, or of `spacy:NAME`.
 
-    Raises `LinkIndexError` for a folder that is damaged or none, `MissingExtraError` without spaCy,
-    `LinkingError` for a pipeline that is not installed or finds no named entities.
+    Raises `LinkIndexError` for a folder that is damaged or none, `SourceError` for a pipe,
+    `MissingExtraError` without spaCy, `LinkingError` for a pipeline that is not installed or
+    finds no named entities.
     """
     if name.startswith(SPACY):
         from kept.linking.tagging.spacy_entities import SpacyTagger
@@ -19,4 +21,5 @@ def open_tagger(name: str) -> SpanTagger:
         return SpacyTagger.named(name.removeprefix(SPACY))
     from kept.linking.tagging.tagger import Tagger
 
+    require_file_or_folder(name)
     return Tagger.open(name)

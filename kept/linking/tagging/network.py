@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from kept.hosts import own_position_offset, word_table
+from kept.hosts import n_positions, word_table
 from kept.linking.first_layers import cut
 from kept.linking.tagging.pieces import MOST_PIECES, Chunk, Shape
 
@@ -42,8 +42,7 @@ class TaggerNetwork(nn.Module):
     @property
     def most_pieces(self) -> int:
         """Of a chunk: `MOST_PIECES`, or what the host has positions for."""
-        limit = self.host.config.max_position_embeddings - own_position_offset(self.host)
-        return min(MOST_PIECES, int(limit) - 2)
+        return min(MOST_PIECES, n_positions(self.host) - 2)
 
     def trained(self) -> dict[str, Tensor]:
         """The weights that training changes, by name."""

@@ -30,7 +30,7 @@ from kept.errors import ConfigError
 from kept.graphs.coverage import look
 from kept.graphs.words import PairTemplate, Words
 from kept.layers.means import mean_of
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.described_triples import text_batch
 from kept.objectives.lexical.terms import (
     Example,
@@ -105,7 +105,7 @@ class LexicalPreparation(Preparation):
         self.vectors = None if source is None else WordVectors(source, lexicon.terms)
 
     @classmethod
-    def of(cls, options: LexicalOptions, world: World) -> Self:
+    def of(cls, options: LexicalOptions, world: PreparationContext) -> Self:
         pairs = (
             graph_pairs(world.graph, options.relations)
             if options.constraints is None
@@ -148,7 +148,7 @@ class LexicalPreparation(Preparation):
         if self.vectors is None:
             alike = draws.random((len(terms), len(terms)))
         else:
-            vectors = of_terms(terms, self.vectors.found)
+            vectors = of_terms(terms, self.vectors.vectors_by_word)
             alike = vectors @ vectors.T
         return self.read(with_neighbours(pairs, self.lexicon, alike))
 

@@ -27,7 +27,7 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.views.senses import SENSES
 from kept.layers.means import mean_of
 from kept.layers.vocabularies import VocabularyHead, allowed_losses
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_words import MaskedWordsOptions, MaskedWordsPreparation
 from kept.outputs import KnowledgeOutput
 
@@ -83,7 +83,7 @@ class SensesPreparation(Preparation):
         self.lengths, self.is_function = lengths, is_function
 
     @classmethod
-    def of(cls, options: SensesOptions, world: World) -> Self:
+    def of(cls, options: SensesOptions, world: PreparationContext) -> Self:
         words = MaskedWordsPreparation.of(options.words(), world)
         return cls(options, words, *letters(world.tokenizer))
 

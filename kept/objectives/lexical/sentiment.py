@@ -28,9 +28,10 @@ from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.graphs.sentiment import NEUTRAL
 from kept.graphs.views.sentilare import PART, POLARITY, RATING
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.vocabularies import VocabularyHead, allowed_losses
-from kept.objectives.base import Objective, Preparation, World
+from kept.objectives.base import Objective, Preparation, PreparationContext
 from kept.objectives.masked_words import MaskedWordsOptions, MaskedWordsPreparation
 from kept.outputs import KnowledgeOutput
 from kg_loaders.damage import DamageReport
@@ -85,7 +86,7 @@ class SentimentPreparation(Preparation):
         self.options, self.words, self.ratings = options, words, ratings
 
     @classmethod
-    def of(cls, options: SentimentOptions, world: World) -> Self:
+    def of(cls, options: SentimentOptions, world: PreparationContext) -> Self:
         words = MaskedWordsPreparation.of(options.words(), world)
         ratings = {}
         for text, rating in read_ratings(options.ratings):
@@ -216,7 +217,7 @@ class Sentiment(Objective):
                 width=host.hidden_size,
                 embedding=embedding,
                 n_entries=n_entries,
-                epsilon=host.layer_norm_eps,
+                epsilon=layer_norm_eps(host),
             )
         return cls(heads)
 

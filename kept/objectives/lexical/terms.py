@@ -184,10 +184,10 @@ class WordVectors:
         self._words = sorted({word for term in terms for word in term.split(" ") if word})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "found"}
+        return {name: value for name, value in self.__dict__.items() if name != "vectors_by_word"}
 
     @cached_property
-    def found(self) -> Mapping[str, NDArray[np.floating[Any]]]:
+    def vectors_by_word(self) -> Mapping[str, NDArray[np.floating[Any]]]:
         """Vectors by word, of the words that the source has."""
         if Path(self.source).is_file():
             forms = {*self._words, *(word.capitalize() for word in self._words)}

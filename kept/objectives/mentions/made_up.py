@@ -26,14 +26,14 @@ def made_up_names(n: int, draws: np.random.Generator) -> list[str]:
     if n > n_all // 2:
         raise ValueError(f"{n} names were requested; at most {n_all // 2} can be made")
     names: dict[str, None] = {}
-    for name in _drawn(draws):
+    for name in _syllables(draws):
         if len(names) == n:
             break
         names.setdefault(name)
     return list(names)
 
 
-def _drawn(draws: np.random.Generator) -> Iterator[str]:
+def _syllables(draws: np.random.Generator) -> Iterator[str]:
     parts = (ONSETS, VOWELS, ONSETS, VOWELS, CODAS)
     while True:
         yield "".join(part[int(draws.integers(len(part)))] for part in parts).capitalize()

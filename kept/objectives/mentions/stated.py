@@ -29,7 +29,7 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
-from kept.objectives.base import Objective, Preparation, Rewritten, StatedFact, World
+from kept.objectives.base import Objective, Preparation, PreparationContext, Rewritten, StatedFact
 from kept.objectives.masked_words import MaskedWords, MaskedWordsOptions, MaskedWordsPreparation
 from kept.objectives.mentions.made_up import made_up_names
 from kept.objectives.mentions.replacement import free_links, with_names
@@ -79,7 +79,7 @@ class StatedWordsPreparation(Preparation):
         self.options, self.graph, self.words, self.objects = options, graph, words, objects
 
     @classmethod
-    def of(cls, options: StatedWordsOptions, world: World) -> Self:
+    def of(cls, options: StatedWordsOptions, world: PreparationContext) -> Self:
         """Raises `ConfigError` for a tokenizer without a mask token, or a graph without objects
         to redraw from."""
         words = MaskedWordsPreparation.of(WORDS, world)
@@ -116,8 +116,8 @@ class StatedWordsPreparation(Preparation):
         if self.options.nameless:
             (name,) = made_up_names(1, draws)
             names[head] = (int(entities[head]), name)
-        if fact.told is not None:
-            names[tail] = (fact.told, self.graph.label(fact.told))
+        if fact.new_object is not None:
+            names[tail] = (fact.new_object, self.graph.label(fact.new_object))
         rewritten = with_names(text, self.graph, names)
         links = tuple(link for i, link in enumerate(rewritten.links) if i != tail)
         mention = rewritten.links[tail].mention
@@ -157,7 +157,7 @@ class StatedWordsPreparation(Preparation):
         return unmarked.replace(node_ids=ids, node_labels=labels)
 
 
-def objects_of_one_piece(world: World) -> NDArray[np.int64]:
+def objects_of_one_piece(world: PreparationContext) -> NDArray[np.int64]:
     """Return the entities that are objects of facts and whose name is one piece, sorted.
 
     Raises `ConfigError` for fewer than `FEWEST_OBJECTS`.

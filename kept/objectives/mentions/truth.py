@@ -27,9 +27,10 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.views.base import View
 from kept.graphs.views.linked_words import LinkedWordsView
+from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, Rewritten, World
+from kept.objectives.base import Objective, Preparation, PreparationContext, Rewritten
 from kept.objectives.masked_words import MaskedWords
 from kept.objectives.mentions.replacement import TRUE, Types, replace_mentions
 from kept.outputs import KnowledgeOutput
@@ -83,7 +84,7 @@ class MentionTruthPreparation(Preparation):
         self.types = Types(graph, options.types)
 
     @classmethod
-    def of(cls, options: MentionTruthOptions, world: World) -> Self:
+    def of(cls, options: MentionTruthOptions, world: PreparationContext) -> Self:
         return cls(options, world.graph)
 
     def require_view(self, view: View) -> None:
@@ -140,7 +141,7 @@ class MentionTruth(Objective):
         host = encoder.host.config
         width = hosts.word_table(encoder.host).embedding_dim
         is_shared = "mlm" in encoder.config.objectives and not options.n_layers
-        transform = Transform(width=host.hidden_size, embedding=width, epsilon=host.layer_norm_eps)
+        transform = Transform(width=host.hidden_size, embedding=width, epsilon=layer_norm_eps(host))
         return cls(
             [hosts.new_layer(encoder.host) for _ in range(options.n_layers)],
             None if is_shared else transform,
@@ -160,7 +161,9 @@ class MentionTruth(Objective):
         """The states that mentions are read from."""
         states = output.node_states
         if self.layers:
-            step = hosts.stepper(encoder.host, batch.visibility, batch.node_mask)
+            step = hosts.stepper(
+                encoder.host, batch.visibility, batch.node_mask, positions=batch.positions
+            )
             for layer in self.layers:
                 states = step(layer, states)
         transform = self._words[0] if self.transform is None else self.transform

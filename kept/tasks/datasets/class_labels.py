@@ -36,7 +36,7 @@ def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
         and not all(map(_WHOLE.fullmatch, labels))
     ):
         raise ConfigError(
-            f"the labels of a classification are numbers with a fraction ({_shown(labels)}): "
+            f"the labels of a classification are numbers with a fraction ({_listed(labels)}): "
             f"{len(labels)} classes without order. If they are scores, give --task regression "
             "--format scores (stsb for STS-B's files); if they name classes, write them as words"
         )
@@ -74,7 +74,7 @@ def label_warnings(
         if unknown:
             lines.append(
                 f"{name}: {n} of {len(examples)} examples have a label that training never shows "
-                f"({_shown(unknown)}); they count as wrong"
+                f"({_listed(unknown)}); they count as wrong"
             )
     return lines
 
@@ -97,7 +97,7 @@ def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
     ):
         return []
     warning = (
-        f"the labels are the numbers {_shown(labels)}: they are trained as {len(labels)} classes "
+        f"the labels are the numbers {_listed(labels)}: they are trained as {len(labels)} classes "
         "without order; where they are a scale, give --task regression --format scores"
     )
     return [warning]
@@ -115,6 +115,6 @@ def _number(label: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _shown(labels: Sequence[str]) -> str:
+def _listed(labels: Sequence[str]) -> str:
     more = f" and {len(labels) - MOST_SHOWN} others" if len(labels) > MOST_SHOWN else ""
     return ", ".join(labels[:MOST_SHOWN]) + more

@@ -64,13 +64,13 @@ def read_docred(path: Path, report: DamageReport) -> Iterator[TaskExample]:
             mention_pair = _nearest(row.vertexSet[head], row.vertexSet[tail])
             if mention_pair is None:
                 continue
-            text, targets = _shown(row.sents, mention_pair)
+            text, targets = _excerpt(row.sents, mention_pair)
             n_pairs += 1
             yield TaskExample(
                 LinkedText(text, (), f"{row.title}#{head}#{tail}"),
                 tuple(relations.get((head, tail), ())),
                 targets,
-                place=DocumentPair(document, head, tail),
+                document_pair=DocumentPair(document, head, tail),
             )
         report.n_texts += n_pairs
         report.n_further += max(n_pairs - 1, 0)
@@ -139,7 +139,7 @@ def _nearest(
     return mention_pair if distance <= WINDOW else None
 
 
-def _shown(
+def _excerpt(
     sentences: Sequence[list[str]], mention_pair: tuple[_Mention, _Mention]
 ) -> tuple[str, tuple[Mention, ...]]:
     numbers = [mention.sent_id for mention in mention_pair]

@@ -41,16 +41,16 @@ class TaskExample:
     `targets` are the stretches that the question is about: head and tail of a relation, the mention
     to be typed, the words to be tagged, an answer; none for a whole text. `labels`: one for a
     relation or a text, any number for a mention or a pair of a document, one a word for tagging,
-    for a question every answer that counts. `pair`: entities
-    whose facts would give the answer away and are never shown. `place`: where in a document it is.
-    `source`: the text as it was before marks went in around the targets; the context of a question.
+    for a question every answer that counts. `pair`: entities whose facts would give the answer away
+    and are never shown. `document_pair`: which pair of a document it is. `source`: the text as it
+    was before marks went in around the targets; the context of a question.
     """
 
     linked: LinkedText
     labels: tuple[str, ...]
     targets: tuple[Mention, ...] = ()
     pair: tuple[str, str] | None = None
-    place: DocumentPair | None = None
+    document_pair: DocumentPair | None = None
     source: str | None = field(default=None, repr=False)
 
     @property
@@ -61,8 +61,8 @@ class TaskExample:
     @property
     def group(self) -> str:
         """What an example is about: a document, two entities, else a text."""
-        if self.place:
-            return self.place.document.title
+        if self.document_pair:
+            return self.document_pair.document.title
         return "\t".join(sorted(self.pair)) if self.pair else self.unmarked
 
 
@@ -85,7 +85,7 @@ def clusters(examples: Sequence[TaskExample]) -> list[str]:
 
     keys = [("group", example.group) for example in examples]
     for key, example in zip(keys, examples, strict=True):
-        if not example.place:
+        if not example.document_pair:
             parent[root(("text", example.unmarked))] = root(key)
     first: dict[tuple[str, str], str] = {}
     return [first.setdefault(root(key), key[1]) for key in keys]

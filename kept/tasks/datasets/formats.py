@@ -268,7 +268,7 @@ def some_of(examples: Sequence[TaskExample], most: int | None, seed: int) -> lis
     if most is None or len(examples) <= most:
         return list(examples)
     draws = generator(seed, "some of")
-    if any(example.place for example in examples):
+    if any(example.document_pair for example in examples):
         sizes = Counter(example.group for example in examples)
         kept, n = set[str](), 0
         names = list(sizes)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kept.kgc.kge.inductive import InductiveSplit, split_unseen, two_graphs
-from kept.kgc.kge.splits import SPLITS, Splits
+from kept.kge.inductive import InductiveSplit, split_unseen, two_graphs
+from kept.kge.splits import SPLITS, Splits
 from kept.tasks.datasets.public_files import content, table
 from kg_loaders import (
     KnowledgeGraph,

@@ -166,7 +166,7 @@ def columns_of(header: Sequence[str], names: Mapping[str, str], source: str) -> 
     return columns
 
 
-def _kind(columns: Mapping[str, str], place: str, header: Sequence[str]) -> str:
+def _kind(columns: Mapping[str, str], location: str, header: Sequence[str]) -> str:
     if "question" in columns and "answer" in columns and "label" not in columns:
         return QUESTION
     if "tags" in columns and ("tokens" in columns or "targets" in columns):
@@ -176,7 +176,7 @@ def _kind(columns: Mapping[str, str], place: str, header: Sequence[str]) -> str:
         options = " and ".join(f"--{use}" for use in missing)
         known = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
         raise ConfigError(
-            f"{place} has no column for {' and '.join(missing)}: its columns are "
+            f"{location} has no column for {' and '.join(missing)}: its columns are "
             f"{', '.join(header)} (names that are known: {known}); name the columns with "
             f"{options}, or write a header"
         )
@@ -194,12 +194,12 @@ class RowReader:
         self,
         columns: Mapping[str, str],
         kind: str,
-        place: str,
+        location: str,
         report: DamageReport,
         *,
         is_labelled: bool = True,
     ) -> None:
-        self.columns, self.kind, self.place, self.report = columns, kind, place, report
+        self.columns, self.kind, self.location, self.report = columns, kind, location, report
         self.is_labelled = is_labelled
         self.examples: list[TaskExample] = []
         self.splits: list[str] = []
@@ -210,7 +210,7 @@ class RowReader:
             example = self.example(line, row)
             split = self._split(row)
         except ValueError as fault:
-            self.report.reject(self.place, line, 0, str(fault), raw)
+            self.report.reject(self.location, line, 0, str(fault), raw)
             return
         self.report.n_texts += 1
         self.examples.append(example)

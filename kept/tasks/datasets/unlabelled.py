@@ -123,17 +123,17 @@ class RowParser:
     """Turns a row, or an object of a request, into an example and the fields that it asks about."""
 
     def __init__(
-        self, columns: Mapping[str, str], form: str, place: str, report: DamageReport
+        self, columns: Mapping[str, str], form: str, location: str, report: DamageReport
     ) -> None:
         self.form = form
-        self._rows = RowReader(columns, form, place, report, is_labelled=False)
+        self._rows = RowReader(columns, form, location, report, is_labelled=False)
 
     def parse(self, number: int, row: Row) -> UnlabelledLine:
         """Return the line of a row; `ValueError` or `LinkingError` says what is wrong with it."""
-        own = {SPAN: self._span, CHOICE: self._choice, QUESTION: self._plain_question}
-        if self.form in own:
+        readers = {SPAN: self._span, CHOICE: self._choice, QUESTION: self._plain_question}
+        if self.form in readers:
             try:
-                line = own[self.form](number, row)
+                line = readers[self.form](number, row)
             except WRONG_KINDS as error:
                 raise ValueError(f"a cell of the wrong kind ({error})") from error
             line.example.linked.text.encode()  # half a pair of surrogates is no character
@@ -214,16 +214,16 @@ def _fields_of(example: TaskExample, form: str) -> dict[str, Any]:
     return {"text": text}
 
 
-def _require_columns(columns: Mapping[str, str], task: str, place: str) -> None:
+def _require_columns(columns: Mapping[str, str], task: str, location: str) -> None:
     if has_columns(columns, task):
         return
     known = sorted({use for group in NEEDS[form_of(task)] for use in group})
     names = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in known)
     there = ", ".join(columns.values()) or "none that is known"
     raise ConfigError(
-        f"{place} lacks columns that a run of {task} needs: {alternatives(form_of(task))} (names "
-        f"that are known: {names}; there: {there}); name them with --column USE=NAME, or write a "
-        "header"
+        f"{location} lacks columns that a run of {task} needs: {alternatives(form_of(task))} "
+        f"(names that are known: {names}; there: {there}); name them with --column USE=NAME, or "
+        "write a header"
     )
 
 

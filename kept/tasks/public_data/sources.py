@@ -64,7 +64,7 @@ def read_sources(path: Path | None = None) -> dict[str, Source]:
     try:
         values = yaml.safe_load(location.read_text(encoding="utf-8"))
         return {name: Source.model_validate(value) for name, value in values.items()}
-    except (OSError, AttributeError, yaml.YAMLError, pydantic.ValidationError) as error:
+    except (OSError, AttributeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{location} names no data sets: {error}") from error
 
 

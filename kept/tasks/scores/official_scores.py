@@ -165,7 +165,7 @@ def _docred_parts(
     counted: set[str] = set()
     rows = []
     for ours, example in zip(predicted, examples, strict=True):
-        pair_in_document = example.place
+        pair_in_document = example.document_pair
         if pair_in_document is None:
             raise EvaluationError(f"{example.linked.text[:60]!r} is of no document: read it so")
         document, right = pair_in_document.document, set(ours) & set(example.labels)
@@ -196,7 +196,11 @@ def _docred_values(sums: Floats) -> dict[str, Floats]:
 
 
 def _documents(examples: Sequence[TaskExample]) -> dict[str, Document]:
-    return {e.place.document.title: e.place.document for e in examples if e.place}
+    return {
+        e.document_pair.document.title: e.document_pair.document
+        for e in examples
+        if e.document_pair
+    }
 
 
 # ---- ultra-fine typing ---------------------------------------------------------------------------

@@ -27,15 +27,16 @@ from kept.encoders import read_config
 from kept.encoders.base import KnowledgeEncoder, KnowledgeModel
 from kept.errors import CheckpointError, ConfigError
 from kept.heads.model import KnowledgeForTask
-from kept.kgc.kge.trained import SCORER
+from kept.kge.trained import SCORER
 from kept.layers.rows import RowTable
 from kept.model_files import EXTENDED, NEW_ROWS
+from kept.model_settings import settings_text
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.suggestions import no_such
 from kept.training.extending.starts import (
     MEAN,
     STARTS,
-    World,
+    StartContext,
     best_first,
     has_row,
     mean_row,
@@ -122,7 +123,7 @@ def extend(
         "entity": _mask(new_rows["entity"], graph.n_entities),
         "relation": _mask(new_rows["relation"], graph.n_relations),
     }
-    world = World(graph, is_old["entity"], words, tokenizer)
+    world = StartContext(graph, is_old["entity"], words, tokenizer)
     grown, marks = [], dict[str, NDArray[np.object_]]()
     for table in model.row_tables():
         growth, used = _grow(model, table, new_rows[table.of], is_old[table.of], world, start)
@@ -249,7 +250,7 @@ def _grow(
     table: RowTable,
     new_rows: Tensor,
     is_old: Bool[Tensor, " node"],
-    world: World,
+    world: StartContext,
     start: str | None,
 ) -> tuple[TableGrowth, NDArray[np.object_]]:
     """Put the grown table into the model; the second value names the start of each new row."""
@@ -278,7 +279,7 @@ def _grow(
 
 
 def _start_entities(
-    rows: Float[Tensor, "entity width"], table: RowTable, world: World, start: str | None
+    rows: Float[Tensor, "entity width"], table: RowTable, world: StartContext, start: str | None
 ) -> tuple[dict[str, float | None], NDArray[np.object_]]:
     """Fill the rows of new entities; how good each start is, and which each new one took."""
     in_words = table.space == "words"
@@ -309,7 +310,7 @@ def _start_numbers(
 
 
 def _start_relations(
-    rows: Tensor, table: RowTable, is_old: Bool[Tensor, " relation"], world: World
+    rows: Tensor, table: RowTable, is_old: Bool[Tensor, " relation"], world: StartContext
 ) -> NDArray[np.object_]:
     """Fill the rows of new relations: from their names in the space of words, else the mean."""
     new = (~is_old).nonzero()[:, 0]
@@ -363,7 +364,7 @@ def _write_settings(run: Path, kg: Path, part: Path) -> None:
     """The run's configuration, with the new graph."""
     for name in RUN_FILES:
         if (run / name).is_file():
-            values = json.loads((run / name).read_text(encoding="utf-8"))
+            values = json.loads(settings_text(run / name))
             values |= {"kg": str(kg.resolve())} if "kg" in values else {}
             (part / name).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
@@ -371,7 +372,7 @@ def _write_settings(run: Path, kg: Path, part: Path) -> None:
 def _history_json(extension: Extension, run: Path) -> str:
     earlier = []
     if is_extended(run):
-        earlier = json.loads((run / EXTENDED).read_text(encoding="utf-8"))["extensions"]
+        earlier = json.loads(settings_text(run / EXTENDED))["extensions"]
     history = {"run": str(run.resolve()), **extension.as_json()}
     return json.dumps({"extensions": [*earlier, history]}, indent=1, ensure_ascii=False) + "\n"
 

@@ -32,7 +32,7 @@ RIDGE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class StartContext:
     """What starts may read: the new graph, which of its entities are new, and the host's words."""
 
     graph: KnowledgeGraph
@@ -81,7 +81,7 @@ class World:
 
 
 Start = Callable[
-    [Float[Tensor, "entity width"], Bool[Tensor, " entity"], World, bool],
+    [Float[Tensor, "entity width"], Bool[Tensor, " entity"], StartContext, bool],
     tuple[Float[Tensor, "unknown width"], Bool[Tensor, " unknown"]],
 ]
 """`(rows, is_known, world, in_words)` to a row for each other entity, and which of them have one.
@@ -91,7 +91,7 @@ Start = Callable[
 
 
 def from_neighbours(
-    rows: Tensor, is_known: Tensor, world: World, in_words: bool
+    rows: Tensor, is_known: Tensor, world: StartContext, in_words: bool
 ) -> tuple[Tensor, Tensor]:
     """The mean of all neighbours' rows, as long as these are on average.
 
@@ -102,7 +102,7 @@ def from_neighbours(
 
 
 def from_translations(
-    rows: Tensor, is_known: Tensor, world: World, in_words: bool
+    rows: Tensor, is_known: Tensor, world: StartContext, in_words: bool
 ) -> tuple[Tensor, Tensor]:
     """As `from_neighbours`, each moved by how far its relation leads on average (TransE's view)."""
     steps = rows.new_zeros(world.graph.n_relations, rows.shape[1])
@@ -116,7 +116,7 @@ def from_translations(
 
 
 def _passed_on(
-    rows: Tensor, is_known: Tensor, world: World, steps: Float[Tensor, "relation width"]
+    rows: Tensor, is_known: Tensor, world: StartContext, steps: Float[Tensor, "relation width"]
 ) -> tuple[Tensor, Tensor]:
     unknown = (~is_known).nonzero()[:, 0]
     row_numbers = torch.zeros(len(is_known), dtype=torch.int64)
@@ -149,21 +149,21 @@ def _passed_on(
 
 
 def from_names(
-    rows: Tensor, is_known: Tensor, world: World, in_words: bool
+    rows: Tensor, is_known: Tensor, world: StartContext, in_words: bool
 ) -> tuple[Tensor, Tensor]:
     """The mean of the pieces of the name; in a space of its own, mapped as old entities' are."""
     return _from_texts(rows, is_known, world, in_words, described=False)
 
 
 def from_descriptions(
-    rows: Tensor, is_known: Tensor, world: World, in_words: bool
+    rows: Tensor, is_known: Tensor, world: StartContext, in_words: bool
 ) -> tuple[Tensor, Tensor]:
     """As `from_names`, of the name and the description; none without a description."""
     return _from_texts(rows, is_known, world, in_words, described=True)
 
 
 def _from_texts(
-    rows: Tensor, is_known: Tensor, world: World, in_words: bool, *, described: bool
+    rows: Tensor, is_known: Tensor, world: StartContext, in_words: bool, *, described: bool
 ) -> tuple[Tensor, Tensor]:
     texts, has_text = world.texts((~is_known).nonzero()[:, 0], described=described)
     if in_words:
@@ -175,7 +175,7 @@ def _from_texts(
 
 
 def _map(
-    rows: Tensor, is_known: Tensor, world: World, described: bool
+    rows: Tensor, is_known: Tensor, world: StartContext, described: bool
 ) -> Callable[[Tensor], Tensor] | None:
     """The ridge regression of rows on texts, fitted on known entities; None without two."""
     known_ids = is_known.nonzero()[:, 0].numpy()
@@ -203,7 +203,7 @@ STARTS: dict[str, Start] = {
 
 
 def scores(
-    rows: Float[Tensor, "entity width"], world: World, *, in_words: bool
+    rows: Float[Tensor, "entity width"], world: StartContext, *, in_words: bool
 ) -> dict[str, float | None]:
     """By the name of each start the mean cosine of guessed rows of old entities and their own.
 
@@ -225,7 +225,7 @@ def scores(
     return by_start
 
 
-def has_row(rows: Float[Tensor, "entity width"], world: World) -> Bool[Tensor, " entity"]:
+def has_row(rows: Float[Tensor, "entity width"], world: StartContext) -> Bool[Tensor, " entity"]:
     """Which old entities have a row that is not all zeros."""
     return world.is_old & torch.cat([(part != 0).any(1) for part in rows.split(ROWS_AT_ONCE)])
 

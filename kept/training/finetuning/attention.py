@@ -12,6 +12,12 @@ from torch import Tensor
 from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.heads.model import KnowledgeForTask
+from kept.host_families import family_of
+
+
+def gives_weights(model: KnowledgeForTask) -> bool:
+    """Whether the host's layers give their attention weights (not ALBERT's, MPNet's, DeBERTa's)."""
+    return bool(family_of(model.encoder.host.config).attention)
 
 
 @torch.no_grad()
@@ -22,10 +28,10 @@ def rollout(model: KnowledgeForTask, batch: KnowledgeBatch) -> Float[Tensor, "no
     output is its input, layers multiplied. It follows the host's own layers; what a method adds
     between or inside them is not in it. `batch` holds one sample without padding.
     """
-    host = model.encoder.host
-    weights: list[Tensor] = []
+    host, weights = model.encoder.host, []
+    part = family_of(host.config).attention
     hooks = [
-        layer.attention.self.register_forward_hook(  # type: ignore[union-attr]
+        layer.get_submodule(part).register_forward_hook(
             lambda _module, _inputs, outputs: weights.append(outputs[1])
         )
         for layer in hosts.layers(host)

@@ -32,7 +32,7 @@ TABLE = ".csv"
 """Decimal places of a confidence."""
 SEAL = "checksums.json"
 Block = list[dict[str, Any]]
-Shown = Callable[[Iterator[Block], int], Iterator[Block]]
+Progress = Callable[[Iterator[Block], int], Iterator[Block]]
 
 
 class LinePredictor(Protocol):
@@ -55,7 +55,7 @@ class BulkPrediction:
     predictor: Predictor
     graph: KnowledgeGraph
     linker: Linker
-    place: str
+    location: str
     report: DamageReport
     cut: Cut | None = None
 
@@ -76,7 +76,7 @@ class BulkPrediction:
         except (KeptError, LinkingError) as error:
             if len(lines) == 1:
                 excerpt = json.dumps(lines[0].fields, ensure_ascii=False).encode()
-                self.report.reject(self.place, lines[0].number, 0, str(error), excerpt)
+                self.report.reject(self.location, lines[0].number, 0, str(error), excerpt)
                 return []
         return [row for line in lines for row in self._block([line])]
 
@@ -140,23 +140,23 @@ def write_predictions(
     resume: bool = False,
     force: bool = False,
     inputs: Iterable[str | Path] = (),
-    shown: Shown = lambda blocks, n_done: blocks,
+    progress: Progress = lambda blocks, n_done: blocks,
 ) -> int:
     """Write a prediction for each line to `output`; return how many lines it has.
 
     A name that ends in .csv is a table, which appears whole; any other holds JSON lines, which
-    `resume` goes on with. `key` names what the predictions depend on beside the lines. `shown`
+    `resume` goes on with. `key` names what the predictions depend on beside the lines. `progress`
     wraps the blocks, and is given how many lines were written before. Raises `ConfigError`,
     `LinkingError` for a part of other lines, and `WriteError`.
     """
     if output.suffix.lower() == TABLE:
         if resume:
             raise ConfigError(f"{output} cannot be resumed; write .jsonl, which can be")
-        table = csv_lines(shown(bulk.blocks(lines), 0))
+        table = csv_lines(progress(bulk.blocks(lines), 0))
         return max(write_lines(output, table, force=force, inputs=inputs) - 1, 0)
     with PartialOutput(output, key, resume=resume, force=force, inputs=inputs) as part:
         n_done = _skip_written(part, lines)
-        blocks = shown(bulk.blocks(lines), n_done)
+        blocks = progress(bulk.blocks(lines), n_done)
         return n_done + part.write([json_line(row) for row in block] for block in blocks)
 
 

@@ -169,9 +169,9 @@ def as_markdown(points: Sequence[CurvePoint]) -> str:
     ]
     for p in points:
         cells = (
-            _shown(p.accuracy, p.accuracy_low, p.accuracy_high),
-            _shown(p.micro_f1, p.micro_f1_low, p.micro_f1_high),
-            _shown(p.lost, p.lost_low, p.lost_high),
+            _number(p.accuracy, p.accuracy_low, p.accuracy_high),
+            _number(p.micro_f1, p.micro_f1_low, p.micro_f1_high),
+            _number(p.lost, p.lost_low, p.lost_high),
         )
         lines.append(
             f"| {p.kind} | {p.share:.0%} | {p.n_spoilt} of {p.n_links} | {' | '.join(cells)} |"
@@ -179,7 +179,7 @@ def as_markdown(points: Sequence[CurvePoint]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(value: float, low: float | None, high: float | None) -> str:
+def _number(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.4f}" + ("" if low is None else f" [{low:.4f}, {high:.4f}]")
 
 

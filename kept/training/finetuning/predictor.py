@@ -41,10 +41,11 @@ from kept.inputs.views import builder_for, view_for
 from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.linking.linkers import LinkerSettings, Method, open_linker
 from kept.methods import method_of
+from kept.model_settings import settings_text
 from kept.tasks.datasets.example import pair_of, question
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import TASKS, Prediction, TaskKind, task_kind
-from kept.training.finetuning.attention import rollout
+from kept.training.finetuning.attention import gives_weights, rollout
 from kept.training.finetuning.data import TaskData, apply_condition
 from kept.training.finetuning.markers import MARKERS
 from kept.training.finetuning.run import class_logits, predictions
@@ -187,7 +188,7 @@ class Predictor:
         if not path.is_file():
             raise CheckpointError(f"{folder} has no {CONFIG_FILE}: give a folder of kept finetune")
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
+            config = json.loads(settings_text(path))
             task, markers = config["task"], config.get("markers")
             threshold = float(config.get("threshold", 0.0))
             own_case = config.get("case", "smart")
@@ -478,8 +479,11 @@ class Predictor:
     def _attention(
         self, batch: KnowledgeBatch, nodes: Sequence[NDArray[np.int64]]
     ) -> list[float | None]:
-        """Of each group of nodes, its share of what is read; of several targets their mean."""
-        if not any(len(group) for group in nodes):
+        """Of each group of nodes, its share of what is read; of several targets their mean.
+
+        None where the host's layers do not give their weights.
+        """
+        if not any(len(group) for group in nodes) or not gives_weights(self.model):
             return [None] * len(nodes)
         batch = batch.to(self.model.device)
         spans = batch.target_spans
@@ -533,7 +537,7 @@ def _link_method(path: Path) -> Method:
     if not path.is_file():
         return BY_NAMES
     try:
-        method = json.loads(path.read_text(encoding="utf-8"))["data"].get("link_method", BY_NAMES)
+        method = json.loads(settings_text(path))["data"].get("link_method", BY_NAMES)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError, OSError) as error:
         raise CheckpointError(f"{path} is not what kept fit wrote: {error}") from error
     if method not in LINK_METHODS or method == "trained":

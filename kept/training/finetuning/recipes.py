@@ -15,8 +15,9 @@ from kept.adapters.inside import PLACES
 from kept.auto.saved import saved_builder
 from kept.inputs.lengths import LENGTHS, with_lengths
 from kept.methods import BASELINE, method, title
+from kept.options import merged
 from kept.tasks.datasets.formats import TASKS
-from kept.training.config import TrainConfig, merged, with_auto_precision
+from kept.training.config import TrainConfig, with_auto_precision
 
 RECIPE_HOST = "minilm"
 """The host that rates of recipes are for, also with its first layers alone (minilm:3)."""

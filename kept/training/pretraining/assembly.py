@@ -15,7 +15,7 @@ from kept.inputs.flat_texts import read_texts
 from kept.inputs.views import builder_for, view_for
 from kept.methods import Method, method
 from kept.objectives.model import KnowledgeForPreTraining, objective_kind
-from kept.objectives.words.heads import copy_mlm_head
+from kept.objectives.word_heads import copy_mlm_head
 from kept.randomness import torch_draws
 from kept.tasks.datasets.conllu import read_conllu
 from kept.training.pretraining.config import TREES, PretrainConfig

@@ -43,7 +43,7 @@ from kept.inputs.flat_texts import (
     without_candidates,
 )
 from kept.inputs.pairs import TextPairs
-from kept.objectives.base import Preparation, Rewritten, World
+from kept.objectives.base import Preparation, PreparationContext, Rewritten
 from kept.objectives.model import objective_kind
 from kept.randomness import generator
 from kept.training.pretraining.stated import joined
@@ -85,7 +85,7 @@ class WordGraphData:
         self._entities, self._link_offsets = linked_entities(texts, graph)
         if require_links and view.reads_graph:
             self._require_links()
-        world = World(graph, tokenizer, self.frequencies())
+        world = PreparationContext(graph, tokenizer, self.frequencies())
         self.preparations: dict[str, Preparation] = {}
         for name, values in objectives.items():
             kind = objective_kind(name)
@@ -253,8 +253,8 @@ class WordGraphData:
     ) -> KnowledgeBatch:
         graph = dataclasses.replace(graph, link_labels=text.link_labels)
         batch = self.view(graph)
-        if text.asked:
-            spans = target_spans(graph, self.view.places(graph, batch), text.asked)
+        if text.marked:
+            spans = target_spans(graph, self.view.places(graph, batch), text.marked)
             batch = batch.replace(target_spans=torch.from_numpy(spans)[None])
         if label is not None:
             batch = batch.replace(pair_labels=torch.tensor([label]))
@@ -278,13 +278,13 @@ class WordGraphData:
     def _text(self, index: int, epoch: int, seed: int) -> tuple[Rewritten, Words, int | None]:
         """Return a sample's text, its pieces, the class of a pair."""
         if self._pairs is None or self._template is None:
-            text, words = self._shown(index, epoch, seed)
+            text, words = self._rewritten(index, epoch, seed)
             return text, words, None
         first, second, label = self._pairs.draw(index, generator(seed, "pairs", epoch, index))
-        text, words = self._shown(first, epoch, seed)
+        text, words = self._rewritten(first, epoch, seed)
         if second is None:
             return text, words, label
-        other, other_words = self._shown(second, epoch, seed)
+        other, other_words = self._rewritten(second, epoch, seed)
         linked = join_texts(text.linked, other.linked)
         shift = linked.pair_start
         assert shift is not None
@@ -294,11 +294,11 @@ class WordGraphData:
         labels = text.link_labels
         if labels is not None and other.link_labels is not None:
             labels = np.concatenate([labels, other.link_labels])
-        moved = (Mention(each.start + shift, each.end + shift) for each in other.asked)
+        moved = (Mention(each.start + shift, each.end + shift) for each in other.marked)
         stated = (*text.stated, *other.stated)
-        return Rewritten(linked, labels, (*text.asked, *moved), stated), words, label
+        return Rewritten(linked, labels, (*text.marked, *moved), stated), words, label
 
-    def _shown(self, index: int, epoch: int, seed: int) -> tuple[Rewritten, Words]:
+    def _rewritten(self, index: int, epoch: int, seed: int) -> tuple[Rewritten, Words]:
         """Return a text, as it is or rewritten, with its pieces."""
         text = self._texts[index]
         if self._rewriter is None:

@@ -16,7 +16,9 @@ from kept.errors import ConfigError
 from kept.inputs.lengths import with_lengths
 from kept.methods import METHODS, method_key
 from kept.model_files import readable
-from kept.training.config import merged, with_auto_precision
+from kept.model_settings import settings_text
+from kept.options import merged
+from kept.training.config import with_auto_precision
 from kept.training.pretraining.config import PretrainConfig
 
 PUBLISHED = "as_published"
@@ -57,4 +59,4 @@ def _is_published(run: Path) -> bool:
     if not path.is_file():
         return False
     with readable(path):
-        return bool(json.loads(path.read_text(encoding="utf-8")).get(PUBLISHED))
+        return bool(json.loads(settings_text(path)).get(PUBLISHED))

@@ -55,6 +55,6 @@ def _required_facts(text: Rewritten, within: int) -> RequiredFacts | None:
 
 def _as_told(text: Rewritten, graph: WordKnowledgeGraph) -> WordKnowledgeGraph:
     for fact in text.stated:
-        if fact.told is not None:
-            graph = with_object(graph, fact.row, fact.told)
+        if fact.new_object is not None:
+            graph = with_object(graph, fact.row, fact.new_object)
     return graph

@@ -28,7 +28,7 @@ def require_several(shard: Sequence[str]) -> None:
     """Raise `ConfigError` where parts are to be shared out and there is one process alone."""
     if shard and rank_and_size().n == 1:
         raise ConfigError(
-            f"shard {', '.join(shard)}: there is one process, and nothing to share out; start "
+            f"shard {', '.join(shard)}: there is one process, so there is nothing to split; start "
             "several (torchrun --nproc-per-node 2 -m kept pretrain …), or leave --shard out"
         )
 
@@ -39,5 +39,5 @@ def require_alone(command: str | None) -> None:
     if rank_and_size().n > 1 and command not in {*COMMANDS, *groups}:
         raise ConfigError(
             f"kept {command} is one process, and a launcher has started {rank_and_size().n}: give "
-            f"it without the launcher; several run {', '.join(COMMANDS)} together"
+            f"it without the launcher. Commands for several processes: {', '.join(COMMANDS)}"
         )

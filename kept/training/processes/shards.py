@@ -112,7 +112,7 @@ class Shards:
             return None
         return GatheredState(weights, *states_of(self._model, optimisers, self._whole))
 
-    def own(self, tensor: Tensor, whole: Tensor) -> Tensor:
+    def local_part(self, tensor: Tensor, whole: Tensor) -> Tensor:
         """Of a tensor of a file the part that this process has of the parameter `tensor`: of the
         parameter itself, or of its optimiser's state."""
         table = self._table_of(tensor)

@@ -77,17 +77,17 @@ class Processes:
         """
         return range(n_parts * self.rank // self.n, n_parts * (self.rank + 1) // self.n)
 
-    def from_first(self, ask: Callable[[], T]) -> T:
-        """What `ask` returns in the first process, which alone calls it.
+    def from_first(self, compute: Callable[[], T]) -> T:
+        """What `compute` returns in the first process, which alone calls it.
 
         What it raises ends all: the first process with the error, the others with TrainingError.
         """
         if self.n == 1:
-            return ask()
+            return compute()
         broadcast: list[Any] = [None, None]
         try:
             if self.is_first:
-                broadcast[0] = ask()
+                broadcast[0] = compute()
         except Exception as error:
             broadcast[1] = str(error) or type(error).__name__
             raise

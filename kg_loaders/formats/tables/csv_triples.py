@@ -3,7 +3,7 @@
 Without a header a row is head, relation, tail. A first row that names the columns is a header
 (`kg_loaders.formats.tables.layout`): columns of texts about the ends are read, others are passed
 over and noted, a header that comes again is counted. A row that starts with "#" and holds nothing
-else is a comment. A table of nodes gives texts, one of Neo4j goes to `kg_loaders.formats.neo4j`.
+else is a comment. A table of nodes gives texts, one of Neo4j goes to its own module (`neo4j`).
 Excel's first line `sep=;` names the delimiter. A field may hold line ends; a row is counted once.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
-from kg_loaders.formats import neo4j
+from kg_loaders.formats.tables import neo4j
 from kg_loaders.formats.tables.layout import (
     Header,
     Neo4jLayout,

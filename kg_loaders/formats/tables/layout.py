@@ -106,7 +106,7 @@ class WideLayout:
 
 @dataclass(frozen=True, slots=True)
 class Neo4jLayout:
-    """A header of Neo4j's, which `kg_loaders.formats.neo4j` reads."""
+    """A header of Neo4j's, which `kg_loaders.formats.tables.neo4j` reads."""
 
     has_header: bool = True
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kg_loaders.budget import FREE_BYTES
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import KgError, SourceError
 from kg_loaders.formats.field_names import HEADS, RELATIONS, TAILS
@@ -33,7 +34,6 @@ from kg_loaders.formats.tables.layout import (
 )
 from kg_loaders.formats.tables.rows import RowReader
 from kg_loaders.reading.blocks import TripleBlock, taken
-from kg_loaders.reading.budget import FREE_BYTES
 from kg_loaders.reading.unpacking import is_packed
 from kg_loaders.records import Record
 

@@ -22,10 +22,12 @@ from entity_linking.fuzzy import index as fuzzy
 from entity_linking.fuzzy import ngrams
 from entity_linking.fuzzy.index import FuzzyCandidates, FuzzyIndex, names_of
 from entity_linking.fuzzy.ngrams import Name, form_of
+from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names.priors import LABELS_FIRST
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 from kg_loaders.errors import ExistsError, WriteError
+from kg_loaders.records import DEPRECATED
 from tests.flips import forge
 
 NAMES = [
@@ -375,3 +377,19 @@ def test_slips_in_real_names_are_found(data_root: Path) -> None:
 @pytest.mark.parametrize("module", [fuzzy, ngrams])
 def test_the_examples_hold(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("deprecated", "n_candidates"), [(False, 0), (True, 1)])
+def test_spelt_alike_takes_names_of_deprecated_terms_on_request(
+    deprecated: bool, n_candidates: int
+) -> None:
+    graph = graph_from_records(
+        [
+            Text("x:1", TextKind.LABEL, "myocardial infarct", "en"),
+            Text("x:1", TextKind.TYPE, DEPRECATED),
+            Text("x:2", TextKind.LABEL, "heart", "en"),
+        ]
+    )
+    text = LinkedText("A miocardial infarct.", (Link(Mention(2, 20), (), None, 0.0),))
+    (candidates,) = SpeltAlike(graph, deprecated=deprecated).candidates([text])[0]
+    assert [each.entity for each in candidates] == ["x:1"] * n_candidates

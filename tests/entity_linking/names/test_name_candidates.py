@@ -93,6 +93,11 @@ def test_what_is_written_just_so_hides_what_is_raised(surface: str, entities: li
         ("Paris", ["PARIS"]),
         ("who", ["Who"]),
         ("US", []),
+        ("TNF-alpha", ["TNF-ALPHA", "TNF-Alpha"]),
+        ("IFN gamma", ["IFN GAMMA", "IFN Gamma"]),
+        ("beta-catenin", ["Beta-catenin", "BETA-CATENIN", "Beta-Catenin"]),
+        ("mother-in-law", ["Mother-in-law", "MOTHER-IN-LAW", "Mother-In-Law", "Mother-in-Law"]),
+        ("alphabet City", ["Alphabet City", "ALPHABET CITY"]),
     ],
 )
 def test_a_text_may_raise_the_case_of_a_name(name: str, raised: list[str]) -> None:

@@ -345,7 +345,7 @@ def test_a_damaged_folder_is_replaced_by_force_alone(world: NameIndex, tmp_path:
 def test_two_processes_share_an_index(world: NameIndex, tmp_path: Path) -> None:
     index = world.save(tmp_path / "names")
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.map(answers, [index, index])
+        found = pool.map_async(answers, [index, index]).get(timeout=120)  # a dead one is waited for
     assert found == [answers(world)] * 2
 
 

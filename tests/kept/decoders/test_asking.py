@@ -53,8 +53,9 @@ def asker_of(family: str = "llama", graph: KnowledgeGraph | None = None, **more:
     tokenizer = chat_tokenizer([*texts, " Padre baker rome maria Baker Rome Maria"])
     tokenizer.chat_template = CHAT
     host = tiny_decoder(family, vocab_size=len(tokenizer), max_position_embeddings=128, **more)
-    with torch.no_grad():  # it does not end before it has written
-        host.get_output_embeddings().weight[tokenizer.eos_token_id] = 0
+    with torch.no_grad():  # the mean of two words is never likelier than both: words are written
+        words = host.get_output_embeddings().weight
+        words[tokenizer.all_special_ids] = words[-2:].mean(0)
     return Asker(host, tokenizer, graph, DictionaryLinker(graph), in_order)
 
 

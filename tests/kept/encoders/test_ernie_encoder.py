@@ -15,8 +15,8 @@ from kept.encoders.ernie import ERNIE, ERNIEConfig, divide
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.inputs.views import builder_for
-from kept.kgc.kge.scorers import make_scorer
-from kept.kgc.kge.trained import save_scorer
+from kept.kge.scorers import make_scorer
+from kept.kge.trained import save_scorer
 from kept.layers.packing import dense_rows
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge import Scorer, TrainingConfig, make_scorer, train
-from kept.kgc.kge.splits import Splits, read_splits
+from kept.kge import Scorer, TrainingConfig, make_scorer, train
+from kept.kge.splits import Splits, read_splits
 
 models = pytest.importorskip("pykeen.models", reason="needs pykeen")
 from pykeen.evaluation import RankBasedEvaluator  # noqa: E402

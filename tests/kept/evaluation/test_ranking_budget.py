@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge import FORMULAS, Scorer, make_scorer
+from kept.kge import FORMULAS, Scorer, make_scorer
 
 DIRECTIONS = ("head", "relation", "tail")
 CASES = [*((name, None) for name in sorted(FORMULAS)), ("transe", 1), ("rotate", 2)]

@@ -17,7 +17,7 @@ from kept.joint.likelihood import Negatives, RowAdagrad
 from kept.joint.wang2014 import fact_losses, link_losses, name_triples, word_losses
 from kept.joint.xu2017 import Xu2017, XuSettings, XuSpace, corrupt
 from kept.joint.zhong2015 import description_losses
-from kept.kgc.kge.training import Sampler
+from kept.kge.training import Sampler
 
 N, DRAWN, WIDTH, BIAS = 3, 4, 5, 2.0
 Numbers = Mapping[str, NDArray[np.float64]]

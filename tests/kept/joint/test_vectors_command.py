@@ -18,7 +18,7 @@ from kept.batches import N_SPECIAL_ROWS
 from kept.errors import CheckpointError, ConfigError, TrainingError
 from kept.joint.assembly import MODELS, Assembled, JointConfig
 from kept.joint.training import train
-from kept.kgc.kge.vectors import entity_vectors
+from kept.kge.vectors import entity_vectors
 from kept.vectors import Wikipedia2VecFile
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 

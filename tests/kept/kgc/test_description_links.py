@@ -13,7 +13,7 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, rank
 from kept.kgc.description_links import description_scores, encode_sequences
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.described_triples import (
     Sequences,
     entity_text,
@@ -148,7 +148,7 @@ def test_training_puts_true_triples_first(small_graph: KnowledgeGraph, tokenizer
     """A short training lifts the filtered MRR over its own triples far above chance."""
     options = {"n_triples": 15, "n_negatives": 2, "negatives": "batch", "gamma": 2.0}
     model = model_of(small_graph, tokenizer, **options).eval()
-    world = World(small_graph, tokenizer, np.zeros(0))
+    world = PreparationContext(small_graph, tokenizer, np.zeros(0))
     data = FirstPreparation.of(KnowledgeEmbeddingOptions(n_tokens=24, **options), world)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
 

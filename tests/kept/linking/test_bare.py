@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from entity_linking import LinkedText, gold_link, write_jsonl
 from entity_linking.errors import LinkingError
 from kept.apps.cli import app
-from kept.linking.bare import drawn_entities, with_bare
+from kept.linking.bare import drawn_entities, names_only
 from kept.linking.linkers import LinkerSettings, open_for_training
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
@@ -33,20 +33,20 @@ def graph() -> KnowledgeGraph:
 
 
 def test_bare_entities_keep_their_names_alone(graph: KnowledgeGraph) -> None:
-    bare = np.array([True, False, False, False, False, False])
-    known = with_bare(graph, bare)
+    by_name_only = np.array([True, False, False, False, False, False])
+    known = names_only(graph, by_name_only)
     assert list(known.entities) == list(graph.entities)
     assert known.n_triples == 4  # two of the six touch it
     for entity in range(graph.n_entities):
         assert known.label(entity) == graph.label(entity)
         assert known.aliases(entity) == graph.aliases(entity)
-        assert (known.description(entity) is None) == bare[entity]
+        assert (known.description(entity) is None) == by_name_only[entity]
     assert not known.entity_texts.of(0, TextKind.TYPE)
     assert known.entity_texts.of(1, TextKind.TYPE) == graph.entity_texts.of(1, TextKind.TYPE)
     assert known.content_hash != graph.content_hash
-    assert with_bare(graph, ~bare & False).n_triples == graph.n_triples
+    assert names_only(graph, ~by_name_only & False).n_triples == graph.n_triples
     with pytest.raises(LinkingError, match=r"give \[6\]"):
-        with_bare(graph, bare[:2])
+        names_only(graph, by_name_only[:2])
 
 
 def test_a_share_is_drawn_by_the_seed(graph: KnowledgeGraph) -> None:
@@ -61,16 +61,16 @@ def test_scorers_of_training_read_the_bare_graph(graph: KnowledgeGraph, tmp_path
     graph.save(tmp_path / "kg")
     settings = LinkerSettings(kg=str(tmp_path / "kg"))
     text = LinkedText("Arden", (gold_link(0, 5, "Q0"),))
-    bare = np.ones(graph.n_entities, np.bool_)
+    by_name_only = np.ones(graph.n_entities, np.bool_)
     popularity = {}
-    for name, mask in (("known", None), ("bare", bare)):
-        pipeline, scorers = open_for_training(settings, graph, ("coherence",), bare=mask)
+    for name, mask in (("known", None), ("bare", by_name_only)):
+        pipeline, scorers = open_for_training(settings, graph, ("coherence",), by_name_only=mask)
         proposed = pipeline.propose([text])
         popularity[name] = scorers["popularity"].scores(proposed)[0][0][0]
         assert scorers["coherence"].scores(proposed)[0][0].shape == (1,)
     assert popularity["known"] > popularity["bare"] == 0
     with pytest.raises(LinkingError, match="leave --bare or dense away"):
-        open_for_training(settings, graph, ("dense",), bare=bare)
+        open_for_training(settings, graph, ("dense",), by_name_only=by_name_only)
 
 
 def test_the_command_trains_beside_it(graph: KnowledgeGraph, tmp_path: Path) -> None:

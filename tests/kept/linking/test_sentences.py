@@ -69,6 +69,14 @@ def test_the_first_piece_is_another_vector(minilm: HostSentenceEncoder) -> None:
     np.testing.assert_allclose(first.encode(TEXTS)[3], normalize(state, dim=0), atol=1e-5)
 
 
+@pytest.mark.minilm
+def test_vectors_do_not_depend_on_the_batch_size(minilm: HostSentenceEncoder) -> None:
+    single = HostSentenceEncoder("minilm", batch_size=1)
+    np.testing.assert_allclose(single.encode(TEXTS), minilm.encode(TEXTS), atol=1e-5)
+    with pytest.raises(ConfigError, match="batch_size is 0; give 1 or more"):
+        HostSentenceEncoder("minilm", batch_size=0)
+
+
 AMBIGUOUS = [
     ("The president flew from [Niger] to Niamey, where the army keeps its barracks.", "Q1032"),
     ("Boats loaded with salt go down the [Niger] past Timbuktu to the delta.", "Q3542"),

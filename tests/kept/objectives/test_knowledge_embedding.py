@@ -20,9 +20,9 @@ from kept.encoders.kepler import KEPLER
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WordsView
-from kept.kgc.kge.kinds import FORMULAS
-from kept.kgc.kge.scorers import SCORES
-from kept.objectives.base import World
+from kept.kge.kinds import FORMULAS
+from kept.kge.scorers import SCORES
+from kept.objectives.base import PreparationContext
 from kept.objectives.described_triples import Questions, draw_questions
 from kept.objectives.knowledge_embedding import (
     FirstPreparation,
@@ -50,7 +50,7 @@ def model_of(
 
 
 def preparation(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> FirstPreparation:
-    world = World(graph, tokenizer, np.zeros(0))
+    world = PreparationContext(graph, tokenizer, np.zeros(0))
     return FirstPreparation.of(KnowledgeEmbeddingOptions(**options), world)
 
 
@@ -194,7 +194,7 @@ def test_two_tasks_over_two_graphs(
     assert written["id_space_hash"] == other.id_space_hash
     changed = graph_from_records([Triple("dog", "is a", "plant")])
     changed.save(tmp_path / "other", force=True)
-    world = World(small_graph, tokenizer, np.zeros(0))
+    world = PreparationContext(small_graph, tokenizer, np.zeros(0))
     with pytest.raises(GraphMismatchError, match=other.id_space_hash):
         SecondPreparation.of(KnowledgeEmbeddingOptions(**written), world)
     again = KnowledgeForPreTraining.from_pretrained(tmp_path / "model", graph=small_graph)

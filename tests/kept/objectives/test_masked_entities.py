@@ -17,7 +17,7 @@ from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import LUKEView
 from kept.methods import METHODS
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.masked_entities import MaskedEntitiesOptions, MaskedEntitiesPreparation
 from kept.objectives.model import KnowledgeForPreTraining
 from kg_loaders import KnowledgeGraph
@@ -38,7 +38,7 @@ def samples(
 def preparation(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> MaskedEntitiesPreparation:
     counts = np.ones(graph.n_entities + N_SPECIAL_ROWS)
     counts[:N_SPECIAL_ROWS] = 0
-    world = World(graph, tokenizer, counts)
+    world = PreparationContext(graph, tokenizer, counts)
     return MaskedEntitiesPreparation.of(MaskedEntitiesOptions(**options), world)
 
 

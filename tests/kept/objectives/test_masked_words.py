@@ -19,7 +19,7 @@ from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.graphs.graph import NodeKind
 from kept.graphs.views import CoLAKEView
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.masked_words import (
     LONGEST_SPAN,
     STRATEGIES,
@@ -30,14 +30,14 @@ from kept.objectives.masked_words import (
     span_length,
 )
 from kept.objectives.model import KnowledgeForPreTraining
-from kept.objectives.words.starts import word_starts
+from kept.objectives.word_starts import word_starts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 
 def preparation(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> MaskedWordsPreparation:
-    world = World(graph, tokenizer, np.ones(graph.n_entities + 3))
+    world = PreparationContext(graph, tokenizer, np.ones(graph.n_entities + 3))
     return MaskedWordsPreparation.of(MaskedWordsOptions(**options), world)
 
 

@@ -15,7 +15,7 @@ from kept.graphs.graph import NodeKind
 from kept.inputs.views import builder_for, view_for
 from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.methods import METHODS, method
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.mentions.stated import (
     StatedWords,
     StatedWordsOptions,
@@ -77,12 +77,12 @@ def data_of(
 def test_the_tail_is_asked_without_its_link(
     rivers: KnowledgeGraph, tokenizer: Any, nameless: bool
 ) -> None:
-    world = World(rivers, tokenizer, np.zeros(6))
+    world = PreparationContext(rivers, tokenizer, np.zeros(6))
     preparation = StatedWordsPreparation.of(StatedWordsOptions(nameless=nameless), world)
     names = set()
     for seed in range(5):
         rewritten = preparation.rewrite(JOINED, generator(seed, "rewrite"))
-        text, (asked,) = rewritten.linked, rewritten.asked
+        text, (asked,) = rewritten.linked, rewritten.marked
         assert text.text[asked.start : asked.end] == "old city"
         assert [link.entity for link in text.links] == ["R", "D"]
         spelled = [text.text[k.mention.start : k.mention.end] for k in text.links]
@@ -157,11 +157,11 @@ def test_the_stated_fact_is_shown_whatever_else_could_be(
 def test_what_would_be_another_answer_is_hidden(towns: KnowledgeGraph, tokenizer: Any) -> None:
     """Another object of the relation, and another fact that names the object."""
     preparation = StatedWordsPreparation.of(
-        StatedWordsOptions(), World(towns, tokenizer, np.zeros(40))
+        StatedWordsOptions(), PreparationContext(towns, tokenizer, np.zeros(40))
     )
     text = text_about(("river", "R"), ("the", "D"), ("old", "T"))
     (stated,) = preparation.rewrite(text, generator(0, "rewrite")).stated
-    assert stated.told is None
+    assert stated.new_object is None
     assert named(towns, towns.triples[stated.row]) == ("R", "through", "D")
     assert [named(towns, row) for row in stated.hidden] == [("R", "through", "C")]
     (stated,) = preparation.rewrite(JOINED, generator(0, "rewrite")).stated
@@ -201,10 +201,10 @@ def test_text_and_fact_name_another_object_at_every_reading(
 def test_an_object_that_is_named_twice_stays(towns: KnowledgeGraph, tokenizer: Any) -> None:
     text = text_about(("river", "R"), ("of", "E"), ("of", "E"))
     preparation = StatedWordsPreparation.of(
-        StatedWordsOptions(objects="redrawn"), World(towns, tokenizer, np.zeros(40))
+        StatedWordsOptions(objects="redrawn"), PreparationContext(towns, tokenizer, np.zeros(40))
     )
     (stated,) = preparation.rewrite(text, generator(0, "rewrite")).stated
-    assert stated.told is None
+    assert stated.new_object is None
 
 
 def test_objects_that_cannot_be_redrawn_are_an_error(

@@ -13,8 +13,8 @@ from kept import hosts
 from kept.adapters.inside import put_inside
 from kept.adapters.pals import PALOptions
 from kept.batches import Visibility
-from kept.errors import ConfigError
-from tests.kept.tiny_hosts import FAMILIES, tiny_host
+from kept.errors import ConfigError, HostError
+from tests.kept.tiny_hosts import BERT_LIKE, FAMILIES, tiny_host
 
 INSIDE = {"pals": {"width": 6, "heads": 2}}
 
@@ -27,7 +27,13 @@ def _host(family: str = "bert", attention: str = "sdpa") -> Any:
     return host.eval()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {*BERT_LIKE}))
+def test_layers_of_other_shapes_take_no_pals(family: str) -> None:
+    with pytest.raises(HostError, match=f"parts of BERT's layers, and those of a {family}"):
+        _host(family)
+
+
+@pytest.mark.parametrize("family", BERT_LIKE)
 def test_a_layer_with_its_pal_is_the_equation(family: str) -> None:
     host = _host(family)
     layer, shared = hosts.layers(host)[0], host.encoder.pal

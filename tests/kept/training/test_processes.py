@@ -245,4 +245,4 @@ def test_a_launcher_is_refused_where_one_process_works(monkeypatch: pytest.Monke
     ended = CliRunner().invoke(app, ["kg", "info", "kg"])
     assert ended.exit_code == 1
     assert "kept kg is one process, and a launcher has started 2" in ended.output
-    assert "several run pretrain, finetune, compare" in ended.output
+    assert "several processes: pretrain, finetune, compare" in ended.output

@@ -11,9 +11,9 @@ from torch import nn
 from transformers import AutoTokenizer
 
 from kept.errors import CheckpointError
-from kept.kgc.kge.scorers import make_scorer
-from kept.kgc.kge.trained import save_scorer
-from kept.kgc.kge.vectors import entity_vectors, vector_rows
+from kept.kge.scorers import make_scorer
+from kept.kge.trained import save_scorer
+from kept.kge.vectors import entity_vectors, vector_rows
 from kept.layers import part_table
 from kept.layers.part_table import PartTable, entity_table, held_rows, put_rows, rows_in_parts
 from kept.model_files import seal_model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -28,6 +29,8 @@ from kg_loaders.disk.writing import claim
 from kg_loaders.errors import InUseError
 
 Work = Callable[[Processes], Any]
+HUNG_SECONDS = 120
+"""After which the second process dies, and the first one fails: what they exchange takes one."""
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* multi-threaded:DeprecationWarning")
 
 
@@ -41,6 +44,7 @@ class Both:
         out, into = os.pipe()
         child = os.fork()
         if child == 0:
+            signal.alarm(HUNG_SECONDS)  # threads of torch that a fork left behind are waited for
             try:
                 with os.fdopen(into, "wb") as pipe:
                     pipe.write(pickle.dumps(self._result(work, 1)))

@@ -25,7 +25,7 @@ from kept.decoders.learning import Training
 from kept.decoders.soft_prompts import GraphPrompter, LabelSentences, SoftPromptOptions
 from kept.lab.questions import training as of_questions
 from kept.lab.questions.readers import SoftPromptReader
-from kept.lab.questions.showing import shown
+from kept.lab.questions.showing import items_under
 from kept.lab.questions.training import AdapterPlan, ReadingPlan, RememberingPlan, SoftPromptPlan
 from kept.lab.questions.trial import QuestionTrial
 from kept.randomness import torch_draws
@@ -50,7 +50,7 @@ def training_of(kind: str, host_folder: Path) -> Training:
     """Three steps or more on six questions, of batches of odd sizes, around a host of its own."""
     runs = QuestionTrial(plan_of(host_folder), host_folder, host_folder)
     host, prompting = load_decoder(host_folder), runs.prompting
-    given = shown(runs.asked, "true", 0)
+    given = items_under(runs.test_questions, "true", 0)
     if kind in ("words-lora", "nodes-lora"):
         plan = ReadingPlan(n_steps=3, batch_size=3)
         facts_as = "words" if kind == "words-lora" else "nodes"
@@ -66,7 +66,7 @@ def training_of(kind: str, host_folder: Path) -> Training:
         sizes = {"layers": (1, 2, 3), "width": 12, "n_heads": 3, "n_layers": 1, "dropout": 0.0}
         with torch_draws(0, "initial weights"):
             adapter = DecoderAdapter(host, sizes).eval()
-        return of_questions.remembering_beside(host, adapter, prompting, given, beside, 0)
+        return of_questions.remembering_with_adapter(host, adapter, prompting, given, beside, 0)
     if kind.startswith("prompt"):
         soft = SoftPromptPlan(n_steps=3, n_aligned=4, width=8, batch_size=3)
         vectors = LabelSentences.of(given.graph, WordVectors())

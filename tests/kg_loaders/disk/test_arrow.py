@@ -41,6 +41,7 @@ def test_no_string_is_made_of_half_a_surrogate_pair_or_beyond_its_offsets(
     monkeypatch.setattr("kg_loaders.disk.arrow.LONGEST", 2)
     with pytest.raises(OverflowError, match="3 bytes of text"):
         strings_array(["a", "bc"], pa.string())
+    assert len(strings_array(["bc"], pa.string())) == 1, "just as many bytes as fit"
     assert len(strings_array(["a", "bc"], pa.large_string())) == 2
 
 
@@ -61,6 +62,13 @@ def test_masks_there_and_back(values: list[bool], data: st.DataObject) -> None:
     assert made.equals(pa.array(mask))
     first = data.draw(st.integers(0, len(values)))
     np.testing.assert_array_equal(numpy_of(made[first:]), mask[first:], strict=True)
+
+
+@pytest.mark.parametrize("type", [pa.bool_(), pa.int32(), pa.float64()])
+def test_arrays_without_values_may_have_no_buffers(type: pa.DataType) -> None:
+    """Arrow lets a buffer be missing that holds nothing."""
+    array = pa.Array.from_buffers(type, 0, [None, None])
+    np.testing.assert_array_equal(numpy_of(array), np.zeros(0, type.to_pandas_dtype()), strict=True)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9))), st.data())

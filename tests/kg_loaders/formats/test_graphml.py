@@ -184,6 +184,46 @@ def test_hyperedges_are_counted(tmp_path: Path) -> None:
     assert report.skipped == {"hyperedge (an edge of more than two ends)": 1}
 
 
+def test_data_that_is_there_twice_is_kept_twice(tmp_path: Path) -> None:
+    """The last value had taken the place of the others, and nothing said so."""
+    keys = key("n", "node", "name") + key("N", "node", "Name") + key("t", "node", "type")
+    keys += key("d", "node", "description") + key("a", "node", "aliases") + key("w", "all", "w")
+    keys += key("r", "edge", "relation")
+    rows, report = read(
+        '<node id="n0"><data key="n">Mira</data><data key="n">Tolo</data><data key="N">Veko</data>'
+        '<data key="n">Mira</data><data key="t">town</data><data key="t">port</data>'
+        '<data key="d">old</data><data key="d">on a weir</data><data key="w">1</data>'
+        '<data key="a">M|Mi</data><data key="a">Mir</data><data key="w">2</data></node>'
+        '<node id="n1"><data key="n">Weir</data></node>'
+        '<edge source="n0" target="n1"><data key="r">near</data><data key="r">above</data></edge>',
+        tmp_path, keys=keys,
+    )  # fmt: skip
+    texts = {(row.kind, row.value) for row in rows if isinstance(row, Text) and row.node == "n0"}
+    assert texts == {
+        (LABEL, "Mira"), (ALIAS, "Tolo"), (ALIAS, "Veko"), (TYPE, "town"), (TYPE, "port"),
+        (DESCRIPTION, "old"), (DESCRIPTION, "on a weir"), (ALIAS, "M"), (ALIAS, "Mi"),
+        (ALIAS, "Mir"),
+    }  # fmt: skip
+    assert triples(rows) == [Triple("n0", "near", "n1"), Triple("n0", "above", "n1")]
+    assert report.skipped == {"w of a node": 2}
+
+
+def test_labels_of_a_drawing_are_all_names(tmp_path: Path) -> None:
+    """But of a group, which yEd draws open and closed, those of the first drawing."""
+    keys = '<key id="g" for="node" yfiles.type="nodegraphics"/>'
+    label = "<y:NodeLabel>{}</y:NodeLabel>".format
+    rows, _ = read(
+        f'<node id="a"><data key="g"><y:ShapeNode>{label("Mira")}{label("Tolo")}</y:ShapeNode>'
+        f'</data></node><node id="b"><data key="g"><y:Realizers><y:GroupNode>{label("Weir")}'
+        f"</y:GroupNode>"
+        f"<y:GroupNode>{label('Folder 1')}</y:GroupNode></y:Realizers></data></node>",
+        tmp_path, keys=keys,
+    )  # fmt: skip
+    assert rows == [
+        Text("a", LABEL, "Mira"), Text("a", ALIAS, "Tolo"), Text("b", LABEL, "Weir"),
+    ]  # fmt: skip
+
+
 def test_data_that_have_no_place_are_counted(tmp_path: Path) -> None:
     keys = key("c", "node", "colour") + key("w", "edge", "weight") + key("d", "edge", "description")
     _, report = read(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kg_loaders import DamageReport, KgError, KnowledgeGraph, Source, Text, TextKind, Triple, load
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.export import export
 from kg_loaders.formats import graphml, rag_graphs
-from kg_loaders.reading.budget import ReaderBudget
 
 LABEL, ALIAS, DESCRIPTION, TYPE = TextKind
 FILES = Path(__file__).parent.parent.parent / "fuzz" / "corpus"

@@ -21,12 +21,12 @@ from kg_loaders import (
     graph_from_records,
     load,
 )
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.errors import BudgetError
 from kg_loaders.export import export
 from kg_loaders.formats import conceptnet
 from kg_loaders.formats.tables import csv_triples, parquet
-from kg_loaders.reading.budget import ReaderBudget
 
 FACTS = [Triple("a", "r", "b"), Triple("b", "r", "c, d")]
 

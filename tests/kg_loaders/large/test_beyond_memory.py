@@ -17,8 +17,8 @@ from kg_loaders.assembly import Columns
 from kg_loaders.build import graph_from_records
 from kg_loaders.disk.seals import files_below
 from kg_loaders.errors import MissingPackageError
-from kg_loaders.growth.stored import blocks_of
 from kg_loaders.reading.blocks import TripleBlock
+from kg_loaders.stored_blocks import blocks_of
 
 duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 from kg_loaders.large.spilled import SpilledColumns  # noqa: E402

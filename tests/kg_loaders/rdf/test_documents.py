@@ -11,11 +11,11 @@ import pytest
 
 from kg_loaders import DamageError, DamageReport, SourceError, Text, TextKind, Triple
 from kg_loaders import load as load_graph
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy
 from kg_loaders.errors import BudgetError
 from kg_loaders.export import export
 from kg_loaders.rdf.records import RDF_TYPE, RDFS
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.languages import MALFORMED, language_tag
 from tests.kg_loaders.rdf.statements import LABEL, A, P, X, Y, load, write
 
@@ -128,18 +128,24 @@ def documents() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", documents())
+LINES = ("ttl", "trig", "n3", "nt", "nq")
+"""Formats in which a tag ends at a blank."""
+
+
+@pytest.mark.parametrize("name", [*documents(), *LINES])
 def test_a_malformed_tag_costs_a_literal(name: str, tmp_path: Path) -> None:
     """What is read can be written by every writer and read again: the same graph."""
-    path = write(tmp_path, documents()[name], name=f"x.{name}")
+    tags = {tag: normal for tag, normal in TAGS.items() if name not in LINES or " " not in tag}
+    lines = "".join(f'<{X}> <{LABEL}> "is {tag}"@{tag} .\n' for tag in tags if tag)
+    path = write(tmp_path, documents().get(name, lines), name=f"x.{name}")
     graph, report = load_graph([path], policy="skip")
     texts = graph.entity_texts
     languages = {
         (str(texts.values[row].as_py()), texts.language_names[texts.languages[row]])
         for row in range(len(texts))
     }
-    assert languages == {(f"is {tag}", normal) for tag, normal in TAGS.items() if normal}
-    n_malformed = sum(normal is None for normal in TAGS.values())
+    assert languages == {(f"is {tag}", normal) for tag, normal in tags.items() if normal}
+    n_malformed = sum(normal is None for normal in tags.values())
     assert report.skipped.get(MALFORMED, report.n_rejected) == n_malformed
     for suffix in ("nt", "ttl", "jsonl"):
         out = tmp_path / f"out.{suffix}"
@@ -148,11 +154,27 @@ def test_a_malformed_tag_costs_a_literal(name: str, tmp_path: Path) -> None:
         assert again.content_hash == graph.content_hash, suffix
 
 
+@pytest.mark.parametrize("name", ["ttl", "trig", "n3"])
+def test_what_a_malformed_tag_stands_with_is_read(name: str, tmp_path: Path) -> None:
+    """The statement of `"x"@en_US` had been refused, with its other objects and its facts."""
+    lines = f'''<{X}> <{LABEL}> "one"@en_US , """two "x"@en_US
+ "y"@en_US"""@de , "three"@e- ; # "z"@en_US
+  <{P}> <{Y}> .'''
+    path = write(tmp_path, lines, name=f"x.{name}")
+    report = DamageReport()
+    assert set(load(path, report)) == {
+        FACT,
+        Text(X, TextKind.LABEL, "one", "en-us"),
+        Text(X, TextKind.LABEL, 'two "x"@en_US\n "y"@en_US', "de"),
+    }
+    assert report.skipped == {MALFORMED: 1}
+
+
 # ---- malformed statements ------------------------------------------------------------------------
 def test_turtle_goes_on_behind_a_malformed_statement(tmp_path: Path) -> None:
     lines = [f"<{A}{i}> <{P}> <{Y}> ." for i in range(60)]
     for i in range(5, 60, 10):
-        lines[i] = (f"<{X}> <{P}> <{A} b> .", f'<{X}> <{LABEL}> "x"@abcdefghij .')[i % 20 == 5]
+        lines[i] = (f"<{X}> <{P}> <{A} b> .", f'<{X}> <{LABEL}> "x"^^ .')[i % 20 == 5]
     for name in ("x.ttl", "x.trig"):
         path = write(tmp_path, *lines, name=name)
         report = DamageReport(DamagePolicy.SKIP)
@@ -253,3 +275,31 @@ def test_contexts_have_a_budget(terms: Path, tmp_path: Path) -> None:
     path = write(tmp_path, json.dumps(nested), name="x.jsonld")
     with pytest.raises(BudgetError, match="memory"):
         load(path, budget(document_bytes=45_000), contexts={URL: terms})
+
+
+# ---- JSON-LD, one document a line ----------------------------------------------------------------
+@pytest.mark.parametrize("name", ["x.ndjsonld", "x.jsonl", "x.jsonld", "x.json", "x.ndjson"])
+def test_one_document_a_line_is_read(name: str, tmp_path: Path) -> None:
+    """NDJSON-LD had ended at its second line, as text behind the end of a document."""
+    lines = [
+        json.dumps({"@context": {"p": {"@id": P, "@type": "@id"}}, "@id": X, "p": Y}),
+        "",
+        json.dumps({"@id": X, LABEL: {"@value": "}\n{", "@language": "en_US"}}),
+        json.dumps({"@id": Y, LABEL: "two"}),
+    ]
+    path = write(tmp_path, "\n".join(lines), name=name)
+    graph, report = load_graph([path])
+    assert (graph.n_triples, report.n_lines) == (1, 3)
+    assert {str(value) for value in graph.entity_texts.values} == {"}\n{", "two"}
+    assert {"", "en-us"} <= set(graph.entity_texts.language_names)
+    broken = write(tmp_path, *lines[:2], '{"@id": nothing}', lines[3], name=f"broken-{name}")
+    with pytest.raises(DamageError, match=f"broken-{name}, line 3"):
+        load_graph([broken])
+
+
+def test_a_missing_comma_is_no_further_document(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, f'{{"@id": "{X}", "{P}": [{{"@id": "{Y}"}}\n{{"@id": "{X}"}}]}}', name="x.jsonld"
+    )
+    with pytest.raises(DamageError, match=r"x\.jsonld, line 2"):
+        load(path)

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from kept.apps.cli import app
 from kg_loaders import KnowledgeGraph, SourceError, load
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import BudgetError, QueryError
 from kg_loaders.rdf.endpoint import Endpoint, fetch, remove_pages, require_pages
-from kg_loaders.reading.budget import ReaderBudget
 
 TURTLE = """
 @prefix w: <http://w/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 import kg_loaders
 from kept.apps.cli import app
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.errors import InternalError
 from kg_loaders.rdf import documents
 from kg_loaders.rdf.documents import Document
 from kg_loaders.reading import isolated
-from kg_loaders.reading.budget import ReaderBudget
 
 E, RDF = "http://e/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 TRIX = "http://www.w3.org/2004/03/trix/trix-1/"
@@ -49,7 +49,7 @@ READ = """
 import json, sys
 from pathlib import Path
 from kg_loaders.rdf.documents import Document
-from kg_loaders.reading.budget import ReaderBudget
+from kg_loaders.budget import ReaderBudget
 assert not [p for p in sys.path if p in {hidden!r}], sys.path
 for name in sys.argv[1:]:
     path = Path(name)
@@ -203,3 +203,9 @@ def test_the_command_ends_with_the_code_of_faults(
     assert reason in result.output
     assert "a fault in kept, not in the file" in " ".join(result.output.split())
     assert not (tmp_path / "kg").exists()
+
+
+def test_the_parser_starts_without_numpy() -> None:
+    """The start of this process is what a small file waits for, and numpy would double it."""
+    code = "import kg_loaders.rdf.document_parser, sys; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

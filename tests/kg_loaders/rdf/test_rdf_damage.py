@@ -26,7 +26,7 @@ BAD_LINES = {  # the damage and a word of its reason
     "relative IRI": (f"<x> <{P}> <{Y}> .", "scheme"),
     "bad escape": (f'<{X}> <{LABEL}> "a\\q" .', "escape"),
     "lone surrogate": (f'<{X}> <{LABEL}> "\\uD800" .', "escape"),
-    "bad language tag": (f'<{X}> <{LABEL}> "a"@e- .', "language"),
+    "bad language tag": (f'<{X}> <{LABEL}> "a"@ .', "language"),
     "literal as subject": (f'"x" <{P}> <{Y}> .', "subject"),
     "literal as predicate": (f'<{X}> "p" <{Y}> .', "predicate"),
     "two statements": (f"{FACT} {FACT}", "single triple"),

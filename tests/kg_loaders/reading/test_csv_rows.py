@@ -9,8 +9,7 @@ import pytest
 
 from kg_loaders import DamageReport, KgError, Source, Text, Triple, load
 from kg_loaders.damage import DamagePolicy
-from kg_loaders.formats import neo4j
-from kg_loaders.formats.tables import csv_triples
+from kg_loaders.formats.tables import csv_triples, neo4j
 
 
 def test_a_field_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import BudgetError, DamageError, SourceError
-from kg_loaders.reading.budget import ReaderBudget
 from kg_loaders.reading.lines import read_blocks, read_lines
 from kg_loaders.reading.unpacking import BLOCK_BYTES, COMPRESSED
 

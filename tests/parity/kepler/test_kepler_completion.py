@@ -25,7 +25,7 @@ from kept.evaluation.ranking import (
     ScoresFunction,
     rank,
 )
-from kept.kgc.kge import TransE
+from kept.kge import TransE
 from tests.parity.stored_digits import half_unit
 
 METHOD = "kepler"

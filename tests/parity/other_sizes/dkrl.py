@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, rank
-from kept.kgc.kge.dkrl import DKRL
+from kept.kge.dkrl import DKRL
 from tests.parity import test_dkrl as parity
 from tests.parity.other_sizes import tensors
 

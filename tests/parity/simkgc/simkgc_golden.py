@@ -17,10 +17,10 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerBase
 
 from kept.convert.kbert import read_vocabulary
-from kept.kgc.kge.simkgc.benchmarks import Benchmark, read_benchmark
-from kept.kgc.kge.simkgc.networks import ORIGINAL, BiEncoder, PreBatch
-from kept.kgc.kge.simkgc.texts import INVERSE, Links, Texts, wordnet_name
-from kept.kgc.kge.simkgc.training import (
+from kept.kge.simkgc.benchmarks import Benchmark, read_benchmark
+from kept.kge.simkgc.networks import ORIGINAL, BiEncoder, PreBatch
+from kept.kge.simkgc.texts import INVERSE, Links, Texts, wordnet_name
+from kept.kge.simkgc.training import (
     KnownTriples,
     SimKGCConfig,
     Step,

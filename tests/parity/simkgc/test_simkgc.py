@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from kept.kgc.kge.simkgc.networks import BiEncoder, Contrast, contrast
-from kept.kgc.kge.simkgc.texts import tokenise
-from kept.kgc.kge.simkgc.training import (
+from kept.kge.simkgc.networks import BiEncoder, Contrast, contrast
+from kept.kge.simkgc.texts import tokenise
+from kept.kge.simkgc.training import (
     SimKGCConfig,
     Step,
     make_optimiser,

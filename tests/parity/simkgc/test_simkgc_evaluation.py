@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, RankingResult, rank
-from kept.kgc.kge.simkgc.ranking import SimKGCScorer
+from kept.kge.simkgc.ranking import SimKGCScorer
 from tests.parity.simkgc.simkgc_golden import Golden
 from tests.parity.stored_digits import half_unit
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from kept.kgc.kge.simkgc.benchmarks import Benchmark, freebase_relation
-from kept.kgc.kge.simkgc.texts import name_and_description, tokenise, wordnet_name
-from kept.kgc.kge.simkgc.training import (
+from kept.kge.simkgc.benchmarks import Benchmark, freebase_relation
+from kept.kge.simkgc.texts import name_and_description, tokenise, wordnet_name
+from kept.kge.simkgc.training import (
     with_inverses,
 )
 from tests.parity.simkgc.simkgc_golden import Golden, tasks_of

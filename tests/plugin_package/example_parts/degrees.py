@@ -77,7 +77,7 @@ class Degrees(KnowledgeEncoder):
         self.degrees = Vocabulary(n_entries=N_CLASSES, embedding=width)
         self.post_init()
 
-    def beside(self, name: str) -> str:
+    def group_outside_host(self, name: str) -> str:
         """The table is an embedding."""
         return EMBEDDINGS
 

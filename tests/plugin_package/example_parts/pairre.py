@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from kept.kgc.kge.kinds import Recipe, vectors
-from kept.kgc.kge.scorer import Scorer
+from kept.kge.kinds import Recipe, vectors
+from kept.kge.scorer import Scorer
 
 
 class PairRE(Scorer):

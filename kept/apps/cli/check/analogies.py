@@ -60,7 +60,7 @@ def analogies(
         words_of,
     )
     from kept.lab.probing.words.questions import read_analogies
-    from kept.lab.probing.words.spaces import open_space, stranger
+    from kept.lab.probing.words.spaces import open_space, random_space
     from kept.lab.probing.words.tables import RANDOM, shortfalls, to_markdown
     from kg_loaders.disk.writing import refuse_file, write_json, write_text
 
@@ -70,7 +70,7 @@ def analogies(
     items = read_analogies(questions)
     words = words_of(items)
     opened = {name: open_space(name, words) for name in dict.fromkeys(spaces)}
-    opened[RANDOM] = stranger(opened[spaces[0]], seed)
+    opened[RANDOM] = random_space(opened[spaces[0]], seed)
     rows = {
         name: (
             answer_analogies(space, words, items, seed=seed),

@@ -138,7 +138,7 @@ def reading(
         size=size,
         budget=budget,
     )
-    run_study(study, output, report=_tell)
+    run_study(study, output, report=_print_cell)
     outcomes = read_outcomes(output)
     command = (
         f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
@@ -207,7 +207,7 @@ def _tasks(names: str) -> tuple[str, ...]:
     return chosen
 
 
-def _tell(cell: Cell, outcome: Outcome | None) -> None:
+def _print_cell(cell: Cell, outcome: Outcome | None) -> None:
     """Print a cell that is about to be trained, and its outcome, on standard error."""
     what = f"{cell.arm}, {cell.task}, {cell.condition}, seed {cell.seed}"
     outcome_line = (

@@ -15,7 +15,7 @@ from kept.errors import ConfigError
 from kept.lab.probing.layers.edges import require_task
 from kept.lab.probing.layers.study import ProbedEncoder, Size, measure
 from kept.lab.probing.layers.tables import draw_layers, shortfalls, to_markdown, to_values
-from kept.lab.probing.models.opening import is_ours
+from kept.lab.probing.opening import is_ours
 from kept.methods import BASELINE
 from kept.tasks.datasets.conllu import read_conllu
 from kg_loaders import KnowledgeGraph, graph_from_records

@@ -12,7 +12,7 @@ from entity_linking.annotations import read_jsonl, read_rows
 from kept.evaluation.audit import AuditPart
 from kept.evaluation.fact_lookup import Fact
 from kept.evaluation.leakage import Text
-from kept.kgc.kge.splits import read_splits
+from kept.kge.splits import read_splits
 from kept.lab.probing.items.item import HOLE, ClozeItem
 from kept.suggestions import no_such
 from kept.tasks.datasets.formats import FORMATS, TaskExample, read_examples

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from kept.apps.cli.comparing.compare_run import print_table, running
-from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.comparing.compare_run import control_names, print_table, running
+from kept.apps.cli.comparing.options import CompareOptions
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.terminal import command_line, echo
 from kept.errors import ConfigError
@@ -37,23 +36,23 @@ def read_plan(path: Path, kg: Path | None, limit: int | None) -> QuestionPlan:
     return plan if limit is None else plan.limited(limit)
 
 
-def run(
-    plan: QuestionPlan, *, output: Path, methods: str, controls: str, seeds: int | None,
-    data: Path | None, budget: float | None, threads: int | None,
-    remember: Callable[[], None] = lambda: None,
-) -> Result:  # fmt: skip
-    """Ask what is missing, print, and write NAME.md and NAME.json into `output`.
+def run(plan: QuestionPlan, options: CompareOptions, task: str) -> Result:
+    """Ask what is missing, print, and write NAME.md and NAME.json into the folder of runs.
 
-    `remember` as in `compare_run.run`.
+    `task` as in `compare_run.run`.
     """
-    names, kinds = row_names(methods, plan), control_names(controls)
-    with running(output, "cpu", remember, budget=budget, threads=threads) as (bar, should_stop):
-        trial = QuestionTrial(plan, data_root(data), output, bar, should_stop)
+    names, kinds = row_names(options.methods, plan), control_names(options.controls)
+    output = options.output
+    with running(options, "cpu", task) as (bar, should_stop):
+        trial = QuestionTrial(plan, data_root(options.data), output, bar, should_stop)
         outcome = run_missing(
-            Study(trial), methods=names, controls=kinds,
-            seeds=plan.seeds if seeds is None else seeds, announce=bar.notice,
+            Study(trial),
+            methods=names,
+            controls=kinds,
+            seeds=plan.seeds if options.seeds is None else options.seeds,
+            announce=bar.notice,
             should_stop=should_stop,
-        )  # fmt: skip
+        )
         result = tables(trial, outcome) if outcome.done and not rank_and_size().rank else None
     if result is not None:
         write_json(output / f"{plan.name}.json", to_json(result), force=True)

@@ -5,38 +5,16 @@ from __future__ import annotations
 import os
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from kept.apps.cli.comparing.compare import Data, Limit, Task, Tasks
+from kept.apps.cli.declared import Declared
 from kept.apps.cli.terminal import echo
-from kept.help_texts import EXPERIMENT_KG
+
+if TYPE_CHECKING:
+    from kept.apps.cli.comparing.options import ReportOptions
 
 
-def report(
-    runs: Annotated[Path, typer.Argument(help="Folder of runs, as `kept compare` writes it.")],
-    task: Task,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Page to write (default: RUNS/TASK.html).")
-    ] = None,
-    kg: Annotated[Path | None, typer.Option(help=EXPERIMENT_KG)] = None,
-    data: Data = None,
-    tasks: Tasks = None,
-    limit: Limit = None,
-    latex: Annotated[
-        Path | None,
-        typer.Option(
-            help="File (.tex) for scores, differences and verdicts as LaTeX tables (booktabs)."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace files even if kept did not write them.")
-    ] = False,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser.")
-    ] = False,
-) -> None:
+def report(options: ReportOptions) -> None:
     """Write a page with tables, curves and changed examples with their graphs, and CSV files.
 
     It reads finished runs and starts none. Options that you leave out are those of the last
@@ -58,12 +36,14 @@ def report(
     from kept.lab.study.tables import is_kept_latex
     from kg_loaders.disk.writing import refuse_file, write_text
 
+    latex, force, runs = options.latex, options.force, options.runs
     if latex is not None:
         if latex.suffix != ".tex":
             raise ConfigError(f"{latex}: choose a name in .tex")
         refuse_file(latex, force=force or is_kept_latex(latex))
-    location = find_experiment(task, tasks)
+    location = find_experiment(options.task, options.tasks)
     before = read_request(runs, location.stem)
+    kg, data, limit = options.kg, options.data, options.limit
     if before.data is not None and data is not None and str(data) == os.environ.get("KEPT_DATA"):
         data = None  # the variable says where data is in general, the comparison where its own is
     if str(before) and (kg, data, limit) == (None, None, None):
@@ -77,15 +57,20 @@ def report(
         plan = question_run.read_plan(location, kg, limit)
         if latex is not None:
             raise ConfigError("--latex: a page of questions has none; its tables are CSV files")
-        path = question_run.report(plan, folder=runs, output=output, data=data, force=force)
-        if open_page:
+        path = question_run.report(plan, folder=runs, output=options.output, data=data, force=force)
+        if options.open_page:
             webbrowser.open(path.resolve().as_uri())
         return
     experiment = read_experiment(
-        task, kg, folder=tasks, limit=limit, case=before.case, as_published=before.as_published
+        options.task,
+        kg,
+        folder=options.tasks,
+        limit=limit,
+        case=before.case,
+        as_published=before.as_published,
     )
     study = Study(ComparisonTrial(experiment, data_root(data), runs))
-    path = output or runs / f"{experiment.name}.html"
+    path = options.output or runs / f"{experiment.name}.html"
     common = finished(study)
     for written in write_report(common, study, path, force=force or is_kept_page(path)):
         echo(str(written))
@@ -100,5 +85,10 @@ def report(
         page = path.with_stem(f"{path.stem}{SUFFIX}")
         for written in write_report(results, with_chosen, page, force=force or is_kept_page(page)):
             echo(str(written))
-    if open_page:
+    if options.open_page:
         webbrowser.open(path.resolve().as_uri())
+
+
+report_command = Declared(
+    "kept.apps.cli.comparing.options:ReportOptions", report, arguments=["runs"]
+)

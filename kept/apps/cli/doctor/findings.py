@@ -129,7 +129,7 @@ def _extras() -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     """Every plugin of an installed package; each is imported, as a command that uses it would."""
-    from kept.kgc.kge.kinds import SCORERS
+    from kept.kge.kinds import SCORERS
     from kept.methods import METHODS
     from kept.tasks.datasets.formats import FORMATS as TASK_FORMATS
     from kept.tasks.kinds import TASKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -168,18 +169,18 @@ def build(
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
     from kg_loaders import Source, SourceError, load
+    from kg_loaders.budget import bytes_of
     from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.folder import GRAPH
     from kg_loaders.disk.writing import refuse_folder
-    from kg_loaders.reading.budget import bytes_of
     from kg_loaders.reading.parts import remove_parts
 
     of_format: dict[str, dict[str, Any]] = {
         "rdf": {
-            **_given(types=rdf_types if rdf_types != "triple" else None),
+            **_options_set(types=rdf_types if rdf_types != "triple" else None),
             **rdf_options(base, names, context),
         },
-        "wikidata": _given(
+        "wikidata": _options_set(
             ranks=ranks if ranks != "truthy" else None, qualifiers=qualifiers, properties=property,
             sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,
         ),
@@ -189,7 +190,7 @@ def build(
     inputs = [Source(path, format, _options(path, format, of_format)) for path in sources or ()]
     pages = None
     if sparql is not None or query is not None:
-        pages = work or out.with_name(f"{out.name}.pages")
+        pages = work or Path(f"{out if out.name else os.path.abspath(out)}.pages")
         refuse_folder(out, **replaced(GRAPH), force=force)
         how = (page_rows, pause, contact, most_rows)
         answers = _fetched(sparql, query, pages, *how)
@@ -249,7 +250,7 @@ def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Pa
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
     """Print what the build will take, where it is large or that alone is asked for."""
-    from kg_loaders.large.forecast import LARGE_BYTES, forecast, free_memory, size_of
+    from kg_loaders.forecast import LARGE_BYTES, forecast, free_memory, size_of
 
     if not only and sum(size_of(source.path) for source in sources) < LARGE_BYTES:
         return
@@ -263,7 +264,7 @@ def _forecast(sources: list[Source], *, only: bool) -> None:
         )
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _options_set(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 

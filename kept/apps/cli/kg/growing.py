@@ -189,8 +189,8 @@ def query(
     Example: kept kg query kg/ 'SELECT ?o { kg:Q90 kg:P17 ?o } LIMIT 5'
     """
     from kg_loaders import KnowledgeGraph
+    from kg_loaders.budget import bytes_of
     from kg_loaders.rdf.sparql import QueryLimits, answer
-    from kg_loaders.reading.budget import bytes_of
 
     limits = QueryLimits(seconds=seconds, rows=rows, memory_bytes=bytes_of(memory))
     result = answer(KnowledgeGraph.open(kg), sparql, limits=limits)

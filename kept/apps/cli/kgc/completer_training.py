@@ -13,10 +13,10 @@ from kept.apps.cli.terminal import echo
 from kept.kgc.completers.folders import save_completer
 from kept.kgc.completers.mix import MixCompleter
 from kept.kgc.completers.seen import TrainedOn
-from kept.kgc.kge.calibration import Calibration
-from kept.kgc.kge.kinds import Trained
-from kept.kgc.kge.splits import Splits
 from kept.kgc.mixing import SIDES
+from kept.kge.calibration import Calibration
+from kept.kge.kinds import Trained
+from kept.kge.splits import Splits
 
 
 def save_trained_completer(
@@ -36,8 +36,8 @@ def save_trained_completer(
                      "best_epoch": history.best_epoch}  # fmt: skip
     scorer = completer.on(splits.graph, splits.train)
     training |= calibrated(scorer, splits, triples, options.seed)
-    own = None if options.weights else TrainedOn.of(splits.graph, splits.train)
-    save_completer(output, completer, own, training, force=force)
+    trained_on = None if options.weights else TrainedOn.of(splits.graph, splits.train)
+    save_completer(output, completer, trained_on, training, force=force)
     if isinstance(completer, MixCompleter):
         _tell_mix(output, completer)
     elif history is None:
@@ -48,7 +48,7 @@ def save_trained_completer(
         of = f" of {len(splits.valid)}" if len(triples) < len(splits.valid) else ""
         echo(f"the weights of epoch {history.best_epoch} were kept, by {len(triples)}{of} "
              "validation triples")  # fmt: skip
-    if own is None:
+    if trained_on is None:
         echo("what these weights were trained on is not recorded: kept audit --against")
 
 
@@ -68,5 +68,5 @@ def _tell_mix(output: Path, mix: MixCompleter) -> None:
             )
             continue
         share = weights / weights.sum()
-        shown = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))
-        echo(f"  shares for {side}s: {shown}")
+        weights_text = ", ".join(f"{n} {one:.2f}" for n, one in zip(names, share, strict=True))
+        echo(f"  shares for {side}s: {weights_text}")

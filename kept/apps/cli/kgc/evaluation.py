@@ -30,11 +30,11 @@ from kept.evaluation.triple_classification import (
     classify_triples,
     mean_of_directions,
 )
-from kept.kgc.kge.inductive import DegreeScorer, PageRankScorer
-from kept.kgc.kge.memory import keep_freed_memory
-from kept.kgc.kge.splits import SPLITS, STRATA, Splits, read_negatives
-from kept.kgc.kge.trained import check_splits
 from kept.kgc.shared_ranking import RememberedBlocks, rank_together
+from kept.kge.inductive import DegreeScorer, PageRankScorer
+from kept.kge.memory import keep_freed_memory
+from kept.kge.splits import SPLITS, STRATA, Splits, read_negatives
+from kept.kge.trained import check_splits
 from kept.randomness import generator
 from kept.training.processes.together import (
     Processes,

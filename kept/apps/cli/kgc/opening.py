@@ -18,12 +18,12 @@ from kept.kgc.completers.folders import is_completer, open_completer
 from kept.kgc.completers.mix import MixCompleter
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kgc.kge.splits import Seen, Splits, read_splits
-from kept.kgc.kge.trained import load_scorer, read_description
+from kept.kge.splits import Seen, Splits, read_splits
+from kept.kge.trained import load_scorer, read_description
 from kg_loaders.literal_entities import literal_notes
 
 if TYPE_CHECKING:
-    from kept.kgc.kge.ultra.released import ReleasedWeights
+    from kept.kge.ultra.released import ReleasedWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Opened:
         """The released weights that a completer has; None for its own, or for another scorer."""
         if self.completer is None or self.described["scorer"] != "ultra":
             return None
-        from kept.kgc.kge.ultra.released import released
+        from kept.kge.ultra.released import released
 
         return released(self.completer.weights())
 
@@ -83,9 +83,9 @@ def open_over(source: Path, model: Path) -> Opened:
         splits = with_literals(splits, source)
     if not is_completer(model):
         return Opened(splits, load_scorer(model, splits.graph).scorer, described)
-    found = open_completer(model)
-    scorer = found.completer.on(splits.graph, splits.train)
-    return Opened(splits, scorer, described, found.completer, found.trained_on)
+    completer = open_completer(model)
+    scorer = completer.completer.on(splits.graph, splits.train)
+    return Opened(splits, scorer, described, completer.completer, completer.trained_on)
 
 
 def warn_about_leaks(splits: Splits) -> None:

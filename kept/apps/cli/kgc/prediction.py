@@ -16,8 +16,8 @@ from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.new_entity import missing_entity, with_entity
-from kept.kgc.kge.calibration import Calibration
-from kept.kgc.kge.prediction import (
+from kept.kge.calibration import Calibration
+from kept.kge.prediction import (
     UNKNOWN,
     Answer,
     Answers,
@@ -25,8 +25,8 @@ from kept.kgc.kge.prediction import (
     best_answers,
     by_identifiers,
 )
-from kept.kgc.kge.splits import Seen
-from kept.kgc.kge.trained import read_seen
+from kept.kge.splits import Seen
+from kept.kge.trained import read_seen
 
 N_REASONS = 6
 
@@ -45,7 +45,7 @@ class PredictOptions:
 
 
 def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
-    """Print and return the best answers for "?"; see `kept.kgc.kge.prediction.best_answers`."""
+    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`."""
     opened = open_over(source, model)
     is_new = options.text is not None or options.facts is not None
     question = by_identifiers(opened.splits.graph, question, allow_new=is_new)
@@ -90,11 +90,11 @@ def _with_newcomer(opened: Opened, question: Question, options: PredictOptions) 
             f"{name} has vectors for the entities of its training only; train ultra or "
             f"nbfnet (then give --facts), or simkgc, dkrl, kepler or colake (then give --text)"
         )
-    given, flag = (
+    node, flag = (
         (options.facts, "--facts") if opened.completer.reads == "triples"
         else (options.text, "--text")
     )  # fmt: skip
-    if given is None:
+    if node is None:
         raise ConfigError(f"{name} reads {opened.completer.reads}: give {flag}")
     entity = missing_entity(opened.splits.graph, question)
     splits = with_entity(opened.splits, entity, text=options.text, facts=options.facts)
@@ -128,10 +128,10 @@ def _print_json(answers: Answers, reasons: list[Reason] | None) -> None:
 def _print_answers(answers: Answers, opened: Opened) -> None:
     table = Table("rank", Column("id", no_wrap=True), "label", "score",
                   "confidence", "known", "trained")  # fmt: skip
-    for place, answer in enumerate(answers.best, 1):
+    for rank, answer in enumerate(answers.best, 1):
         sure = "" if answer.confidence is None else f"{answer.confidence:.3f}"
         table.add_row(
-            str(place), answer.id, answer.label, f"{answer.score:.3f}", sure,
+            str(rank), answer.id, answer.label, f"{answer.score:.3f}", sure,
             "yes" if answer.known else "", "" if answer.trained else "no",
         )  # fmt: skip
     TerminalConsole().print_whole(table)

@@ -17,8 +17,8 @@ from kept.apps.cli.kgc.opening import filter_of
 from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.terminal import echo
 from kept.evaluation.ranking import HasScores, rank
-from kept.kgc.kge.calibration import Calibration, fit_calibration, questions_of
-from kept.kgc.kge.splits import Splits
+from kept.kge.calibration import Calibration, fit_calibration, questions_of
+from kept.kge.splits import Splits
 from kept.randomness import generator
 from kept.training.costs import minutes_in_words
 
@@ -93,7 +93,7 @@ class _EpochLines:
 
     def __init__(self, n_epochs: int, console: TerminalConsole) -> None:
         self._n_epochs, self._console = n_epochs, console
-        self._begun = self._printed = time.monotonic()
+        self._started = self._printed = time.monotonic()
         self._first: int | None = None
 
     def __call__(self, epoch: int, loss: float) -> None:
@@ -103,6 +103,6 @@ class _EpochLines:
             return
         self._printed = now
         n_done, n_left = epoch - self._first + 1, self._n_epochs - epoch
-        left = minutes_in_words((now - self._begun) / n_done * n_left) if n_left else "the last"
+        left = minutes_in_words((now - self._started) / n_done * n_left) if n_left else "the last"
         ending = f"about {left} left at most" if n_left else left
         self._console.print(f"epoch {epoch} of {self._n_epochs}: loss {loss:.3f}, {ending}")

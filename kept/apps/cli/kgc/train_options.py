@@ -10,10 +10,10 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from kept.errors import ConfigError
-from kept.kgc.kge.kinds import SCORERS, ScorerKind
-from kept.kgc.kge.options import ScorerOptions
-from kept.kgc.kge.splits import Splits
-from kept.kgc.kge.trained import DESCRIPTION
+from kept.kge.kinds import SCORERS, ScorerKind
+from kept.kge.options import ScorerOptions
+from kept.kge.splits import Splits
+from kept.kge.trained import DESCRIPTION
 
 _RECORDED: dict[str, Any] = {
     "reciprocal": False, "epochs": None, "width": None, "norm": None, "host": None,
@@ -40,7 +40,7 @@ class TrainOptions:
     literals: bool = False
 
     @classmethod
-    def of(cls, name: str, *, seed: int, holdout: float, **given: Any) -> Self:
+    def of(cls, name: str, *, seed: int, holdout: float, **options_given: Any) -> Self:
         """Return checked options.
 
         Raises `ConfigError` for an unknown scorer and for options that it does not take; None,
@@ -48,7 +48,9 @@ class TrainOptions:
         """
         if name not in SCORERS:
             raise ConfigError(f"scorer {name!r} is unknown; take one of {', '.join(SCORERS)}")
-        values = {key: value for key, value in given.items() if value not in (None, False, ())}
+        values = {
+            key: value for key, value in options_given.items() if value not in (None, False, ())
+        }
         takes = SCORERS[name].options.model_fields
         if odd := sorted(values.keys() - takes.keys()):
             flags = ", ".join(map(_flag, takes)) if takes else "no options"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +23,12 @@ from kept.apps.cli.kgc.train_options import TrainOptions, training_fingerprint
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kgc.kge.kinds import SCORERS, Trained, Training
-from kept.kgc.kge.memory import keep_freed_memory
-from kept.kgc.kge.reciprocal import Reciprocal
-from kept.kgc.kge.resuming.snapshots import Snapshots, remove_unfinished
-from kept.kgc.kge.splits import STRATA, Splits, read_splits
-from kept.kgc.kge.trained import KIND, is_scorer, read_description, save_scorer, unseen_ids
+from kept.kge.kinds import SCORERS, Trained, Training
+from kept.kge.memory import keep_freed_memory
+from kept.kge.reciprocal import Reciprocal
+from kept.kge.resuming.snapshots import Snapshots, remove_unfinished
+from kept.kge.splits import STRATA, Splits, read_splits
+from kept.kge.trained import KIND, is_scorer, read_description, save_scorer, unseen_ids
 from kg_loaders.disk.writing import claim, refuse_folder, tidy
 
 HALF_DONE = ".training"
@@ -45,7 +46,7 @@ def train_scorer(
     keep_freed_memory()
     weights = [] if options.weights is None else [options.weights]
     inputs = [source, *weights, *options.parts]
-    half_done = output.with_name(output.name + HALF_DONE)
+    half_done = Path(f"{output if output.name else os.path.abspath(output)}{HALF_DONE}")
     if not force:
         _tidy_finished(output, half_done)
     refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)
@@ -71,7 +72,7 @@ def _parts_read_literals(options: TrainOptions) -> bool:
 
     What one of them reads, all of them read.
     """
-    parts = [read_description(place) for place in options.parts]
+    parts = [read_description(folder) for folder in options.parts]
     readers = [part for part in parts if SCORERS[part["scorer"]].reads == "texts"]
     reads = {bool(part["training"].get("literals")) for part in readers}
     if len(reads) > 1:

@@ -139,7 +139,7 @@ def calibrate(
         tagger=best.tagger,
     )
     save_decision(fitted, output, force=force, inputs=[gold])
-    _tell(best.checked, best.decision)
+    _print_report(best.checked, best.decision)
     if plot is not None:
         before, after = (
             reliability(sure, best.checked.correct)
@@ -249,7 +249,7 @@ class Fitting:
         return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
 
 
-def _tell(checked: CrossValidated, decision: Decision) -> None:
+def _print_report(checked: CrossValidated, decision: Decision) -> None:
     echo(f"before: {checked.before}")
     echo(f"after:  {checked.after}")
     nil = "no share" if decision.nil_score is None else f"score {decision.nil_score:.3f}"

@@ -113,10 +113,10 @@ def index(
                 force=force,
                 progress=advance,
             )
-    _tell(new_index, graph)
+    _print_index(new_index, graph)
 
 
-def _tell(new_index: LinkIndex, graph: KnowledgeGraph) -> None:
+def _print_index(new_index: LinkIndex, graph: KnowledgeGraph) -> None:
     from kept.linking.index import name_recall
 
     n_names, recall = name_recall(new_index.names, graph)

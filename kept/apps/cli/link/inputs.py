@@ -32,7 +32,7 @@ from kg_loaders.reading.unpacking import data_name, is_packed
 BLOCK_BYTES = 1 << 20
 
 
-class _Place(msgspec.Struct):
+class _Position(msgspec.Struct):
     start: int
     end: int
 
@@ -40,7 +40,7 @@ class _Place(msgspec.Struct):
 class _Row(msgspec.Struct):
     text: str
     id: str | int = ""
-    mentions: list[_Place] | None = None
+    mentions: list[_Position] | None = None
     pair_start: int | None = None
     label: Any = msgspec.UNSET
     labels: Any = msgspec.UNSET
@@ -66,7 +66,7 @@ def read_text(path: Path, report: DamageReport) -> Iterator[Item]:
     """One text per line, its number as id; blank lines are left out."""
     for number, _, raw in read_lines(path, report):
         if raw.strip():
-            yield Item(LinkedText(raw.decode(), (), str(number)), given=False)
+            yield Item(LinkedText(raw.decode(), (), str(number)), is_linked=False)
         else:
             report.n_blank += 1
 
@@ -83,7 +83,7 @@ def read_json_array(path: Path, report: DamageReport) -> Iterator[Item]:
 
 def _of_row(row: _Row | str) -> Item:
     if isinstance(row, str):
-        return Item(LinkedText(row, ()), given=False)
+        return Item(LinkedText(row, ()), is_linked=False)
     if row.mentions is None and row.pair_start is not None:
         raise LinkingError("a pair of texts without mentions; give them, or give two texts")
     links = [gold_link(span.start, span.end, None) for span in row.mentions or ()]
@@ -91,7 +91,7 @@ def _of_row(row: _Row | str) -> Item:
     text = LinkedText(row.text, ordered, str(row.id), row.pair_start)
     more = {name: getattr(row, name) for name in LABELLING}
     more = {name: value for name, value in more.items() if value is not msgspec.UNSET}
-    return Item(text, given=row.mentions is not None, more=more)
+    return Item(text, is_linked=row.mentions is not None, more=more)
 
 
 def read_labelled_table(path: Path, report: DamageReport) -> Iterator[Item]:
@@ -101,13 +101,15 @@ def read_labelled_table(path: Path, report: DamageReport) -> Iterator[Item]:
     for line, text, more in text_rows(path, report):
         report.n_texts += 1
         name = str(more.pop("id", line))
-        yield Item(LinkedText(text, (), name), given=False, more=more)
+        yield Item(LinkedText(text, (), name), is_linked=False, more=more)
 
 
-def _given(reader: Callable[..., Iterator[Any]]) -> Callable[[Path, DamageReport], Iterator[Item]]:
+def _already_linked(
+    reader: Callable[..., Iterator[Any]],
+) -> Callable[[Path, DamageReport], Iterator[Item]]:
     def read(path: Path, report: DamageReport) -> Iterator[Item]:
         for example in reader(path, report):
-            yield Item(getattr(example, "linked", example), given=True)
+            yield Item(getattr(example, "linked", example), is_linked=True)
 
     return read
 
@@ -117,11 +119,11 @@ FORMATS: dict[str, Callable[[Path, DamageReport], Iterator[Item]]] = {
     "jsonl": read_json,
     "json": read_json_array,
     "table": read_labelled_table,
-    "tagme": _given(read_tagme),
-    "elevant": _given(read_elevant),
-    "fewrel": _given(read_fewrel),
-    "wiki80": _given(read_wiki80),
-    "trex": _given(read_trex),
+    "tagme": _already_linked(read_tagme),
+    "elevant": _already_linked(read_elevant),
+    "fewrel": _already_linked(read_fewrel),
+    "wiki80": _already_linked(read_wiki80),
+    "trex": _already_linked(read_trex),
 }
 BY_LINE = ("text", "jsonl", "elevant", "wiki80")
 FOLDERS = ("trex",)

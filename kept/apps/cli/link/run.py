@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +28,7 @@ from kept.linking.linkers import LinkerSettings, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
-from kg_loaders.disk.kinds import require_file_or_folder
+from kg_loaders.disk.kinds import file_or_text
 
 N_SHOWN = 20
 _Linked = TypeVar("_Linked")
@@ -65,18 +64,18 @@ class LinkRun:
         with PartialOutput(target, key, resume=resume, force=force, inputs=inputs) as part:
             n_done, rest = part.rest(items)
             steps = line_stream(rest, self.work, self.graph, self.n_workers, self.cluster)
-            n_texts = n_done + part.write(self._shown(steps, n_done))
+            n_texts = n_done + part.write(self._with_progress(steps, n_done))
         echo(f"{n_texts} texts in {target}")
 
     def print_json(self, items: Iterator[Item]) -> None:
         steps = line_stream(items, self.work, self.graph, self.n_workers, self.cluster)
-        for step in self._shown(steps):
+        for step in self._with_progress(steps):
             for line in step:
                 echo(line[:-1].decode())
 
     def print_table(self, items: Iterator[Item], *, explain: bool) -> None:
         steps = link_stream(items, self.work, self.graph, self.n_workers, self.cluster)
-        texts = [text for step in self._shown(steps) for text in step]
+        texts = [text for step in self._with_progress(steps) for text in step]
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
         echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
@@ -84,7 +83,9 @@ class LinkRun:
         if warning is not None:
             echo(warning, fg="yellow", err=True)
 
-    def _shown(self, steps: Iterator[list[_Linked]], n_done: int = 0) -> Iterator[list[_Linked]]:
+    def _with_progress(
+        self, steps: Iterator[list[_Linked]], n_done: int = 0
+    ) -> Iterator[list[_Linked]]:
         """The same steps, behind a progress bar."""
         with line_progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("linking", total=self.n_expected, completed=n_done)
@@ -93,22 +94,17 @@ class LinkRun:
                 progress.update(task, advance=len(step))
 
 
-_PLACE = re.compile(r"(/|\.\.?/|~/)")
-"""How a path begins, and no text in a language that is written without spaces."""
-
-
 def items_of(
     source: str, format: str | None, report: DamageReport
 ) -> tuple[Iterator[Item], int | None]:
     """The items, and how many there may be."""
-    path = Path(source)
-    require_file_or_folder(source)
-    if len(source) <= 255 and (path.is_file() or (path.is_dir() and format in FOLDERS)):
+    path = file_or_text(source, folders=format in FOLDERS)
+    if path is not None:
         known = format_of(path, format)
         return read_items(path, known, report), count_lines(path, known)
-    if format is not None or (" " not in source and (path.suffix or _PLACE.match(source))):
-        raise LinkingError(f"{source} is not a file; text with spaces is taken as text")
-    return iter([Item(LinkedText(source, ()), given=False)]), 1
+    if format is not None:
+        raise LinkingError(f"{source} is not a file; without --format it is taken as text")
+    return iter([Item(LinkedText(source, ()), is_linked=False)]), 1
 
 
 def line_progress(console: TerminalConsole) -> Progress:

@@ -71,9 +71,10 @@ def train(
             "repeated."
         ),
     ] = None,
-    bare: Annotated[
+    by_name_only: Annotated[
         float,
         typer.Option(
+            "--bare",
             min=0,
             max=1,
             help="Share of entities whose descriptions and facts are hidden in training, so that "
@@ -137,8 +138,8 @@ def train(
     split = {path.name: texts_of(path, held_out, seed) for path in files}
     if redirects is not None:
         split = _resolved(split, redirects, graph)
-    unknown = drawn_entities(graph, bare, seed) if bare else None
-    linker, scorers = open_for_training(where, graph, add or (), bare=unknown)
+    unknown = drawn_entities(graph, by_name_only, seed) if by_name_only else None
+    linker, scorers = open_for_training(where, graph, add or (), by_name_only=unknown)
     kinds = {
         name: Kind(*(with_gold(linker.propose(part), part) for part in parts))
         for name, parts in split.items()

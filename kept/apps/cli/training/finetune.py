@@ -49,15 +49,7 @@ def finetune(options: FinetuneOptions) -> Any:
         require_given(fields, _NEEDED, settings)
     from kept.apps.cli.training import finetune_run
 
-    return finetune_run.run(
-        fields,
-        settings,
-        output=options.output,
-        config_file=options.config,
-        track=options.track,
-        resume=options.resume,
-        skip_damaged=options.skip_damaged,
-    )
+    return finetune_run.run(fields, options)
 
 
 def of_table(data: Path, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from transformers.utils.logging import disable_progress_bar
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import echo
-from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.apps.cli.training.run import (
     catch_interrupt,
+    finish_run,
     print_result,
     read_run,
     require_opens,
@@ -29,10 +29,11 @@ from kept.apps.integrations.trackers import require_trackers
 from kept.heads.model import KnowledgeForTask
 from kept.results import Result
 from kept.tasks.kinds import task_kind
-from kept.training.checkpoint import leave_finished, list_checkpoints
+from kept.training.checkpoint import list_checkpoints
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
+from kept.training.finetuning.options import FinetuneOptions
 from kept.training.finetuning.recipes import budget_warning, with_defaults
 from kept.training.finetuning.run import FinetuneRun
 from kept.training.finetuning.shortfall import shortfall
@@ -50,37 +51,32 @@ GOES_ON = (
 )
 
 
-def run(
-    flags: dict[str, Any],
-    settings: Sequence[str],
-    *,
-    output: Path,
-    config_file: Path | None,
-    resume: bool,
-    skip_damaged: bool,
-    track: Sequence[str] = (),
-) -> Result:
-    """Train, score the model of the last step on dev and test, return and print the outcome."""
-    has_file = config_file is not None or (resume and (output / CONFIG_FILE).is_file())
-    if not has_file and _is_dev_wanted(flags, settings):
-        dev_file = dev_file_of(flags["train"])
+def run(fields: dict[str, Any], options: FinetuneOptions) -> Result:
+    """Train, score the model of the last step on dev and test, return and print the outcome.
+
+    `fields` are those of the configuration that are given.
+    """
+    output = options.output
+    has_file = options.config is not None or (options.resume and (output / CONFIG_FILE).is_file())
+    if not has_file and _is_dev_wanted(fields, options.settings):
+        dev_file = dev_file_of(fields["train"])
         if dev_file is not None:
             echo(
                 f"dev: {dev_file}, found in the folder of the training file (choose another "
                 f"with --dev)"
             )
-            flags = {**flags, "dev": dev_file}
-    start = time.monotonic()
+            fields = {**fields, "dev": dev_file}
+    start, track = time.monotonic(), options.track
     if track:
         require_trackers(track)
     config, how = read_run(
         FinetuneConfig,
         output / CONFIG_FILE,
-        flags,
-        settings,
-        config_file=config_file,
-        resume=resume,
-        skip_damaged=skip_damaged,
+        fields,
+        options.settings,
+        config_file=options.config,
+        resume=options.resume,
+        skip_damaged=options.skip_damaged,
         complete=with_defaults,
     )
     require_several(config.training.shard)
@@ -111,11 +107,7 @@ def run(
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
-        if not rank_and_size().rank:
-            if result.stopped == "finished":
-                leave_finished(output, resumable=config.training.schedule == "constant")
-            write_environment(output, config, precision=result.precision)
-            write_guide(output, config.kg, GOES_ON)
+        finish_run(output, config, result, GOES_ON)
     print_result(result, output)
     metrics = output / METRICS_FILE
     has_scores = result.stopped == "finished" and metrics.is_file()

@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
-
-from kept.apps.cli.options import LinkCase, Threads
+from kept.apps.cli.declared import Declared
 from kept.apps.cli.terminal import echo
-from kept.apps.cli.training.predict_options import FileOptions, is_file
 from kept.errors import ConfigError
-from kept.help_texts import FORCE_OUTPUT, KG, RESUME_OUTPUT
 
 if TYPE_CHECKING:
-    from kept.training.finetuning.predictor import Explanation
+    from kept.apps.cli.training.predict_options import PredictOptions
+    from kept.tasks.datasets.example import TaskExample
+    from kept.training.finetuning.predictor import Explanation, Predictor
 
 NO_ANSWER, SAME = "no answer is likely enough", "say the same"
 
 
-def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of a run of `kept fit` or `kept finetune`.")],
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|TEXT",
-            help="A file of texts (.csv, .tsv, .jsonl, or one text per line), or the text itself.",
-        ),
-    ],
-    kg: Annotated[Path, typer.Option("--kg", help=KG)],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File for the predictions, for a file of texts: JSON lines, or a table if its "
-            "name ends in .csv.",
-        ),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--column",
-            metavar="USE=NAME",
-            help="For a file of texts: which column has which role, such as text=sentence. May "
-            "be repeated.",
-        ),
-    ] = None,
-    damage: Annotated[
-        str, typer.Option(help="What to do at a line that cannot be read: stop, or skip it.")
-    ] = "stop",
-    resume: Annotated[bool, typer.Option("--resume", help=RESUME_OUTPUT)] = False,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_OUTPUT)] = False,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target",
-            help="Words in the text that the prediction is about. For a relation give it twice: "
-            "the head, then the tail.",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(help="Text that contains the answer, if the first argument is a question."),
-    ] = None,
-    choice: Annotated[
-        list[str] | None,
-        typer.Option(help="One of the answers to choose from. Give it twice or more."),
-    ] = None,
-    case: LinkCase = None,
-    about: Annotated[
-        str | None,
-        typer.Option(help="With --explain: the class to explain (default: the predicted one)."),
-    ] = None,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain", help="Also print what the answer would be without each fact and each link."
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    threads: Threads = None,
-) -> Any:
+def predict(options: PredictOptions) -> Any:
     """Predict for a text or a file of texts with a fine-tuned run.
 
     Texts are linked as in training; the graph may have been edited since. --explain leaves out each
@@ -95,83 +29,79 @@ def predict(
 
     Example: kept predict runs/types people.csv --kg kg/ -o predictions.jsonl
     """
-    if threads is not None:
+    if options.threads is not None:
         import torch
 
-        torch.set_num_threads(threads)
-    options = FileOptions(output, tuple(column or ()), damage, resume=resume, force=force)
-    about_text = {"--target": target, "--context": context, "--choice": choice, "--about": about,
-                  "--explain": explain}  # fmt: skip
-    if is_file(text):
-        options.require_file_only(about_text)
+        torch.set_num_threads(options.threads)
+    if options.is_file:
+        options.require_file_options()
         from kept.apps.cli.training.predict_run import predict_file
 
-        return predict_file(run, Path(text), kg, options, case)
-    options.require_text_only(text)
-    return _predict_text(
-        run, text, kg, target or (), context, choice or (), case, about, explain, as_json
-    )
+        return predict_file(options)
+    options.require_text_options()
+    from kept.lab.questions.fitted import answers_questions
+
+    return (_answer if answers_questions(options.run) else _predict_text)(options)
 
 
-def _predict_text(
-    run: Path,
-    text: str,
-    kg: Path,
-    target: Sequence[str],
-    context: str | None,
-    choice: Sequence[str],
-    case: str | None,
-    about: str | None,
-    explain: bool,
-    as_json: bool,
-) -> Any:
-    import dataclasses
+def _answer(options: PredictOptions) -> Any:
     import json
 
-    from entity_linking.mentions import LinkedText
+    from kept.lab.questions.fitted import FittedAnswerer
+
+    options.require_question_options()
+    answer = FittedAnswerer.open(options.run, options.kg).answer(options.text)
+    as_json = options.as_json
+    echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
+    return answer
+
+
+def _predict_text(options: PredictOptions) -> Any:
+    import json
+
     from entity_linking.names.rules.case import Case
-    from kept.graphs.words import join_texts
-    from kept.lab.questions.fitted import FittedAnswerer, answers_questions
-    from kept.tasks.datasets.example import question
-    from kept.tasks.datasets.questions.choices import choice_example
     from kept.training.finetuning.predictor import Predictor
 
-    if answers_questions(run):
-        options = {"--target": target, "--context": context, "--choice": choice, "--about": about,
-                 "--explain": explain, "--case": case}  # fmt: skip
-        for name, value in options.items():
-            if value:
-                raise ConfigError(f"{name} is for texts with classes; {run} answers questions")
-        answer = FittedAnswerer.open(run, kg).answer(text)
-        echo(json.dumps(answer.as_json(), ensure_ascii=False, indent=1) if as_json else answer)
-        return answer
-    if about is not None and not explain:
+    if options.about is not None and not options.explain:
         raise ConfigError("--about names the class that --explain explains; give both")
-    predictor = Predictor.from_pretrained(run, case=cast(Case | None, case))
-    example = question(text, *target)
-    if context is not None:
-        pair = join_texts(example.linked, LinkedText(context, ()))
-        example = dataclasses.replace(example, linked=pair)
-    if choice:
-        if predictor.kind.rows != "choices":
-            raise ConfigError(f"--choice goes with a run of multiple_choice, not {predictor.task}")
-        example = choice_example(text, choice)
-    if explain:
-        explanation = predictor.explain(example, kg, about=about)
+    predictor = Predictor.from_pretrained(options.run, case=cast(Case | None, options.case))
+    example = _example(options, predictor)
+    if options.explain:
+        explanation = predictor.explain(example, options.kg, about=options.about)
         echo(
             json.dumps(explanation.as_json(), ensure_ascii=False, indent=1)
-            if as_json
+            if options.as_json
             else _page(explanation)
         )
         return explanation
-    (labels,) = predictor.predict([example], kg)
-    if choice:
-        labels = tuple(choice[int(label) - 1] for label in labels)
-    if as_json:
-        echo(json.dumps({"text": text, "labels": labels}, ensure_ascii=False))
+    (labels,) = predictor.predict([example], options.kg)
+    if options.choice:
+        labels = tuple(options.choice[int(label) - 1] for label in labels)
+    if options.as_json:
+        echo(json.dumps({"text": options.text, "labels": labels}, ensure_ascii=False))
     else:
         echo(", ".join(labels) or NO_ANSWER)
     return labels
+
+
+def _example(options: PredictOptions, predictor: Predictor) -> TaskExample:
+    """The text as an example of the run's task."""
+    import dataclasses
+
+    from entity_linking.mentions import LinkedText
+    from kept.graphs.words import join_texts
+    from kept.tasks.datasets.example import question
+    from kept.tasks.datasets.questions.choices import choice_example
+
+    example = question(options.text, *options.target)
+    if options.context is not None:
+        pair = join_texts(example.linked, LinkedText(options.context, ()))
+        example = dataclasses.replace(example, linked=pair)
+    if not options.choice:
+        return example
+    if predictor.kind.rows != "choices":
+        raise ConfigError(f"--choice goes with a run of multiple_choice, not {predictor.task}")
+    return choice_example(options.text, options.choice)
 
 
 def _page(explanation: Explanation) -> str:
@@ -192,3 +122,8 @@ def _page(explanation: Explanation) -> str:
     if not explanation.influences:
         lines.append("  the model got nothing of the graph")
     return "\n".join(lines)
+
+
+predict_command = Declared(
+    "kept.apps.cli.training.predict_options:PredictOptions", predict, arguments=["run", "text"]
+)

@@ -1,32 +1,78 @@
-"""The options of `kept predict` for a file, and what they go with."""
+"""Options of `kept predict`, declared once, and which of them are for a file or for one text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from kept.errors import ConfigError
+from pydantic import Field
 
-LONGEST_NAME = 255
+from kept.bounds import MAX_THREADS
+from kept.errors import ConfigError
+from kept.help_texts import CASE, FORCE_OUTPUT, KG, RESUME_OUTPUT, THREADS
+from kept.training.config import RunConfig
+from kept.training.options import option
+from kg_loaders.disk.kinds import LONGEST_NAME, require_file_or_folder
+
 FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
 
 
-@dataclass(frozen=True)
-class FileOptions:
-    """The options of `kept predict` for a file; `damage` is "stop" or "skip"."""
+class PredictOptions(RunConfig):
+    """What `kept predict` is given; a field is an option, its description the help."""
 
-    output: Path | None
-    columns: tuple[str, ...]
-    damage: str
-    resume: bool
-    force: bool
+    run: Path = Field(description="Folder of a run of `kept fit` or `kept finetune`.")
+    text: str = Field(
+        description="A file of texts (.csv, .tsv, .jsonl, or one text per line), or the text "
+        "itself.",
+        json_schema_extra={"metavar": "FILE|TEXT"},
+    )
+    kg: Path = Field(description=KG)
+    output: Path | None = option(
+        "File for the predictions, for a file of texts: JSON lines, or a table if its name ends in "
+        ".csv.",
+        short="-o",
+    )
+    column: tuple[str, ...] = option(
+        "For a file of texts: which column has which role, such as text=sentence. May be repeated.",
+        default=(),
+        metavar="USE=NAME",
+    )
+    damage: str = Field(
+        "stop", description="What to do at a line that cannot be read: stop, or skip it."
+    )
+    resume: bool = Field(False, description=RESUME_OUTPUT)
+    force: bool = Field(False, description=FORCE_OUTPUT)
+    target: tuple[str, ...] = Field(
+        (),
+        description="Words in the text that the prediction is about. For a relation give it twice: "
+        "the head, then the tail.",
+    )
+    context: str | None = Field(
+        None, description="Text that contains the answer, if the first argument is a question."
+    )
+    choice: tuple[str, ...] = Field(
+        (), description="One of the answers to choose from. Give it twice or more."
+    )
+    case: str | None = option(CASE, check="case")
+    about: str | None = Field(
+        None, description="With --explain: the class to explain (default: the predicted one)."
+    )
+    explain: bool = Field(
+        False,
+        description="Also print what the answer would be without each fact and each link.",
+    )
+    as_json: bool = option("Print JSON.", default=False, flag="--json")
+    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description=THREADS)
 
-    def require_file_only(self, about_text: Mapping[str, object]) -> None:
-        """Raise `ConfigError` for options of `about_text`, and for others that do not fit."""
-        flags = [name for name, value in about_text.items() if value]
-        if flags:
-            raise ConfigError(f"{flags[0]} is for a single text; in a file, use a column")
+    @property
+    def is_file(self) -> bool:
+        """Whether the text names a file that exists."""
+        text = self.text
+        return len(text) <= LONGEST_NAME and "\0" not in text and Path(text).is_file()
+
+    def require_file_options(self) -> None:
+        """Raise `ConfigError` for options about one text, and for others that do not fit."""
+        for flag in self._flags_of("target", "context", "choice", "about", "explain"):
+            raise ConfigError(f"{flag} is for a single text; in a file, use a column")
         if self.damage not in ("stop", "skip"):
             raise ConfigError(f"--damage is {self.damage!r}; choose stop or skip")
         if (self.resume or self.force) and self.output is None:
@@ -34,23 +80,37 @@ class FileOptions:
         if self.resume and self.force:
             raise ConfigError("--resume continues a run and --force starts anew; give one of them")
 
-    def require_text_only(self, text: str) -> None:
-        """Raise `ConfigError` if `text` is not a file and options or its name say that it is."""
-        flags = {"-o": self.output, "--column": self.columns, "--resume": self.resume,
-                 "--force": self.force, "--damage": self.damage != "stop"}  # fmt: skip
-        names = [name for name, value in flags.items() if value]
-        if names:
-            raise ConfigError(f"{names[0]} is for a file of texts; {not_a_file(text)}")
-        if " " not in text and Path(text).suffix.lower() in FILES:
-            raise ConfigError(f"{not_a_file(text)}; a text with blanks is taken as text")
+    def require_text_options(self) -> None:
+        """Raise `ConfigError` where options or the name of the text say that it is a file.
 
-    def names(self) -> dict[str, str]:
+        A pipe, a socket and a device are a `SourceError`.
+        """
+        require_file_or_folder(self.text)
+        flags = ["-o"] if self.output else self._flags_of("column", "resume", "force")
+        if flags or self.damage != "stop":
+            flag = next(iter(flags), "--damage")
+            raise ConfigError(f"{flag} is for a file of texts; {self._not_a_file()}")
+        if " " not in self.text and Path(self.text).suffix.lower() in FILES:
+            raise ConfigError(f"{self._not_a_file()}; a text with blanks is taken as text")
+
+    def require_question_options(self) -> None:
+        """Raise `ConfigError` for options of texts with classes."""
+        for flag in self._flags_of("target", "context", "choice", "about", "explain", "case"):
+            raise ConfigError(f"{flag} is for texts with classes; {self.run} answers questions")
+
+    def _flags_of(self, *names: str) -> list[str]:
+        return [f"--{name}" for name in names if getattr(self, name)]
+
+    def _not_a_file(self) -> str:
+        return f"{self.text[:60]!r} is not a file"
+
+    def column_names(self) -> dict[str, str]:
         """The columns by use; raises `ConfigError` for anything but USE=NAME."""
         from kept.suggestions import no_such
         from kept.tasks.datasets.tables import COLUMNS
 
         names = {}
-        for each in self.columns:
+        for each in self.column:
             use, separator, name = each.partition("=")
             if not (separator and name):
                 raise ConfigError(f"--column {each}: write USE=NAME, such as text=sentence")
@@ -58,13 +118,3 @@ class FileOptions:
                 raise no_such("use of a column", use, COLUMNS)
             names[use] = name
         return names
-
-
-def is_file(text: str) -> bool:
-    """Whether an argument names a file that is there."""
-    return len(text) <= LONGEST_NAME and "\0" not in text and Path(text).is_file()
-
-
-def not_a_file(text: str) -> str:
-    """Say that a text is not a file."""
-    return f"{text[:60]!r} is not a file"

@@ -12,7 +12,7 @@ from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.link.inputs import count_lines
 from kept.apps.cli.link.run import line_progress, tell_damage
 from kept.apps.cli.terminal import CALL, echo
-from kept.apps.cli.training.predict_options import FileOptions
+from kept.apps.cli.training.predict_options import PredictOptions
 from kept.errors import ConfigError
 from kept.lab.questions.bulk import BulkAnswers, answers_key
 from kept.lab.questions.fitted import FittedAnswerer, answers_questions
@@ -35,20 +35,21 @@ if TYPE_CHECKING:
     from entity_linking.names.rules.case import Case
 
 
-def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: str | None) -> Result:
+def predict_file(options: PredictOptions) -> Result:
     """Predict for each line of a file; return the counts, and the rows that were printed."""
-    output, inputs = options.output, (run, path, kg)
+    path, output = Path(options.text), options.output
+    inputs = (options.run, path, options.kg)
     if output is not None:
         refuse_file(output, force=options.resume or options.force, inputs=inputs)
     disable_progress_bar()
     report = DamageReport(
         policy=DamagePolicy(options.damage), remedy="mend the line, or predict with --damage skip"
     )
-    bulk, task, key = _opened(run, path, kg, report, case)
-    lines = read_unlabelled(path, task, report, options.names())
+    bulk, task, key = _open(options, report)
+    lines = read_unlabelled(path, task, report, options.column_names())
     n_expected = count_lines(path, "text")
 
-    def shown(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
+    def with_progress(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
         with line_progress(TerminalConsole(stderr=True)) as progress:
             task = progress.add_task("predicting", total=n_expected, completed=n_done)
             for block in blocks:
@@ -58,7 +59,7 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
     rows: list[dict[str, Any]] = []
     n_lines = 0
     if output is None:
-        for row in (row for block in shown(bulk.blocks(lines), 0) for row in block):
+        for row in (row for block in with_progress(bulk.blocks(lines), 0) for row in block):
             n_lines += 1
             if CALL.get():  # called from Python, which gets the rows
                 rows.append(row)
@@ -67,7 +68,7 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
     else:
         n_lines = write_predictions(
             bulk, lines, output, key=key, resume=options.resume,
-            force=options.force, inputs=inputs, shown=shown,
+            force=options.force, inputs=inputs, progress=with_progress,
         )  # fmt: skip
         echo(f"{n_lines} predictions in {output}")
     bulk.report_cuts()
@@ -76,17 +77,16 @@ def predict_file(run: Path, path: Path, kg: Path, options: FileOptions, case: st
     return Result(values=counts, rows=rows, folder=None if output is None else output.parent)
 
 
-def _opened(
-    run: Path, path: Path, kg: Path, report: DamageReport, case: str | None
-) -> tuple[LinePredictor, str, str]:
+def _open(options: PredictOptions, report: DamageReport) -> tuple[LinePredictor, str, str]:
     """What predicts the lines, the task of the run, and what the predictions depend on."""
+    run, case = options.run, options.case
     if answers_questions(run):
         if case is not None:
             raise ConfigError(f"--case is for texts with classes; {run} answers questions")
-        answerer = FittedAnswerer.open(run, kg)
+        answerer = FittedAnswerer.open(run, options.kg)
         return BulkAnswers(answerer), QUESTIONS, answers_key(run, answerer)
     predictor = Predictor.from_pretrained(run, case=cast("Case | None", case))
-    graph = KnowledgeGraph.open(kg)
+    graph = KnowledgeGraph.open(options.kg)
     predictor.model.encoder.require_graph(graph)
-    bulk = BulkPrediction(predictor, graph, predictor.linker(graph), str(path), report)
+    bulk = BulkPrediction(predictor, graph, predictor.linker(graph), options.text, report)
     return bulk, predictor.task, output_key(run, predictor, graph)

@@ -23,15 +23,7 @@ def pretrain(options: PretrainOptions) -> Any:
     """
     from kept.apps.cli.training import pretrain_run
 
-    return pretrain_run.run(
-        options.fields(),
-        list(options.settings),
-        output=options.output,
-        config_file=options.config,
-        track=options.track,
-        resume=options.resume,
-        skip_damaged=options.skip_damaged,
-    )
+    return pretrain_run.run(options)
 
 
 pretrain_command = Declared("kept.training.pretraining.options:PretrainOptions", pretrain)

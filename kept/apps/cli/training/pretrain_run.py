@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
-from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.apps.cli.training.run import (
     catch_interrupt,
+    finish_run,
     print_result,
     read_run,
     require_opens,
@@ -26,11 +25,12 @@ from kept.apps.integrations.trackers import require_trackers
 from kept.hosts import load_tokenizer, n_positions
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.results import Result
-from kept.training.checkpoint import leave_finished, list_checkpoints
+from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, TrainResult, train
 from kept.training.pretraining.assembly import assemble
 from kept.training.pretraining.config import PretrainConfig
 from kept.training.pretraining.data import WordGraphData
+from kept.training.pretraining.options import PretrainOptions
 from kept.training.pretraining.recipes import with_defaults
 from kept.training.processes.launch import rank_and_size, require_several
 from kept.training.processes.shards import tables_in_parts
@@ -45,28 +45,19 @@ GOES_ON = (
 )
 
 
-def run(
-    flags: dict[str, Any],
-    settings: Sequence[str],
-    *,
-    output: Path,
-    config_file: Path | None,
-    resume: bool,
-    skip_damaged: bool,
-    track: Sequence[str] = (),
-) -> Result:
+def run(options: PretrainOptions) -> Result:
     """Train, print and return the outcome."""
-    start = time.monotonic()
+    start, output, track = time.monotonic(), options.output, options.track
     if track:
         require_trackers(track)
     config, how = read_run(
         PretrainConfig,
         output / CONFIG_FILE,
-        flags,
-        settings,
-        config_file=config_file,
-        resume=resume,
-        skip_damaged=skip_damaged,
+        options.fields(),
+        options.settings,
+        config_file=options.config,
+        resume=options.resume,
+        skip_damaged=options.skip_damaged,
         complete=with_defaults,
     )
     require_several(config.training.shard)
@@ -74,11 +65,7 @@ def run(
         console = TerminalConsole(stderr=True)
         result = _train(config.with_absolute_paths(), output, how, console, start, track)
         require_opens(KnowledgeForPreTraining, output, config.training)
-        if not rank_and_size().rank:
-            if result.stopped == "finished":
-                leave_finished(output, resumable=config.training.schedule == "constant")
-            write_environment(output, config, precision=result.precision)
-            write_guide(output, config.kg, GOES_ON)
+        finish_run(output, config, result, GOES_ON)
     print_result(result, output)
     losses = result.last.losses if result.last is not None else {}
     values = {"stopped": result.stopped, "step": result.step, "losses": losses}

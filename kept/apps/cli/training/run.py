@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import cuda, nn
 
@@ -16,11 +16,13 @@ from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.errors import mark_interrupted
 from kept.apps.cli.settings import read_setting
 from kept.apps.cli.terminal import echo
+from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.encoders.base import KnowledgeModel
 from kept.errors import CheckpointError, ConfigError, KeptError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import Cut, longer_texts
 from kept.model_files import EXTENDED
+from kept.training.checkpoint import leave_finished
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.costs import free_memory, memory_forecast, require_memory
 from kept.training.log import Reporter
@@ -29,6 +31,10 @@ from kept.training.processes.launch import rank_and_size
 from kept.training.processes.together import leave_processes
 from kg_loaders.disk.writing import claim
 from kg_loaders.errors import ExistsError
+
+if TYPE_CHECKING:
+    from kept.training.finetuning.config import FinetuneConfig
+    from kept.training.pretraining.config import PretrainConfig
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -191,3 +197,18 @@ def print_result(result: TrainResult, output: Path) -> None:
         losses = ", ".join(f"{name} {value:.4f}" for name, value in result.last.losses.items())
         echo(f"losses of the last step: {losses}")
     echo(f"model in {output}, log in {result.log}, curves in {result.curves}")
+
+
+def finish_run(
+    output: Path,
+    config: FinetuneConfig | PretrainConfig,
+    result: TrainResult,
+    goes_on: Sequence[str],
+) -> None:
+    """Write the guide of the folder, in the first process; a finished run keeps no checkpoint."""
+    if rank_and_size().rank:
+        return
+    if result.stopped == "finished":
+        leave_finished(output, resumable=config.training.schedule == "constant")
+    write_environment(output, config, precision=result.precision)
+    write_guide(output, config.kg, goes_on)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from kept.apps.cli.terminal import echo
 from kept.apps.cli.training.run import catch_interrupt, read_run, run_folder
 from kept.errors import ConfigError
 from kept.joint.assembly import Assembled, JointConfig
+from kept.joint.options import VectorsOptions
 from kept.joint.training import CHECKPOINT, CHECKPOINTS, train
 from kg_loaders.disk.seals import is_of
 from kg_loaders.disk.writing import write_text
@@ -21,20 +21,19 @@ from kg_loaders.disk.writing import write_text
 CONFIG_FILE = "vectors.json"
 
 
-def run(
-    flags: dict[str, Any],
-    settings: Sequence[str],
-    *,
-    output: Path,
-    config_file: Path | None,
-    resume: bool,
-) -> None:
-    """Train and say how it ended."""
+def run(options: VectorsOptions) -> None:
+    """Train, and print how it ended."""
+    output, resume = options.output, options.resume
     written = output / CONFIG_FILE
     config, _ = read_run(
-        JointConfig, written, flags, settings, config_file=config_file, resume=resume,
+        JointConfig,
+        written,
+        options.fields(),
+        options.settings,
+        config_file=options.config,
+        resume=resume,
         skip_damaged=False,
-    )  # fmt: skip
+    )
     if written.exists() and not resume:
         raise ConfigError(f"{output} has a run; continue it with --resume, or give a new folder")
     with run_folder(output, CONFIG_FILE):

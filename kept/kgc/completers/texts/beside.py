@@ -10,7 +10,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedTokenizerBase
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.model_files import seal_model
-from kept.model_settings import require_sane
+from kept.model_settings import require_sane, settings_text
 from kg_loaders import KnowledgeGraph
 
 _HOST = "host"
@@ -47,5 +47,5 @@ def saved_host_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 def saved_host_config(folder: Path) -> PretrainedConfig:
     """The host's configuration that `save_host` wrote."""
     require_sane(folder / _HOST)
-    values = json.loads((folder / _HOST / "config.json").read_text(encoding="utf-8"))
+    values = json.loads(settings_text(folder / _HOST / "config.json"))
     return AutoConfig.for_model(values.pop("model_type"), **values)

@@ -28,6 +28,7 @@ from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
 from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
+from kept.host_families import layer_norm_eps
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -41,10 +42,10 @@ from kept.kgc.completers.texts.beside import (
 )
 from kept.kgc.completers.texts.colake_questions import Questions, Reader
 from kept.kgc.completers.ultra import sample_queries
-from kept.kgc.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.simkgc.texts import INVERSE, Texts
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.simkgc.texts import INVERSE, Texts
+from kept.kge.training_config import TrainingConfig
 from kept.layers.transform import Transform
 from kept.model_files import require_finite
 from kept.randomness import torch_draws, torch_generator
@@ -84,7 +85,7 @@ class CoLAKEModel(nn.Module):
         self.transform = Transform(
             width=host.config.hidden_size,
             embedding=words.embedding_dim,
-            epsilon=host.config.layer_norm_eps,
+            epsilon=layer_norm_eps(host.config),
         )
         self.register_buffer("centre", torch.zeros(words.embedding_dim))
 
@@ -229,7 +230,7 @@ class CoLAKEScorer:
         """`[batch candidate]`; EvaluationError: a relation that training never saw, or ranked."""
         if direction == "relation":
             raise EvaluationError("CoLAKE ranks heads and tails; leave the direction relation out")
-        self.relations.asked(triples)
+        self.relations.with_rows(triples)
         self.model.eval()
         self.encoder.eval()
         answers, blocks = answer_rows(self.rows, self.model.centre), []

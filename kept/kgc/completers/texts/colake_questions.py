@@ -29,7 +29,7 @@ from kept.graphs.edit import add_fact
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import colake_view
 from kept.graphs.views.colake import is_anchor
-from kept.kgc.kge.simkgc.texts import Texts
+from kept.kge.simkgc.texts import Texts
 from kept.randomness import generator
 from kg_loaders import KnowledgeGraph
 

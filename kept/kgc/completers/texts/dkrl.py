@@ -1,6 +1,6 @@
 """DKRL as a completer: entities read as bags of words, with a vector per relation of the training.
 
-The encoder and the energy are those of `kept.kgc.kge.dkrl` (Xie et al. 2016), CBOW over the words
+The encoder and the energy are those of `kept.kge.dkrl` (Xie et al. 2016), CBOW over the words
 of a host's table; descriptions alone are ranked, as in its released evaluation.
 """
 
@@ -24,10 +24,10 @@ from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
 from kept.kgc.completers.relations import RelationRows
 from kept.kgc.completers.texts.beside import require_texts, save_host, saved_host_tokenizer
-from kept.kgc.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.simkgc.texts import Texts
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.simkgc.texts import Texts
+from kept.kge.training_config import TrainingConfig
 from kept.randomness import torch_generator
 from kg_loaders import KnowledgeGraph
 
@@ -103,7 +103,7 @@ class DKRLScorer:
         if direction == "relation":
             raise EvaluationError("DKRL ranks heads and tails; leave the direction relation out")
         ranker = self.model.ranker(self.vectors, None)
-        scores: Tensor = ranker(direction, self.relations.asked(triples))
+        scores: Tensor = ranker(direction, self.relations.with_rows(triples))
         return scores
 
 

@@ -35,12 +35,12 @@ from kept.kgc.completers.texts.beside import (
 )
 from kept.kgc.completers.ultra import sample_queries
 from kept.kgc.description_links import encode_sequences
-from kept.kgc.kge.encoded import table_scorer
-from kept.kgc.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.scorers import Scorer
-from kept.kgc.kge.simkgc.texts import Texts
-from kept.kgc.kge.training_config import TrainingConfig
+from kept.kge.encoded import table_scorer
+from kept.kge.resuming.epochs import TrainingHistory, run_epochs
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.scorers import Scorer
+from kept.kge.simkgc.texts import Texts
+from kept.kge.training_config import TrainingConfig
 from kept.model_files import require_finite
 from kept.objectives.described_triples import Questions, negatives_of
 from kept.objectives.knowledge_embedding import (
@@ -158,7 +158,7 @@ class KeplerScorer:
         if direction == "relation":
             raise EvaluationError("KEPLER ranks heads and tails; leave the direction relation out")
         scorer = self.completer.scorer(self.vectors)
-        return scorer.scores(direction, self.relations.asked(triples))
+        return scorer.scores(direction, self.relations.with_rows(triples))
 
     def of(self, entities: NDArray[np.integer]) -> KeplerScorer:
         """The same for some entities alone, whose ids are then their places."""

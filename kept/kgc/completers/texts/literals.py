@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kept.errors import ConfigError
 from kept.kgc.completers.new_entity import records_of
-from kept.kgc.kge.splits import Splits
+from kept.kge.splits import Splits
 from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_from_records
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats import tsv

@@ -24,11 +24,11 @@ from kept.kgc.completers.texts.beside import (
     saved_host_config,
     saved_host_tokenizer,
 )
-from kept.kgc.kge.resuming.snapshots import Snapshots
-from kept.kgc.kge.simkgc.networks import BiEncoder, PreBatch
-from kept.kgc.kge.simkgc.ranking import SimKGCScorer, encode_texts
-from kept.kgc.kge.simkgc.texts import Links, Texts
-from kept.kgc.kge.simkgc.training import (
+from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.simkgc.networks import BiEncoder, PreBatch
+from kept.kge.simkgc.ranking import SimKGCScorer, encode_texts
+from kept.kge.simkgc.texts import Links, Texts
+from kept.kge.simkgc.training import (
     KnownTriples,
     SimKGCConfig,
     SimKGCHistory,

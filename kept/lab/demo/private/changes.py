@@ -39,7 +39,7 @@ class Added(msgspec.Struct, frozen=True):
     n: int
     without: float
     accuracy: float
-    shown: Explanation
+    explanation: Explanation
 
 
 class Misled(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Misled(msgspec.Struct, frozen=True):
     n_explained: int
     named: float | None
     restored: float | None
-    shown: Explanation | None
+    explanation: Explanation | None
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def _added(predictor: Predictor, company: Company) -> Added:
         n=len(gold),
         without=_share(_answers(predictor, answers_of["before"], company.world.graph), gold),
         accuracy=_share(_answers(predictor, answers_of["after"], company.later), gold),
-        shown=predictor.explain(answers_of["after"][0], company.later),
+        explanation=predictor.explain(answers_of["after"][0], company.later),
     )
 
 
@@ -138,7 +138,7 @@ def _misled(
         n_explained=len(named),
         named=float(np.mean(named)) if named else None,
         restored=float(np.mean(restored)) if named else None,
-        shown=example_shown,
+        explanation=example_shown,
     )
 
 

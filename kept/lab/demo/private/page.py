@@ -34,8 +34,8 @@ def _scores(result: PrivateResult, png: Path) -> Section:
         (
             prose(
                 "A company of made-up people, towns and devices. What a person works as is never "
-                "said in a text; it stands in the graph, beside facts that say nothing of it. "
-                "No test person is in a training text: there is nothing to remember."
+                "said in a text; it is in the graph alone, with facts that say nothing of it. No "
+                "test person is in a training text: there is nothing to memorize."
             ),
             quoted(QUESTION, f"{_question(result)}: {example.linked.text} → {example.labels[0]}"),
             verdict(_finding(result)),
@@ -43,7 +43,7 @@ def _scores(result: PrivateResult, png: Path) -> Section:
             table(
                 ("condition", "graph and links", "right", "accuracy", "true minus it"),
                 [_row(result, name) for name in CONDITIONS],
-                "In brackets 95 % intervals over seeds and questions, both drawn at random",
+                "In brackets 95 % intervals over seeds and questions, both treated as samples",
             ),
             *map(prose, _notes(result)),
             prose(
@@ -66,8 +66,8 @@ def _finding(result: PrivateResult) -> str:
     return (
         f"With true facts {true:.1%} of the answers are right, with the text alone {off:.1%}, with "
         f"shuffled facts {shuffled:.1%}; chance is {chance:.1%}, the ceiling {result.ceiling:.1%}. "
-        f"True facts give {with_interval(gain, '+')} over the text alone, where chance and ceiling "
-        f"are {result.ceiling - chance:.3f} apart{doubt}."
+        f"True facts give {with_interval(gain, '+')} over the text alone, where ceiling and "
+        f"chance differ by {result.ceiling - chance:.3f}{doubt}."
     )
 
 
@@ -134,7 +134,7 @@ def _newcomers(result: PrivateResult) -> Section:
                 f"facts: {added.accuracy:.1%} of the questions about them are answered rightly, "
                 f"{added.without:.1%} before they were added."
             ),
-            _explained(added.shown, "One of them"),
+            _explained(added.explanation, "One of them"),
         ),
     )
 
@@ -143,7 +143,7 @@ def _wrong_facts(result: PrivateResult) -> Section:
     misled = result.changes.misled
     blocks = [
         verdict(
-            f"Beside the right role of all {misled.n} people a wrong one was added: "
+            f"A wrong role was added to the right one of all {misled.n} people: "
             f"{misled.wrong:.1%} of the answers are the wrong role, {misled.right:.1%} the right."
         )
     ]
@@ -155,9 +155,9 @@ def _wrong_facts(result: PrivateResult) -> Section:
                 f"one that was added; in {misled.restored:.1%} the answer is right without it."
             )
         )
-    if misled.shown is not None:
-        added = misled.shown.influences[0].what
-        blocks.append(_explained(misled.shown, f"A misled answer, where “{added}” was added"))
+    if misled.explanation is not None:
+        added = misled.explanation.influences[0].what
+        blocks.append(_explained(misled.explanation, f"A misled answer, where “{added}” was added"))
     return Section("A wrong fact misleads, and is found", tuple(blocks))
 
 

@@ -45,7 +45,7 @@ CONDITIONS = {
     "anchors-only": "the links, and a graph without a fact",
     "off": "the text alone",
 }
-SHOWN: dict[str, Any] = {"directions": "head"}
+VIEW: dict[str, Any] = {"directions": "head"}
 """Facts that a person is the head of: three each."""
 
 
@@ -190,7 +190,7 @@ def run_private(
 def _key(cell: Cell, config: PrivateConfig, firm: Company, is_first: bool) -> str:
     """The first 16 digits of the SHA-256 of all that a model's answers depend on."""
     settings = [VERSION, cell.settings, config.n_test, config.n_new, config.n_explained]
-    settings += [firm.later.content_hash, SHOWN, is_first]
+    settings += [firm.later.content_hash, VIEW, is_first]
     return fingerprint(settings, n_digits=16)
 
 
@@ -235,10 +235,10 @@ def _trained(
 ) -> Trained:
     """A new model, trained and evaluated; the first one also on changes of its graph."""
     trial = ReadingTrial.of(cell, host, firm.world)
-    trial = dataclasses.replace(trial, arm=dataclasses.replace(trial.arm, graph=SHOWN))
+    trial = dataclasses.replace(trial, arm=dataclasses.replace(trial.arm, graph=VIEW))
     training = training_of(cell, config.steps, evaluate_every=None, threads=config.threads)
-    with tempfile.TemporaryDirectory(prefix="kept-demo-") as place:
-        train(trial.model, trial.data(firm.world.train), training, Path(place), reporter=reporter)
+    with tempfile.TemporaryDirectory(prefix="kept-demo-") as folder:
+        train(trial.model, trial.data(firm.world.train), training, Path(folder), reporter=reporter)
     predictions = predict(trial.model, trial.data(firm.world.test), threshold=0.0)
     answers = [labels[0] for labels in predictions]
     if not is_first:
@@ -248,7 +248,7 @@ def _trained(
         trial.tokenizer,
         task="roles",
         markers=trial.arm.markers,
-        builder=BuilderConfig(**SHOWN),
+        builder=BuilderConfig(**VIEW),
         view=trial.arm.view,
     )
     changes = after_changes(predictor, firm, seed=cell.seed, n_explained=config.n_explained)

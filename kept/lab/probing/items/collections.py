@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kept.errors import ConfigError
-from kept.lab.probing.engine import objects_of
 from kept.lab.probing.items.facts import (
     ClozeFact,
     QuestionSet,
@@ -21,7 +20,7 @@ from kept.lab.probing.items.facts import (
     questions,
     read_facts,
 )
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.masked_sentences import read_squad
 from kept.lab.probing.items.templates import Templates, first_of_each, read_templates
 from kept.suggestions import no_such

@@ -142,7 +142,7 @@ def questions(
             continue
         report.n_texts += 1
         others = tuple(a for a in answers.get(fact.key, ()) if a != fact.answer)
-        items.extend(_asked(fact, templates, others))
+        items.extend(_items_of(fact, templates, others))
     return items
 
 
@@ -152,7 +152,9 @@ def _why_not(fact: ClozeFact, templates: Templates) -> str | None:
     return f"{HOLE} in the subject" if HOLE in fact.subject else None
 
 
-def _asked(fact: ClozeFact, templates: Templates, others: tuple[str, ...]) -> Iterator[ClozeItem]:
+def _items_of(
+    fact: ClozeFact, templates: Templates, others: tuple[str, ...]
+) -> Iterator[ClozeItem]:
     texts = templates[fact.relation]
     for number, template in enumerate(texts):
         id = fact.id if len(texts) == 1 else f"{fact.id}/{number}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from entity_linking.mentions import LinkedText, Mention
@@ -32,3 +33,11 @@ class ClozeItem:
     fact: tuple[str, str, str] | None = None
     group: str = ""
     draw_key: str = ""
+
+
+def objects_of(items: Iterable[ClozeItem]) -> dict[str, list[str]]:
+    """The right answers of each relation's items, sorted."""
+    objects: dict[str, dict[str, None]] = {}
+    for item in items:
+        objects.setdefault(item.relation, {}).update(dict.fromkeys((item.answer, *item.also_right)))
+    return {relation: sorted(names) for relation, names in objects.items()}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kept import hosts
 from kept.auto import AutoEncoder
-from kept.lab.probing.models.opening import is_ours
+from kept.lab.probing.opening import is_ours
 from kept.vectors import Wikipedia2VecFile, mean_pieces
 
 
@@ -53,7 +53,7 @@ def open_space(name: str, words: Sequence[str]) -> Space:
     return Space.of(*mean_pieces(words, table, tokenizer))
 
 
-def stranger(space: Space, seed: int) -> Space:
+def random_space(space: Space, seed: int) -> Space:
     """The control: as many random directions, for the same words."""
     draws = torch.randn(space.vectors.shape, generator=torch.Generator().manual_seed(seed))
     return Space.of(draws, space.known)

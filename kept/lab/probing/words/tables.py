@@ -20,7 +20,7 @@ def to_markdown(rows: Rows, command: str) -> str:
         f"`{command}`",
         "",
         "Share of correct answers (intervals over pairs a, b). Pairs separated: mean over",
-        "relations of the average precision at telling true pairs from three false ones each",
+        "relations of the average precision in separating true pairs from three false ones each",
         f"(chance {induced.chance:g}; intervals over relations).",
         "",
         f"| space | questions | left out | candidates | {' | '.join(RULES)} | pairs separated |",
@@ -51,7 +51,7 @@ def shortfalls(rows: Rows) -> list[str]:
     """Return a warning for each space whose analogies are no better than a rule without any."""
     lines = []
     for name, (answers, _) in rows.items():
-        rule = max(RULES[:-1], key=lambda each, own=answers: own.shares[each].estimate)  # type: ignore[misc]
+        rule = max(RULES[:-1], key=lambda each, scores=answers: scores.shares[each].estimate)  # type: ignore[misc]
         ours = answers.shares[rule].estimate
         others = {RULES[-1]: answers.shares[RULES[-1]].estimate}
         if RANDOM in rows:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kept.evaluation.statistics import holm
 from kept.lab.questions.answering import CHOSEN, EXACT, REFUSED
-from kept.lab.questions.plan import ABSENT, ASKED, EDITED
+from kept.lab.questions.plan import ABSENT, EDITED, TEST
 from kept.lab.questions.trial import QuestionTrial
 from kept.lab.study.effects import summarise
 from kept.lab.study.run import RunOutcome, Study
@@ -37,21 +37,21 @@ class QuestionTables:
     n_new: int
 
 
-def tables(trial: QuestionTrial, ran: RunOutcome) -> QuestionTables:
+def tables(trial: QuestionTrial, outcome: RunOutcome) -> QuestionTables:
     """The tables of finished runs; raises EvaluationError where runs answered different items."""
-    measures = _corrected({m: _compared(trial, ran, m, ASKED) for m in VERDICTS})
-    true = {key: record for key, record in ran.done.items() if key.knowledge == "true"}
+    measures = _corrected({m: _compared(trial, outcome, m, TEST) for m in VERDICTS})
+    true = {key: record for key, record in outcome.done.items() if key.knowledge == "true"}
     sets = {
         name: {key: record for key, record in true.items() if name in record.scores}
         for name in (EDITED, ABSENT)
     }
-    own = {name: dataclasses.replace(ran, done=done) for name, done in sets.items() if done}
-    edited = {m: _compared(trial, own[EDITED], m, EDITED) for m in VERDICTS if EDITED in own}
-    refused = {ASKED: _compared(trial, ran, REFUSED, ASKED)}
+    by_set = {name: dataclasses.replace(outcome, done=done) for name, done in sets.items() if done}
+    edited = {m: _compared(trial, by_set[EDITED], m, EDITED) for m in VERDICTS if EDITED in by_set}
+    refused = {TEST: _compared(trial, outcome, REFUSED, TEST)}
     guessed = None
-    if ABSENT in own:
-        refused[ABSENT] = _compared(trial, own[ABSENT], REFUSED, ABSENT)
-        guessed = _compared(trial, own[ABSENT], CHOSEN, ABSENT)
+    if ABSENT in by_set:
+        refused[ABSENT] = _compared(trial, by_set[ABSENT], REFUSED, ABSENT)
+        guessed = _compared(trial, by_set[ABSENT], CHOSEN, ABSENT)
     return QuestionTables(
         primary=measures[trial.plan.metric],
         measures=measures,
@@ -63,17 +63,17 @@ def tables(trial: QuestionTrial, ran: RunOutcome) -> QuestionTables:
     )
 
 
-def _compared(trial: QuestionTrial, ran: RunOutcome, metric: str, asked: str) -> Compared:
+def _compared(trial: QuestionTrial, outcome: RunOutcome, metric: str, part: str) -> Compared:
     """Return the comparison by a measure on a set."""
-    plan = trial.plan.model_copy(update={"metric": metric, "asked": asked})
-    return summarise(Study(dataclasses.replace(trial, questions=plan)), ran)
+    plan = trial.plan.model_copy(update={"metric": metric, "asked": part})
+    return summarise(Study(dataclasses.replace(trial, questions=plan)), outcome)
 
 
 def _corrected(measures: Mapping[str, Compared]) -> dict[str, Compared]:
     """With Holm's correction of p over the pairs of all measures."""
     ps = iter(holm([pair.effect.p for each in measures.values() for pair in each.pairs]))
-    found = {}
+    corrected = {}
     for name, each in measures.items():
         pairs = tuple(dataclasses.replace(pair, holm=next(ps)) for pair in each.pairs)
-        found[name] = dataclasses.replace(each, pairs=pairs)
-    return found
+        corrected[name] = dataclasses.replace(each, pairs=pairs)
+    return corrected

@@ -11,7 +11,7 @@ from typing import Any
 
 from kept.lab.questions.answering import MEASURES
 from kept.lab.questions.pages.compared import QuestionTables
-from kept.lab.questions.plan import ABSENT, ASKED
+from kept.lab.questions.plan import ABSENT, TEST
 from kept.lab.questions.rows import row_of
 from kept.lab.questions.showing import CONDITIONS
 from kept.lab.report.page import Section, prose, verdict
@@ -25,41 +25,43 @@ from kept.lab.study.verdicts import Compared, ComparedRow, headline
 
 SETTINGS = {
     "asked": (
-        "A control is asked, not trained: rows that are trained learn from true facts of other "
-        "entities, and are then shown false ones, which says whether an answer follows what is "
-        "shown. It does not say what training with false facts would give (controls: trained)."
+        "A control is evaluated, not trained. Rows that are trained learn from true facts of "
+        "other entities and are then shown false ones. That says whether an answer follows what "
+        "is shown. It does not say what training with false facts would give (controls: trained)."
     ),
     "trained": (
-        "A control is trained: a row learns from facts that are false, or none, as it is asked."
+        "A control is trained: a row learns from facts that are false, or none, as in its "
+        "evaluation."
     ),
 }
 REMEMBERED = (
-    "A row that remembers facts is always trained with those of its kind of knowledge; it reads no "
-    "graph, so an edit after training cannot reach it, and no fact can be taken out."
+    "A row that stores facts in weights is always trained with those of its kind of knowledge. It"
+    " reads no graph, so an edit after training cannot reach it, and no fact can be taken out."
 )
 
 
-def conditions(found: QuestionTables) -> list[str]:
+def conditions(results: QuestionTables) -> list[str]:
     """What the numbers mean, in a few paragraphs."""
-    compared = found.primary
+    compared = results.primary
     n = compared.rows[0].n if compared.rows else 0
     measures = "; ".join(f"*{name}*: {meaning}" for name, meaning in MEASURES.items())
     return [
         (
-            f"{n} questions, {found.chance:.3f} by chance where a value is chosen; at most "
-            f"{found.n_new} pieces are written. {measures[0].upper()}{measures[1:]}."
+            f"{n} questions, {results.chance:.3f} by chance where a value is chosen; at most "
+            f"{results.n_new} pieces are written. {measures[0].upper()}{measures[1:]}."
         ),
         (
-            "none: the decoder alone. off: nothing is shown. shuffled: the values of each relation "
-            "dealt out anew among its facts. random-entity: another entity's facts, who has facts "
-            "of the same relations; right is the true answer. edited: every value was changed "
-            "after training, right is the new one."
+            "*None*: the decoder alone. *Off*: nothing is shown. *Shuffled*: the values of each "
+            "relation are permuted among its facts. *Random-entity*: the facts of another entity "
+            "with the same relations; the true answer is right. *Edited*: every value was changed"
+            " after training; the new one is right."
         ),
         f"{SETTINGS[compared.experiment.model_dump(mode='json')['controls']]} {REMEMBERED}",
         (
-            "Intervals of 95 % and p are over seeds of training and over entities that are asked "
-            "about, both drawn. A row that trains nothing has one run: all seeds give the same. "
-            "What is shuffled, edited and drawn is the same for all seeds. Where all or none are "
+            "Intervals of 95 % and p are over seeds of training and over entities that questions "
+            "are about, both treated as samples. A row that trains nothing has one run: all seeds"
+            " give the same. "
+            "What is shuffled, edited and sampled is the same for all seeds. Where all or none are "
             "right an interval has no width: of n questions 3 / n is still possible. Verdicts are "
             "at 5 %, p with Holm's correction over the pairs of both measures; *not visible*: "
             "found in fewer than four of five such comparisons."
@@ -67,29 +69,29 @@ def conditions(found: QuestionTables) -> list[str]:
     ]
 
 
-def row_table(found: QuestionTables) -> Table:
+def row_table(results: QuestionTables) -> Table:
     """Return what each row is."""
-    plan = found.primary.experiment
+    plan = results.primary.experiment
     trains = {"questions": "questions about other entities", "facts": "the facts themselves"}
     rows = []
-    for name, own in plan.model_dump(mode="json")["methods"].items():
-        row = row_of(own.get("method", name))
-        options = ", ".join(_said(k, v) for k, v in own.items() if k != "method")
+    for name, row_options in plan.model_dump(mode="json")["methods"].items():
+        row = row_of(row_options.get("method", name))
+        options = ", ".join(_value_text(k, v) for k, v in row_options.items() if k != "method")
         about = f"{row.about} ({options})" if options else row.about
         rows.append([name, about, trains.get(row.trains, "nothing")])
     return Table(("row", "what the decoder sees", "trained on"), rows, "Rows", "rows")
 
 
-def answer_table(found: QuestionTables, measure: str) -> Table:
+def answer_table(results: QuestionTables, measure: str) -> Table:
     """Return a line a row: its share of right answers under every condition, edits, costs."""
-    compared = found.measures[measure]
+    compared = results.measures[measure]
     by_arm = {(row.method, row.knowledge): row for row in compared.rows}
-    edited = {row.method: row for row in _rows(found.edited.get(measure))}
+    edited = {row.method: row for row in _rows(results.edited.get(measure))}
     rows = []
     for name in dict.fromkeys(row.method for row in compared.rows):
-        own = [by_arm.get((name, kind)) for kind in CONDITIONS]
-        shares = ["as none" if row and is_copy(row) else _share(row) for row in own]
-        first = next(row for row in own if row is not None)
+        records = [by_arm.get((name, kind)) for kind in CONDITIONS]
+        shares = ["as none" if row and is_copy(row) else _share(row) for row in records]
+        first = next(row for row in records if row is not None)
         costs = [fmean(r.costs[key] for r in first.records) for key in ("nodes", "cpu_ms")]
         costs_in_words = [f"{cost:.0f}" for cost in costs]
         rows.append([name, *shares, _share(edited.get(name)), *costs_in_words])
@@ -99,11 +101,11 @@ def answer_table(found: QuestionTables, measure: str) -> Table:
     return Table(columns, rows, f"{measure}: shares of right answers", measure)
 
 
-def refusal_table(found: QuestionTables) -> Table:
+def refusal_table(results: QuestionTables) -> Table:
     """Return a line for each row that reads the graph: refusals with its fact and without."""
-    there = {(r.method, r.knowledge): r for r in _rows(found.refused[ASKED])}
-    gone = {row.method: row for row in _rows(found.refused.get(ABSENT))}
-    guessed = {row.method: row for row in _rows(found.guessed)}
+    there = {(r.method, r.knowledge): r for r in _rows(results.refused[TEST])}
+    gone = {row.method: row for row in _rows(results.refused.get(ABSENT))}
+    guessed = {row.method: row for row in _rows(results.guessed)}
     rows = [
         [name, _share(there.get((name, "true"))), _share(row), _share(guessed.get(name))]
         for name, row in gone.items()
@@ -114,10 +116,10 @@ def refusal_table(found: QuestionTables) -> Table:
     return Table(columns, rows, "Refusals", "refusals")
 
 
-def pair_table(found: QuestionTables) -> Table:
+def pair_table(results: QuestionTables) -> Table:
     """Return true knowledge minus the other, by both measures."""
     rows, columns = list[Sequence[object]](), tuple[str, ...]()
-    for measure, compared in found.measures.items():
+    for measure, compared in results.measures.items():
         table = comparison_tables.pair_table(compared).without_last_column()
         columns = tuple(table.columns)
         rows += [[measure, *cells] for cells in table.rows]
@@ -125,30 +127,30 @@ def pair_table(found: QuestionTables) -> Table:
     return Table(("measure", *columns), rows, title, "pairs")
 
 
-def verdict_table(found: QuestionTables) -> Table:
+def verdict_table(results: QuestionTables) -> Table:
     """Return one line per row by the file's metric."""
-    table = comparison_tables.verdict_table(found.primary).without_last_column()
-    return replace(table, title=f"Verdicts, {found.primary.experiment.metric}")
+    table = comparison_tables.verdict_table(results.primary).without_last_column()
+    return replace(table, title=f"Verdicts, {results.primary.experiment.metric}")
 
 
-def to_markdown(found: QuestionTables, command: str) -> str:
+def to_markdown(results: QuestionTables, command: str) -> str:
     """The whole comparison as Markdown."""
-    compared = found.primary
+    compared = results.primary
     parts = [f"# {compared.experiment.name}\n\n`{command}`\n"]
-    parts += [f"{text}\n" for text in conditions(found)]
+    parts += [f"{text}\n" for text in conditions(results)]
     if compared.missing:
         parts.append(f"**Not finished:** {_missing(compared)}.\n")
     parts.append(f"**{compared.experiment.metric}: {headline(compared)}**\n")
-    for table in tables_of(found):
+    for table in tables_of(results):
         parts.append(f"## {table.title}\n\n{table.markdown()}")
     for note in compared.experiment.notes:
         parts.append(f"- {note.strip()}\n")
     return "\n".join(parts)
 
 
-def tables_of(found: QuestionTables) -> list[Table]:
+def tables_of(results: QuestionTables) -> list[Table]:
     """Return every table that has rows."""
-    compared = found.primary
+    compared = results.primary
     gains = replace(
         gain_table(compared, KNOWLEDGE), title="By what is shown of the fact that answers"
     )
@@ -156,24 +158,25 @@ def tables_of(found: QuestionTables) -> list[Table]:
         gains = replace(gains, rows=())
     left_out = Table(("row", "why"), list(compared.left_out.items()), "Left out", "left-out")
     tables = [
-        verdict_table(found), *(answer_table(found, name) for name in found.measures),
-        pair_table(found), refusal_table(found), gains, row_table(found), left_out,
+        verdict_table(results), *(answer_table(results, name) for name in results.measures),
+        pair_table(results), refusal_table(results), gains, row_table(results), left_out,
     ]  # fmt: skip
     return [table for table in tables if table]
 
 
-def to_json(found: QuestionTables) -> dict[str, Any]:
+def to_json(results: QuestionTables) -> dict[str, Any]:
     """All numbers."""
-    compared = found.primary
+    compared = results.primary
     return {
         "experiment": compared.experiment.model_dump(mode="json"),
-        "chance": found.chance,
-        "measures": {name: _rows_json(each) for name, each in found.measures.items()},
+        "chance": results.chance,
+        "measures": {name: _rows_json(each) for name, each in results.measures.items()},
         "pairs": {
-            name: comparison_tables.to_json(each)["pairs"] for name, each in found.measures.items()
+            name: comparison_tables.to_json(each)["pairs"]
+            for name, each in results.measures.items()
         },
-        "edited": {name: _rows_json(each) for name, each in found.edited.items()},
-        "refused": {name: _rows_json(each) for name, each in found.refused.items()},
+        "edited": {name: _rows_json(each) for name, each in results.edited.items()},
+        "refused": {name: _rows_json(each) for name, each in results.refused.items()},
         "verdicts": {
             row.method: compared.conclusion(row.method)
             for row in compared.rows
@@ -185,9 +188,9 @@ def to_json(found: QuestionTables) -> dict[str, Any]:
 
 
 def _rows_json(compared: Compared) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for row in compared.rows:
-        found.setdefault(row.method, {})[row.knowledge] = {
+        results.setdefault(row.method, {})[row.knowledge] = {
             "estimate": round(row.score.estimate, 4),
             "low": round(row.score.low, 4),
             "high": round(row.score.high, 4),
@@ -196,17 +199,17 @@ def _rows_json(compared: Compared) -> dict[str, dict[str, Any]]:
             "nodes": round(fmean(r.costs["nodes"] for r in row.records), 1),
             "cpu_ms": round(fmean(r.costs["cpu_ms"] for r in row.records), 1),
         }
-    return found
+    return results
 
 
-def write_page(found: QuestionTables, path: Path, *, force: bool = False) -> list[Path]:
+def write_page(results: QuestionTables, path: Path, *, force: bool = False) -> list[Path]:
     """Write the page and its tables as CSV; return all files written. Raises `WriteError`."""
-    tables, compared = tables_of(found), found.primary
+    tables, compared = tables_of(results), results.primary
     refuse_pages(path, tables, force=force)
     notes = [verdict(f"{compared.experiment.metric}: {headline(compared)}")]
     if compared.missing:
         notes.append(verdict(f"Not finished: {_missing(compared)}"))
-    first = Section("", (*notes, *picture_of(compared), *map(prose, conditions(found))))
+    first = Section("", (*notes, *picture_of(compared), *map(prose, conditions(results))))
     sections = [Section(table.title, (table.html(),), folded=True) for table in tables]
     return write_pages(path, compared.experiment.name, [first, *sections], tables, force=force)
 
@@ -217,7 +220,7 @@ def _missing(compared: Compared) -> str:
     return ", ".join(f"{name} ({n} runs)" for name, n in counts.items())
 
 
-def _said(name: str, value: Any) -> str:
+def _value_text(name: str, value: Any) -> str:
     """An option in words; of a mapping the number of steps alone."""
     return (
         f"{name} {value.get('n_steps', '')} steps" if isinstance(value, dict) else f"{name} {value}"

@@ -26,7 +26,7 @@ from kg_loaders.damage import DamageReport
 
 BETWEEN = " | "
 """Stands between the choices in the text, and is read with none of them."""
-ASKED = {"cause": "What was the cause?", "effect": "What happened as a result?"}
+QUESTIONS = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 _LETTERED = re.compile(r"([A-Z])\. ?(.*)")
 
 
@@ -79,7 +79,7 @@ def read_copa(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 def _of_copa(row: _Copa) -> TaskExample:
     if not row.premise.strip():
         raise LinkingError(f"{row.idx} has an empty premise; leave it out")
-    question_text = f"{row.premise.strip()} {ASKED[row.question]}"
+    question_text = f"{row.premise.strip()} {QUESTIONS[row.question]}"
     return choice_example(question_text, (row.choice1, row.choice2), row.label + 1, str(row.idx))
 
 
@@ -124,13 +124,13 @@ class _Option(msgspec.Struct):
     text: str
 
 
-class _Asked(msgspec.Struct):
+class _Row(msgspec.Struct):
     stem: str
     choices: list[_Option]
 
 
 class _Commonsense(msgspec.Struct):
-    question: _Asked
+    question: _Row
     id: str = ""
     answerKey: str = ""
     fact1: str = ""

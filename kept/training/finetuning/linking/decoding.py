@@ -32,7 +32,7 @@ class Answer:
     shares: NDArray[np.float64]
 
     @property
-    def place(self) -> int:
+    def best(self) -> int:
         """The best one's number, 0 for none."""
         return int(self.shares.argmax())
 
@@ -44,8 +44,8 @@ class Answer:
             self.question.candidates[i].scored(float(candidate_shares[i]))
             for i in np.argsort(-candidate_shares, kind="stable").tolist()
         )
-        entity = None if self.place == 0 else self.question.candidates[self.place - 1].entity
-        share = min(float(self.shares[self.place]), 1.0)
+        entity = None if self.best == 0 else self.question.candidates[self.best - 1].entity
+        share = min(float(self.shares[self.best]), 1.0)
         return Link(self.question.mention, ranked, entity, share)
 
 
@@ -58,7 +58,7 @@ def without_overlap(answers: Sequence[Answer]) -> list[Answer]:
     for answer in sorted(answers, key=lambda a: float(a.shares[0])):
         if not any(touch(answer.question.mention, k.question.mention) for k in stay):
             stay.append(answer)
-    return sorted((a for a in stay if a.place), key=lambda a: a.question.mention)
+    return sorted((a for a in stay if a.best), key=lambda a: a.question.mention)
 
 
 def quota(number: int, n_rounds: int, n_done: int, n_new: int) -> int | None:
@@ -125,7 +125,7 @@ class EBERTLinker:
         return [_with(text, links) for text, links in zip(texts, done, strict=True)]
 
     def _rank(self, answer: Answer) -> float:
-        return -float(answer.place if self._original_order else answer.shares[answer.place])
+        return -float(answer.best if self._original_order else answer.shares[answer.best])
 
     @torch.inference_mode()
     def answers(

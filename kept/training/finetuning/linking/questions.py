@@ -48,10 +48,10 @@ class Question:
     gold: int | None
 
 
-def asked(linked: LinkedText, mention: Mention, mask: str) -> tuple[LinkedText, Mention]:
+def masked_text(linked: LinkedText, mention: Mention, mask: str) -> tuple[LinkedText, Mention]:
     """The text with its mask and marks, and where they stand; links that touch the mention go.
 
-    >>> asked(LinkedText("In Paris.", ()), Mention(3, 8), "[MASK]")[0].text
+    >>> masked_text(LinkedText("In Paris.", ()), Mention(3, 8), "[MASK]")[0].text
     'In [MASK] / Paris *.'
     """
     before, after = f"{mask}{OPENS}", CLOSES
@@ -101,7 +101,7 @@ def questions_of(
             candidates = tuple(c for c in link.candidates if names.get(c.entity) is c)
             if not candidates:
                 continue
-            linked, target = asked(LinkedText(text.text, stand, text.id), link.mention, mask)
+            linked, target = masked_text(LinkedText(text.text, stand, text.id), link.mention, mask)
             number = None
             if right is not None:
                 entity = right.get(link.mention)

@@ -92,7 +92,9 @@ def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         "kept.decoders.answering.encoder.answer_encoder", lambda n_threads: WordVectors()
     )
-    done = run("river? river? river? Paris", "--max-facts", "1", "--order", "alike", "--threads", "1")
+    done = run(
+        "river? river? river? Paris", "--max-facts", "1", "--order", "alike", "--threads", "1"
+    )
     assert done.exit_code == 0, done.output
     assert "Paris — river → Seine" in done.stdout
     assert "country" not in done.stdout

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from kg_loaders import KnowledgeGraph
+from tests.forked import Forked
 from tests.kills.kill_commands import make_world
 
 STARTED = """
-import sys
 from kept.training import loop
 original = loop.train
 def announced(*parts, **options):
@@ -37,21 +36,18 @@ def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph)
     return folder
 
 
-def command(world: Path, output: Path, *flags: str) -> subprocess.Popen[str]:
+def command(world: Path, output: Path, *flags: str) -> Forked:
+    script = world / "started.py"
+    script.write_text(STARTED)
     line = [
-        sys.executable, "-c", STARTED, "compare", "--task", str(world / "tiny.yaml"), "--data",
-        str(world), "-o", str(output), "--seeds", "1", "--controls", "off",
-        "--threads", "1", *flags,
+        script, "compare", "--task", world / "tiny.yaml", "--data", world, "-o", output,
+        "--seeds", "1", "--controls", "off", "--threads", "1", *flags,
     ]  # fmt: skip
-    return subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    return Forked(line, os.environ)
 
 
 def test_ctrl_c_before_the_first_run_ends(world: Path, tmp_path: Path) -> None:
     process = command(world, tmp_path / "runs")
-    assert process.stdout is not None
     seen = []
     for line in process.stdout:
         seen.append(line)

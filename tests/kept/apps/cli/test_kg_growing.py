@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kept.apps.cli import app
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kgc.kge.splits import read_splits
+from kept.kge.splits import read_splits
 from kg_loaders import KnowledgeGraph
 from kg_loaders.reading import workers as reading
 

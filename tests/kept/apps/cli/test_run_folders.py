@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from kept.apps.cli.training.run import run_folder
 from kg_loaders.errors import ExistsError, InUseError
-
-HOLDER = """
-import sys
-from pathlib import Path
-from kept.apps.cli.training.run import run_folder
-with run_folder(Path(sys.argv[1]), "run.json"):
-    print("held", flush=True)
-    sys.stdin.readline()
-    if sys.argv[2] == "writes":
-        (Path(sys.argv[1]) / "run.json").write_text("{}")
-"""
+from tests.forked import warm
 
 
 @contextmanager
-def another_run(folder: Path, what: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds `folder` until it reads a line, and then `writes` into it or not."""
-    command = [sys.executable, "-c", HOLDER, str(folder), what]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdin is not None
-    assert process.stdout.readline() == "held\n"
-    try:
-        yield process
-    finally:
-        process.communicate("\n", timeout=60)
+def another_run(folder: Path, what: str) -> Iterator[BaseProcess]:
+    """A process that holds `folder` until it is sent a line, and then `writes` into it or not."""
+    children = warm()
+    here, there = children.Pipe()
+    process = children.Process(target=hold, args=(folder, what, there))
+    process.start()
+    there.close()
+    with here:
+        assert here.recv() == "held"
+        try:
+            yield process
+        finally:
+            here.send("go on")
+            process.join(60)
+
+
+def hold(folder: Path, what: str, parent: Connection) -> None:
+    with run_folder(folder, "run.json"):
+        parent.send("held")
+        parent.recv()
+        if what == "writes":
+            (folder / "run.json").write_text("{}")
 
 
 @pytest.mark.parametrize("inside", ["run", "a/b/run"])
@@ -49,7 +50,7 @@ def test_the_second_run_leaves_the_first_its_empty_folder(tmp_path: Path, inside
         ):
             raise AssertionError("two runs hold one folder")
         assert folder.is_dir(), "the run that was refused took the folder of the other away"
-    assert first.returncode == 0
+    assert first.exitcode == 0
     assert (folder / "run.json").read_text() == "{}"
     assert sorted(path.name for path in folder.parent.iterdir()) == ["run"]
 

@@ -14,8 +14,8 @@ from kept.apps.serve.completing import Completion
 from kept.apps.serve.limits import Limits
 from kept.apps.serve.service import Service
 from kept.auto import AutoEncoder
-from kept.kgc.kge.scorers import make_scorer
-from kept.kgc.kge.splits import Splits
+from kept.kge.scorers import make_scorer
+from kept.kge.splits import Splits
 from kept.lab.probing.models.plain import PlainMaskedLM
 from kept.linking.linkers import LinkerSettings, open_linker
 from kg_loaders import KnowledgeGraph

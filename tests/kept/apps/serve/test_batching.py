@@ -30,7 +30,7 @@ async def answers_of(
         Limits(batch_texts=batch_texts, gather_seconds=0.0),
         lambda *each: observed.append(each),
     )
-    waiting = [asyncio.ensure_future(batcher.ask(*request)) for request in requests]
+    waiting = [asyncio.ensure_future(batcher.submit(*request)) for request in requests]
     await asyncio.sleep(0)  # all wait before the first batch begins
     batcher.start()
     results = await asyncio.gather(*waiting, return_exceptions=True)

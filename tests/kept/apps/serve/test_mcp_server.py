@@ -23,8 +23,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from kept.apps.serve.completing import Completion
 from kept.apps.serve.mcp_server import GraphTools, make_mcp_server
-from kept.kgc.kge.scorers import make_scorer
-from kept.kgc.kge.splits import Splits
+from kept.kge.scorers import make_scorer
+from kept.kge.splits import Splits
 from kept.linking.linkers import LinkerSettings, open_pipeline
 from kg_loaders import KnowledgeGraph
 

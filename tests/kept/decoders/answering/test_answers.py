@@ -9,13 +9,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import kept
 from kept.apps.cli import app
-from kept.decoders.answering.common import CommonRelations
+from kept.decoders.answering.common import CommonRelations, phrases_of
+from kept.decoders.answering.descriptions import answer_type
 from kept.decoders.answering.encoder import FastSentenceEncoder
 from kept.errors import HostError
 
@@ -155,12 +156,71 @@ def test_what_no_relation_of_the_graph_is_about_is_refused(folder: Path, questio
     assert answer.refusal.startswith("not in the graph")
 
 
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("What is Brada Okoral's job?", ("welder",)),
+        ("What is the profession of Kelsel Tessan?", ("auditor",)),
+        ("Where is Kelsel Tessan's home?", ("Tanwick",)),
+        ("Who is the boss of Brada Okoral?", ("Kelsel Tessan",)),
+        ("What is the salary of Kelsel Tessan?", ()),
+        ("Who is the boss of Kelsel Tessan?", ()),
+    ],
+)
+def test_another_word_for_a_relation_of_the_graph_is_understood(
+    question: str, values: tuple[str, ...]
+) -> None:
+    graph = kept.KnowledgeGraph.from_triples(
+        [
+            (head, {"role": "works as", "manager": "reports to"}.get(relation, relation), tail)
+            for head, relation, tail in ROWS
+        ]
+    )
+    assert kept.ask(question, kg=graph).values == values
+
+
 def test_a_common_relation_that_the_graph_has_does_not_compete() -> None:
     known = CommonRelations(FastSentenceEncoder())
     question = known.encoder.encode(["What is the age?", "How old is the person?"])
     age = known.labels.index("age")
-    without = known.compare(question, known.vectors[:age])
-    having = known.compare(question, known.vectors[age : age + 1])
-    assert without.likeliest()[0] == "age"
-    assert having.scores[age] == -np.inf
-    assert known.compare(question, known.vectors).lead(age, 0.5) == 0.0
+    names = known.encoder.encode(known.labels[: age + 1])
+    without = known.compare(question, known.vectors[:age], names[:age])
+    assert without.most_likely_missing()[0] == "age"
+    assert without.lead(0, 0.1) < 0
+    all_known = known.compare(question, known.vectors[: age + 1], names)
+    assert all_known.is_known[age]
+    assert all_known.most_likely_missing()[0] != "age"
+
+
+def test_other_names_of_common_relations_lead_to_the_graphs_own() -> None:
+    known = CommonRelations(FastSentenceEncoder())
+    question = known.encoder.encode(["What is the job?", "Which job is the job of the person?"])
+    phrases = known.encoder.encode([p for name in ("works as", "lives in") for p in phrases_of(
+        name, "thing")]).reshape(2, 4, -1)  # fmt: skip
+    match = known.compare(question, phrases, known.encoder.encode(["works as", "lives in"]))
+    works, lives = match.through()
+    assert works > lives + 0.2
+    assert works == pytest.approx(match.scores[known.labels.index("job")], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Which shelf is it on?", "shelf"),
+        ("In what year did it appear?", "year"),
+        ("Whose property is it?", "person"),
+        ("Since when has it been here?", "date"),
+        ("Where is it?", "place"),
+        ("What did it cost?", ""),
+        ("Name its owner.", ""),
+    ],
+)
+def test_the_type_of_an_answer_is_read_from_the_question(question: str, kind: str) -> None:
+    assert answer_type(question) == kind
+
+
+def test_the_quick_encoder_leaves_the_threads_of_torch_alone() -> None:
+    """A model that is trained later in the same program trains with as many threads as before."""
+    before = torch.get_num_threads()
+    FastSentenceEncoder(before + 1).encode(["Where does Brada Okoral live?"])
+    assert torch.get_num_threads() == before

@@ -22,7 +22,7 @@ from kept.graphs.views import KBERTView, words_of
 from kept.graphs.views.kbert import label_words
 from kept.inputs.views import builder_for
 from kept.methods import METHODS
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.model import objective_kind
 from kept.randomness import generator
 from kept.training.pretraining.data import WordGraphData
@@ -278,7 +278,7 @@ def test_masked_words_are_of_the_trunk(
     small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
 ) -> None:
     kind = objective_kind("mlm")
-    world = World(small_graph, tokenizer, np.ones(small_graph.n_entities + 3))
+    world = PreparationContext(small_graph, tokenizer, np.ones(small_graph.n_entities + 3))
     preparation = kind.preparation.of(kind.read("mlm", {"probability": 0.9}), world)
     view, n_injected = KBERTView.of(small_graph, tokenizer), 0
     for i, graph in enumerate(graphs_of(linked, small_graph, tokenizer)):

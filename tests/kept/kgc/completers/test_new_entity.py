@@ -9,7 +9,7 @@ import pytest
 
 from kept.errors import ConfigError
 from kept.kgc.completers.new_entity import missing_entity, records_of, with_entity
-from kept.kgc.kge.splits import Splits
+from kept.kge.splits import Splits
 from kg_loaders import KnowledgeGraph, SourceError, Text, TextKind, Triple, graph_from_records
 
 Fact = tuple[str, str, str]

@@ -6,7 +6,7 @@ import pytest
 
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind, parts_of
-from kept.kgc.kge.simkgc.texts import Texts
+from kept.kge.simkgc.texts import Texts
 
 WEIGHTS = {"river": 4.0, "Europe": 2.0, "long": -1.0}
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from kept.evaluation.ranking import Direction
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind, triple_in_words
-from kept.kgc.kge.ultra.graphs import Edges
+from kept.kge.ultra.graphs import Edges
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 VALUES = torch.tensor([-2.0, 10.0, 1.0, 0.0])

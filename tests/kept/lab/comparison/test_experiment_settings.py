@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kept.apps.cli.comparing.control_names import control_names
+from kept.apps.cli.comparing.compare_run import control_names
 from kept.errors import (
     ConfigError,
 )
@@ -16,6 +16,7 @@ from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import find_experiment, method_names
 from kept.lab.study.store import read_records
 from kept.methods import METHODS
+from tests.kept.tiny_hosts import tiny_host
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,18 @@ def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
     made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
     assert made.methods["ernie"]["max_train"] == 9
     assert Experiment.read(experiment_root / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
+
+
+def test_texts_are_as_long_as_the_host_takes_them(experiment_root: Path, tmp_path: Path) -> None:
+    tiny_host(n_words=120, n_positions=40).save_pretrained(tmp_path / "host")
+    on_host = {"task.host": str(tmp_path / "host"), "as_published": False}
+    short = Experiment.read(experiment_root / "tiny.yaml", {**on_host, "task.graph": {}})
+    assert short.row("none")["graph"] == {"max_words": 40, "max_nodes": 80}
+    assert short.row("colake")["graph"]["max_words"] == 38, "two positions are the view's"
+    given = Experiment.read(experiment_root / "tiny.yaml", {"task.graph": {"max_words": 24}})
+    assert given.row("none")["graph"]["max_words"] == 24
+    published = {**on_host, "task.graph": {}, "as_published": True}
+    assert Experiment.read(experiment_root / "tiny.yaml", published).row("none")["graph"] == {}
 
 
 def test_names_of_methods_are_checked() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kept.kgc.kge.inductive import InductiveSplit, split_unseen
-from kept.kgc.kge.splits import Splits
+from kept.kge.inductive import InductiveSplit, split_unseen
+from kept.kge.splits import Splits
 from kg_loaders import Text, TextKind, Triple, graph_from_records
 
 N, N_GROUPS = 60, 4

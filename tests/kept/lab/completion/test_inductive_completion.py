@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from experiments.inductive_completion import __main__ as script
+from experiments.inductive_completion import trial as script
 from experiments.inductive_completion.tables import to_markdown
 from kept.encoders.kepler import KEPLER
 from kept.errors import ConfigError
@@ -18,8 +18,8 @@ from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.texts.kepler import open_kepler_run
 from kept.kgc.description_links import description_scores
 from kept.kgc.kepler_entities import encoded_texts, train_kepler
-from kept.kgc.kge.inductive import InductiveSplit
-from kept.kgc.kge.ultra.networks import make_ultra
+from kept.kge.inductive import InductiveSplit
+from kept.kge.ultra.networks import make_ultra
 from kept.lab.completion.inductive import run_method
 from kept.lab.completion.inductive_config import (
     DegreeMethod,
@@ -71,30 +71,30 @@ def test_every_plan_loads_and_runs(
     config = plan.model_copy(update=small)
     split = toy_split()
     text = np.random.default_rng(0).normal(size=(split.graph.n_entities, 6)).astype(np.float32)
-    for seed in config.seeds:
-        for name in methods:
-            script.run(config, config.splits[0], split, text, name, seed, tmp_path)
-    n_runs = sum(1 + script.runs_under(config, name, 1) for name in methods)
-    assert script.runs_under(config, "degree", 0) > script.runs_under(config, "degree", 1)
-    records = list(script.read_records(tmp_path).values())
+    monkeypatch.setattr(script, "read_split", lambda *_: split)
+    monkeypatch.setattr(script, "text_vectors", lambda *_: text)
+    monkeypatch.setattr(script.InductiveConfig, "read", lambda _: config)
+    command = [str(path), "-o", str(tmp_path / "run")]
+    script.main(command)
+    runs = tmp_path / "run"
+    n_runs = sum(1 + script.learns(method) for method in methods.values())
+    assert not script.learns(methods["degree"])
+    records = list(script.read_records(runs).values())
     assert len(records) == n_runs
-    page = to_markdown(config, records, tmp_path)
+    page = to_markdown(config, records, runs)
+    assert page in capsys.readouterr().out
     for name in methods:
         assert f"| {name} |" in page
     assert page.count(" against ") >= len(plan.pairs)
     for published in plan.published:
         assert f"| {published.value} |" in page
     # a second command does nothing; a record that was cut is made again, the same
-    lines = (tmp_path / "runs.jsonl").read_text().split("\n")
-    (tmp_path / "runs.jsonl").write_text("\n".join(lines[:-2]) + "\n" + lines[-2][:50])
-    monkeypatch.setattr(script, "read_split", lambda *_: split)
-    monkeypatch.setattr(script, "text_vectors", lambda *_: text)
-    monkeypatch.setattr(script.InductiveConfig, "read", lambda _: config)
-    monkeypatch.setattr("sys.argv", ["x", str(path), "-o", str(tmp_path)])
-    script.main()
-    assert [r.scores for r in script.read_records(tmp_path).values()] == [r.scores for r in records]
-    assert (tmp_path / "results.md").read_text() in capsys.readouterr().out
-    assert len(json.loads((tmp_path / "results.json").read_text())) == n_runs
+    lines = (runs / "runs.jsonl").read_text().split("\n")
+    (runs / "runs.jsonl").write_text("\n".join(lines[:-2]) + "\n" + lines[-2][:50])
+    script.main(command)
+    assert [r.scores for r in script.read_records(runs).values()] == [r.scores for r in records]
+    assert (runs / "results.md").read_text() in capsys.readouterr().out
+    assert len(json.loads((runs / "results.json").read_text())) == n_runs
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.inductive_completion import __main__ as script
+from experiments.inductive_completion import trial as script
 from kept.errors import ConfigError
 from kept.kgc.kepler_entities import read_kepler_state, train_kepler
-from kept.kgc.kge.inductive import InductiveSplit
+from kept.kge.inductive import InductiveSplit
 from kept.lab.completion.inductive_config import (
     GraphMethod,
     InductiveConfig,
@@ -58,8 +58,7 @@ def command(
     )
     monkeypatch.setattr(script.InductiveConfig, "read", lambda _: config)
     extra = ["--kepler"] if kepler is not None else []
-    monkeypatch.setattr("sys.argv", ["x", "toy.yaml", "-o", str(folder), *extra])
-    script.main()
+    script.main(["toy.yaml", "-o", str(folder), *extra])
     return (folder / "results.md").read_text()
 
 

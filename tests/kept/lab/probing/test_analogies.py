@@ -16,7 +16,7 @@ from kept.apps.cli import app
 from kept.errors import EvaluationError
 from kept.lab.probing.words.analogies import answer_analogies, induce_relations, words_of
 from kept.lab.probing.words.questions import Analogy, pairs_of, read_analogies
-from kept.lab.probing.words.spaces import Space, open_space, stranger
+from kept.lab.probing.words.spaces import Space, open_space, random_space
 from kept.lab.probing.words.tables import RANDOM, shortfalls
 from kg_loaders.errors import DamageError
 
@@ -50,10 +50,10 @@ def test_offsets_answer_and_random_vectors_do_not() -> None:
     assert found.shares["3CosAdd"].estimate > 0.9
     assert found.shares["3CosMul"].estimate > 0.9
     assert found.shares["nearest to c"].estimate < 0.6
-    strange = answer_analogies(stranger(space, 1), words, questions)
+    strange = answer_analogies(random_space(space, 1), words, questions)
     assert strange.shares["3CosAdd"].high < 0.2
     told, by_chance = (
-        induce_relations(each, words, questions) for each in (space, stranger(space, 1))
+        induce_relations(each, words, questions) for each in (space, random_space(space, 1))
     )
     assert told.mean.low > by_chance.mean.high
     assert by_chance.mean.estimate < 0.45
@@ -158,7 +158,7 @@ def test_the_command(tmp_path: Path, host: Path) -> None:
 
 def test_a_space_no_better_than_random_vectors_says_so() -> None:
     words, questions, space = _made()
-    spaces = {"made": space, "noise": stranger(space, 0), RANDOM: stranger(space, 0)}
+    spaces = {"made": space, "noise": random_space(space, 0), RANDOM: random_space(space, 0)}
     rows = {
         name: (
             answer_analogies(one, words, questions, seed=0),

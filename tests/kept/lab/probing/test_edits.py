@@ -24,9 +24,9 @@ from kept.lab.probing.edits import (
     scope_of,
     summarise,
 )
-from kept.lab.probing.engine import objects_of, probe
+from kept.lab.probing.engine import probe
 from kept.lab.probing.items.graph_items import graph_questions
-from kept.lab.probing.items.item import ClozeItem
+from kept.lab.probing.items.item import ClozeItem, objects_of
 from kept.lab.probing.items.templates import Template
 from kept.lab.probing.models.enriched import KeptMaskedLM
 from kept.lab.probing.results import ProbeAnswer, ProbeResult, Ranking

@@ -15,7 +15,7 @@ from kept.errors import ConfigError
 from kept.lab.probing.decoders import NOT_AT_THE_END, DecoderLM, PieceTree, is_decoder
 from kept.lab.probing.engine import probe
 from kept.lab.probing.items.item import HOLE, ClozeItem
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_decoders import tiny_decoder
 

@@ -24,7 +24,7 @@ from kept.lab.probing.items.holes import filled
 from kept.lab.probing.items.item import HOLE, ClozeItem
 from kept.lab.probing.items.templates import Template
 from kept.lab.probing.models.base import Question
-from kept.lab.probing.models.opening import open_model
+from kept.lab.probing.opening import open_model
 from kept.lab.probing.results import ProbeResult
 from kept.methods import METHODS
 from kept.objectives.model import KnowledgeForPreTraining

@@ -20,8 +20,8 @@ from kept.graphs.builder import BuilderConfig
 from kept.lab.probing.engine import probe
 from kept.lab.probing.items.item import HOLE, ClozeItem
 from kept.lab.probing.models.enriched import KeptMaskedLM
-from kept.lab.probing.models.opening import open_model
 from kept.lab.probing.models.truth import truths
+from kept.lab.probing.opening import open_model
 from kept.objectives.described_triples import text_batch
 from kept.objectives.mentions.truth import MentionTruth
 from kept.objectives.model import KnowledgeForPreTraining

@@ -10,7 +10,7 @@ import torch
 from kept.lab.questions.answering import candidates, is_right, judged
 from kept.lab.questions.items import question_sets
 from kept.lab.questions.prompts import Prompting
-from kept.lab.questions.showing import ShownItem, absent, edited, other_entities, shown
+from kept.lab.questions.showing import ShownItem, absent, edited, items_under, other_entities
 from kept.lab.questions.source import Source
 from tests.kept.tiny_chat import chat_tokenizer
 
@@ -117,7 +117,7 @@ def test_values_that_begin_alike_share() -> None:
 
 def test_candidates_are_values_of_the_relation() -> None:
     asked = question_sets(Source(world="bearers", n_train=2, n_test=30), Path())[1]
-    each = shown(asked, "true", 0).items[0]
+    each = items_under(asked, "true", 0).items[0]
     values = asked.values[asked.fact_of(each.item)[1]]
     also = next(value for value in values if value not in each.item.answers)
     found = candidates(asked, each, (also,), 4, 0)
@@ -129,15 +129,15 @@ def test_candidates_are_values_of_the_relation() -> None:
 
 def test_conditions_change_what_they_name() -> None:
     asked = question_sets(Source(world="bearers", n_train=2, n_test=30), Path())[1]
-    true = shown(asked, "true", 0)
+    true = items_under(asked, "true", 0)
     assert [each.right for each in true.items] == [item.answers for item in asked.items]
-    assert {each.entity for each in shown(asked, "off", 0).items} == {None}
-    moved = shown(asked, "random-entity", 0)
+    assert {each.entity for each in items_under(asked, "off", 0).items} == {None}
+    moved = items_under(asked, "random-entity", 0)
     assert moved.graph is true.graph
     assert all(each.entity != each.item.entity for each in moved.items)
     others = other_entities(asked, 0)
     assert len(set(others.values())) == len(others) == 30
-    shuffled = shown(asked, "shuffled", 0)
+    shuffled = items_under(asked, "shuffled", 0)
     assert shuffled.graph.n_triples == true.graph.n_triples
     changed = edited(asked, 0)
     assert len(changed.items) == len(asked.items)

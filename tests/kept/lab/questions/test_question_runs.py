@@ -20,10 +20,10 @@ from kept.lab.questions import trial as module
 from kept.lab.questions.answering import is_right
 from kept.lab.questions.pages.compared import tables
 from kept.lab.questions.pages.page import to_json, to_markdown, write_page
-from kept.lab.questions.plan import ABSENT, ASKED, EDITED
+from kept.lab.questions.plan import ABSENT, EDITED, TEST
 from kept.lab.questions.readers import Reader, TreeReader
 from kept.lab.questions.rows import ROWS, Row
-from kept.lab.questions.showing import CONDITIONS, Shown, ShownItem
+from kept.lab.questions.showing import CONDITIONS, ItemSet, ShownItem
 from kept.lab.questions.training import NoTraining
 from kept.lab.questions.training_context import TrainingContext
 from kept.lab.questions.trial import QuestionTrial
@@ -68,7 +68,7 @@ def run_all_of(runs: Study[QuestionTrial], seeds: int = 1) -> RunOutcome:
     return run_missing(runs, methods=runs.trial.rows, controls=CONTROLS, seeds=seeds)
 
 
-def answers(runs: Study[QuestionTrial], key: RunKey, name: str = ASKED) -> list[Answer]:
+def answers(runs: Study[QuestionTrial], key: RunKey, name: str = TEST) -> list[Answer]:
     return read_answers(runs.folder / runs.of(key).name / ANSWERS, name)
 
 
@@ -82,7 +82,7 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     assert len(ran.done) == 2 * (1 + len(ROWS) * len(CONDITIONS))
     for key, record in ran.done.items():
         name = key.method
-        sets = {ASKED} if name == "none" or key.knowledge != "true" else {ASKED, EDITED, ABSENT}
+        sets = {TEST} if name == "none" or key.knowledge != "true" else {TEST, EDITED, ABSENT}
         sets -= {ABSENT} if name in ("lora", "adapter") else set()
         assert set(record.scores) == sets, key
         assert all(len(answers(runs, key, each)) == 6 for each in sets)
@@ -96,7 +96,7 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     for name in ROWS:
         assert page.count(f"\n| {name} |") >= 4
     assert "as none" in page
-    assert "A control is asked, not trained" in page
+    assert "A control is evaluated, not trained" in page
     family = [pair for each in found.measures.values() for pair in each.pairs]
     least = min(family, key=lambda pair: pair.effect.p)
     assert least.holm == pytest.approx(min(1.0, least.effect.p * len(family)))
@@ -214,7 +214,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
 def copier(shop: TrainingContext, options: NoTraining) -> Reader:
     """What copies the asked fact's value from words in view, and nothing where there is none."""
 
-    def read(shown: Shown, items: Sequence[ShownItem], n_new: int) -> tuple[Continuation, int]:
+    def read(shown: ItemSet, items: Sequence[ShownItem], n_new: int) -> tuple[Continuation, int]:
         tokenizer, words, scores = shop.prompting.tokenizer, [], []
         for each in items:
             text = shop.prompting.in_words(shown.questions, each.item, each.entity).text
@@ -246,7 +246,7 @@ def test_a_row_that_copies_follows_edits_and_controls(
         assert found.edited[measure].rows[0].score.estimate == 1.0
     gone = answers(runs, RunKey("copy", "true", 0), ABSENT)
     assert not any((each.counts or {})["exact"][0] for each in gone)  # nothing is in view there
-    true, edited = (answers(runs, RunKey("copy", "true", 0), name) for name in (ASKED, EDITED))
+    true, edited = (answers(runs, RunKey("copy", "true", 0), name) for name in (TEST, EDITED))
     for before, after in zip(true, edited, strict=True):
         assert not set(before.gold) & set(after.gold)
         assert is_right(after.predicted[0], after.gold[0])
@@ -262,14 +262,14 @@ def test_controls_show_other_facts(host: Path, tmp_path: Path) -> None:
             for one in each.items
         ]
         for kind in CONDITIONS
-        for each in (module.shown(runs.trial.asked, kind, 0),)
+        for each in (module.items_under(runs.trial.test_questions, kind, 0),)
     }
     assert all(len(set(texts)) == 6 for texts in said.values())
     for kind in CONTROLS:
         assert all(a != b for a, b in zip(said["true"], said[kind], strict=True)), kind
     assert all(
         text == reader.prompting.text(item, None).text
-        for text, item in zip(said["off"], runs.trial.asked.items, strict=True)
+        for text, item in zip(said["off"], runs.trial.test_questions.items, strict=True)
     )
 
 
@@ -286,10 +286,10 @@ def test_vectors_of_labels_are_made_once_for_a_graph_and_its_controls(
     monkeypatch.setattr(LabelVectors, "of", classmethod(counted))
     reader = TreeReader(runs.trial.host, runs.trial.prompting, "nodes")
     for kind in ("true", "shuffled"):
-        each = module.shown(runs.trial.asked, kind, 0)  # type: ignore[arg-type]
+        each = module.items_under(runs.trial.test_questions, kind, 0)  # type: ignore[arg-type]
         reader(each, each.items[:2], 1)
     assert len(n_made) == 1
-    train = module.shown(runs.trial.sets[0], "true", 0)  # labels of its own
+    train = module.items_under(runs.trial.sets[0], "true", 0)  # labels of its own
     reader(train, train.items[:2], 1)
     assert len(n_made) == 2
 
@@ -307,7 +307,7 @@ def test_controls_are_asked_or_trained(host: Path, tmp_path: Path, controls: str
     weights = list((runs.folder / "pretrained").glob("*/weights.safetensors"))
     assert len(weights) == n
     page = to_markdown(tables(runs.trial, ran), "command")
-    assert ("A control is asked, not trained" in page) == (controls == "asked")
+    assert ("A control is evaluated, not trained" in page) == (controls == "asked")
 
 
 def test_faults_are_named(host: Path, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_faults_are_named(host: Path, tmp_path: Path) -> None:
         plan_of(host, methods={"words-lora": {"n_step": 3}})
     few = plan_of(host, max_facts=1, questions={"world": "company", "n_train": 4, "n_test": 4})
     with pytest.raises(NoKnowledgeError, match="raise max_facts"):
-        _ = dataclasses.replace(runs.trial, questions=few).asked
+        _ = dataclasses.replace(runs.trial, questions=few).test_questions
     with pytest.raises(CheckpointError, match="remove its folder"):
         runs.trial.counted([], tmp_path)
 

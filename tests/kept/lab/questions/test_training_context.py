@@ -12,8 +12,9 @@ from kept.lab.questions.training_context import WEIGHTS, TrainingContext
 
 def workshop(place: Path, **fields: Any) -> TrainingContext:
     nothing = cast(Any, None)
-    given = {"host": nothing, "prompting": nothing, "given": nothing, "asked": nothing, "seed": 0}
-    return TrainingContext(**{**given, "place": place, "new_encoder": lambda: nothing, **fields})
+    empty = dict.fromkeys(("host", "prompting", "train_items", "questions"), nothing)
+    settings = {**empty, "seed": 0, "folder": place, "new_encoder": lambda: nothing}
+    return TrainingContext(**{**settings, **fields})
 
 
 def test_weights_are_there_once_they_are_stored(tmp_path: Path) -> None:

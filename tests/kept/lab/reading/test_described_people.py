@@ -8,9 +8,22 @@ import pytest
 import torch
 
 from kept.encoders.kepler import KEPLER
-from kept.lab.reading.descriptions import OCCUPATION, _Reader, described_people
+from kept.graphs.builder import BuilderConfig
+from kept.graphs.views import WordsView
+from kept.inputs.views import builder_for
+from kept.lab.reading import descriptions
+from kept.lab.reading.cell import Budget, Cell
+from kept.lab.reading.descriptions import (
+    OCCUPATION,
+    _gradients,
+    _Reader,
+    described_people,
+    run_descriptions,
+)
 from kept.lab.reading.worlds import OCCUPATIONS, WORKS, Size
+from kept.methods import method
 from kept.objectives.model import KnowledgeForPreTraining
+from kept.training.pretraining.data import WordGraphData
 from tests.kept.tiny_hosts import tiny_host
 
 SIZE = Size(n_train=16, n_test=8, n_returning=8)
@@ -88,3 +101,50 @@ def test_accuracy_is_the_share_of_right_occupations(reader: _Reader) -> None:
     scores = reader.scores(world.graph, rows)
     assert scores.shape == (5, len(OCCUPATIONS))
     assert scores.argmax(1).tolist() == best.tolist()
+
+
+def test_training_sees_the_known_people_only(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The people of the evaluation are in no text and no graph that the training reads."""
+    seen: list[WordGraphData] = []
+
+    def stop(model: Any, data: WordGraphData, *_: Any, **__: Any) -> None:
+        seen.append(data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(descriptions, "train", stop)
+    cell = Cell(
+        task="description", arm="kepler-published", condition="true", seed=3, size=SIZE,
+        budget=Budget(steps=1),
+    )  # fmt: skip
+    host = tiny_host("bert", n_words=len(tokenizer), n_positions=64)
+    with pytest.raises(KeyboardInterrupt):
+        run_descriptions(cell, (host, tokenizer))
+    graph, n_known = seen[0].graph, SIZE.n_train_heads
+    people = {name for name in map(graph.entities.name, range(graph.n_entities)) if name[0] == "H"}
+    assert people == {f"H{i}" for i in range(n_known)}
+    assert len(seen[0]) == n_known
+
+
+def test_gradients_are_those_of_the_first_batch(reader: _Reader, tokenizer: Any) -> None:
+    """Triples and negatives are drawn by step: the batch of another has other gradients."""
+    world = described_people(SIZE, 3, known_only=True)
+    data = WordGraphData(
+        world.texts, world.graph, tokenizer,
+        builder=builder_for(method("kepler"), BuilderConfig(), {}), view=WordsView(),
+        objectives={"ke": {"n_tokens": 24}}, require_links=False,
+    )  # fmt: skip
+
+    def norm(step: int) -> float:
+        samples = [data.sample(i, epoch=0, seed=0) for i in range(4)]
+        reader.model.zero_grad(set_to_none=True)
+        reader.model.eval()
+        batch = data.collate(samples, epoch=0, seed=0, step=step)
+        reader.model(batch).losses["ke"].backward()
+        host = reader.model.encoder.host.parameters()
+        return float(sum(p.grad.square().sum() for p in host if p.grad is not None) ** 0.5)
+
+    first, second = norm(0), norm(1)
+    assert _gradients(reader.model, data)["host"] == pytest.approx(first)
+    assert second != pytest.approx(first)

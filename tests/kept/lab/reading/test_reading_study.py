@@ -219,8 +219,8 @@ def test_the_conditions_name_the_steps_of_true_facts_and_all_seeds(tmp_path: Pat
     outcomes = run_study(STUDY, tmp_path, run=simulated)
     line = conditions_line(outcomes)
     assert "at most 100 steps" in line, "other conditions have the 60 that true took"
-    assert "seeds 0, 1;" in line
-    assert "(first 3 layers, its word table standing still)" in line
+    assert "Seeds 0, 1." in line
+    assert "(first 3 layers, its word table frozen)" in line
     longer = dataclasses.replace(STUDY, budget=Budget(steps=200, n_layers=None, train_words=True))
     both = [*run_study(longer, tmp_path / "longer", run=simulated), *outcomes]
     assert "(all layers)" in conditions_line(both)

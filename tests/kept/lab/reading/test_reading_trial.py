@@ -15,7 +15,7 @@ from kept.lab.reading.arms import ARMS, TASK_NAMES, WITHOUT_CONTROL, arms_of, re
 from kept.lab.reading.cell import Budget, Cell
 from kept.lab.reading.conditions import CONDITIONS
 from kept.lab.reading.measures import gradient_norms, read_states
-from kept.lab.reading.runs import run_cell
+from kept.lab.reading.study import run_cell
 from kept.lab.reading.tables import to_markdown
 from kept.lab.reading.trial import ReadingTrial, with_facts
 from kept.lab.reading.worlds import TASKS, Size

@@ -15,7 +15,7 @@ NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 def test_every_value_lies_on_the_axis(values: list[float], line: float | None) -> None:
     axis = Axis.over(values, line)
     for value in [*values, *axis.ticks, *([] if line is None else [line])]:
-        assert 0 <= float(axis.place(value).rstrip("%")) <= 100
+        assert 0 <= float(axis.position(value).rstrip("%")) <= 100
     assert 1 <= len(axis.ticks) <= 8
     assert list(axis.ticks) == sorted(set(axis.ticks))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from kept.errors import CheckpointError
@@ -32,6 +34,19 @@ def test_an_outcome_is_made_once(tmp_path: Path) -> None:
     assert stored_once(path, Outcome, make, fault=FAULT, remedy=REMEDY) == first
     assert calls == [1]
     assert not path.with_suffix(".running").exists()
+
+
+def test_a_value_is_returned_as_it_is_read(tmp_path: Path) -> None:
+    """Tuples are lists, numbers of numpy are Python's: on the first call as on later ones."""
+
+    def make() -> dict[str, Any]:
+        return {"pair": (1, 2), "mean": np.float64(0.5), "is_right": np.bool_(True)}
+
+    values = [stored_once(tmp_path / "value.json", dict[str, Any], make) for _ in range(2)]
+    assert values == [{"pair": [1, 2], "mean": 0.5, "is_right": True}] * 2
+    with pytest.raises(TypeError, match="Path is not stored"):
+        stored_once(tmp_path / "path.json", dict[str, Any], lambda: {"path": tmp_path})
+    assert not (tmp_path / "path.json").exists()
 
 
 def test_a_damaged_outcome_is_refused_with_its_path_and_the_remedy(tmp_path: Path) -> None:

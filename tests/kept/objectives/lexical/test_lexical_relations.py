@@ -167,11 +167,13 @@ def test_vectors_come_from_a_file_or_a_host(tmp_path: Path) -> None:
     file = tmp_path / "vectors.txt"
     file.write_text("3 2\ncity 1 0\nOld 0 2\nother 1 1\n", encoding="utf-8")
     source = WordVectors(str(file), ["old city", "dog"])
-    vectors = of_terms(["old city", "city", "dog"], pickle.loads(pickle.dumps(source)).found)
+    vectors = of_terms(
+        ["old city", "city", "dog"], pickle.loads(pickle.dumps(source)).vectors_by_word
+    )
     np.testing.assert_allclose(vectors[:2], [[0.4472136, 0.8944272], [1, 0]], atol=1e-6)
     assert np.isnan(vectors[2]).all()
     host = WordVectors(str(write_host(tmp_path / "host")), ["old capital"])
-    assert set(host.found) == {"old", "capital"}
+    assert set(host.vectors_by_word) == {"old", "capital"}
 
 
 def test_a_run_alternates_and_weights_are_checked_over_all_tasks(

@@ -17,7 +17,7 @@ from kept.errors import BatchError, ConfigError, NoKnowledgeError
 from kept.graphs.builder import BuilderConfig, build
 from kept.graphs.views import WORDS_ONLY, SensesView, WordsView
 from kept.graphs.views.senses import SENSES, sense_names
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.lexical.senses import SensesOptions, SensesPreparation, prefer_single
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.randomness import generator
@@ -135,7 +135,7 @@ def test_short_and_function_words_are_not_asked(
     text = "through the city old"
     links = tuple(link(text, word, "Q90") for word in text.split())
     batch = batch_of(LinkedText(text, links), small_graph, tokenizer)
-    world = World(small_graph, tokenizer, np.zeros(3))
+    world = PreparationContext(small_graph, tokenizer, np.zeros(3))
     made = SensesPreparation.of(SensesOptions(probability=1.0), world)
     marked = made.mark(batch, generator(0, "marks"))
     assert marked.extra_labels is not None

@@ -27,7 +27,7 @@ from kept.graphs.sentiment import (
 )
 from kept.graphs.views import WORDS_ONLY, SentiLAREView, WordsView
 from kept.graphs.views.sentilare import PART, POLARITY, RATING
-from kept.objectives.base import World
+from kept.objectives.base import PreparationContext
 from kept.objectives.lexical.sentiment import (
     SentimentOptions,
     SentimentPreparation,
@@ -148,7 +148,7 @@ def test_hidden_words_lose_their_labels_and_are_asked_for_them(
 ) -> None:
     ratings = tmp_path / "ratings.tsv"
     ratings.write_text(f"4\t{TEXT.text}\n2\tanother text\n", encoding="utf-8")
-    world = World(wordnet, tokenizer, np.zeros(3))
+    world = PreparationContext(wordnet, tokenizer, np.zeros(3))
     options = SentimentOptions(neutral=0.5, polar=0.5, ratings=str(ratings))
     made = SentimentPreparation.of(options, world)
     shown, n_late, n_kept = batch_of(wordnet, tokenizer, lexicon), 0, 0

@@ -49,10 +49,10 @@ def read(tmp_path: Path, *documents: object) -> tuple[list[TaskExample], DamageR
 
 def test_pairs_of_a_document(tmp_path: Path) -> None:
     examples, report = read(tmp_path, DOCUMENT)
-    assert [(e.place.head, e.place.tail) for e in examples if e.place] == [
+    assert [(e.document_pair.head, e.document_pair.tail) for e in examples if e.document_pair] == [
         (0, 1), (0, 2), (1, 0), (2, 0), (2, 3), (3, 2)
     ]  # fmt: skip
-    by_pair = {(e.place.head, e.place.tail): e for e in examples if e.place}
+    by_pair = {(e.document_pair.head, e.document_pair.tail): e for e in examples if e.document_pair}
     assert by_pair[0, 1].labels == ("P1", "P2")
     assert by_pair[1, 0].labels == ()
     assert by_pair[1, 0].targets == (Mention(8, 9), Mention(0, 1))
@@ -61,7 +61,9 @@ def test_pairs_of_a_document(tmp_path: Path) -> None:
     assert near.linked.text == "a rests . c left ."
     assert [near.linked.text[t.start : t.end] for t in near.targets] == ["c", "a"]
     assert {e.group for e in examples} == {"D"}
-    (document,) = {id(e.place.document): e.place.document for e in examples if e.place}.values()
+    (document,) = {
+        id(e.document_pair.document): e.document_pair.document for e in examples if e.document_pair
+    }.values()
     assert document.facts == ((0, "P1", 1), (0, "P2", 1), (2, "P1", 0), (0, "P1", 3))
     assert (report.n_lines, report.n_texts, report.n_further) == (1, 6, 5)
 
@@ -177,7 +179,7 @@ def test_members_of_an_archive(tmp_path: Path) -> None:
 def test_real_documents_and_senses(data_root: Path) -> None:
     """Counts of the data's description; 69.7 % of the triples are between near mentions."""
     examples = read_examples(data_root / "re/redocred/dev_revised.json.gz", "docred")
-    documents = {e.group: e.place.document for e in examples if e.place}
+    documents = {e.group: e.document_pair.document for e in examples if e.document_pair}
     assert len(documents) == 500
     assert sum(len(document.names) for document in documents.values()) == 9684
     assert sum(len(document.facts) for document in documents.values()) == 17284

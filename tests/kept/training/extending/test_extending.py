@@ -26,8 +26,8 @@ from kept.training.extending import STARTS, extend
 from kept.training.extending.extend import write_extension
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.errors import ExistsError, GraphMismatchError
-from kg_loaders.growth.stored import blocks_of
 from kg_loaders.records import Record
+from kg_loaders.stored_blocks import blocks_of
 from tests.kept.tiny_hosts import method_encoder, tiny_host, untaught_encoder
 
 SILENT = (

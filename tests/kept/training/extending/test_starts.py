@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kept.training.extending.starts import (
     STARTS,
-    World,
+    StartContext,
     best_first,
     from_names,
     from_neighbours,
@@ -30,10 +30,10 @@ def graph_of(triples: list[tuple[int, int, int]], n: int = N) -> KnowledgeGraph:
     return graph_from_records([*names, *facts])
 
 
-def world_of(graph: KnowledgeGraph, tokenizer: Any, is_old: Tensor) -> World:
+def world_of(graph: KnowledgeGraph, tokenizer: Any, is_old: Tensor) -> StartContext:
     draws = torch.Generator().manual_seed(0)
     words = torch.randn(len(tokenizer), WIDTH, generator=draws)
-    return World(graph, is_old, words, tokenizer)
+    return StartContext(graph, is_old, words, tokenizer)
 
 
 def draw(n_triples: int = 150) -> tuple[list[tuple[int, int, int]], np.random.Generator]:
@@ -139,5 +139,5 @@ def test_scores_say_which_start_is_good(tokenizer: Any) -> None:
     assert all(abs(value or 0) < 0.45 for value in none.values())
     assert best_first(by_name)[0] == "names"
     assert best_first(by_name, ["neighbours"])[0] == "neighbours"
-    empty = World(graph_of([], 3), torch.ones(3, dtype=torch.bool), world.words, tokenizer)
+    empty = StartContext(graph_of([], 3), torch.ones(3, dtype=torch.bool), world.words, tokenizer)
     assert set(scores(noise[:3], empty, in_words=True).values()) == {None}

@@ -42,9 +42,13 @@ def test_documents_are_split_whole_and_linked(made: FinetuneRun, world: Knowledg
     assert not titles["train"] & titles["dev"]
     assert not titles["train"] & titles["test"]
     for data in made.evaluation.values():
-        seen = [e for e in data.examples if e.place]
+        seen = [e for e in data.examples if e.document_pair]
         for title in {e.group for e in seen}:
-            pairs = {(e.place.head, e.place.tail) for e in seen if e.group == title and e.place}
+            pairs = {
+                (e.document_pair.head, e.document_pair.tail)
+                for e in seen
+                if e.group == title and e.document_pair
+            }
             assert len(pairs) >= 10  # five or six of six pairs of entities, in both orders
         for example in seen:
             assert example.pair is not None
@@ -60,7 +64,11 @@ def test_documents_are_split_whole_and_linked(made: FinetuneRun, world: Knowledg
 
 def test_the_score_counts_facts_that_were_not_asked(made: FinetuneRun) -> None:
     predicted, found = made.score("dev")
-    documents = {e.group: e.place.document for e in made.evaluation["dev"].examples if e.place}
+    documents = {
+        e.group: e.document_pair.document
+        for e in made.evaluation["dev"].examples
+        if e.document_pair
+    }
     n_facts = sum(len(document.facts) for document in documents.values())
     n_asked = sum(len(e.labels) for e in made.evaluation["dev"].examples)
     assert n_asked <= n_facts

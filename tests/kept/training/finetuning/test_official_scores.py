@@ -109,7 +109,7 @@ def of_document(title: str, facts: Any, pairs: Any, names: Any) -> list[TaskExam
         TaskExample(
             LinkedText(f"{title} {head} {tail}", ()),
             tuple(r for h, r, t in facts if (h, t) == (head, tail)),
-            place=DocumentPair(document, head, tail),
+            document_pair=DocumentPair(document, head, tail),
         )
         for head, tail in pairs
     ]

@@ -22,7 +22,7 @@ from kept.encoders.kadapter import KAdapter
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import WORDS_ONLY, LinkedWordsView
 from kept.hosts import load_host
-from kept.kgc.kge import vectors
+from kept.kge import vectors
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.training.config import TrainConfig
 from kept.training.log import read_log

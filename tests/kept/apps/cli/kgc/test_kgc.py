@@ -12,11 +12,13 @@ from typer.testing import CliRunner, Result
 
 from kept.apps.cli import app
 from kept.apps.cli.kgc import shared_parts as kgc_shared
+from kept.apps.cli.kgc.train_options import TrainOptions
 from kept.batches import N_SPECIAL_ROWS
-from kept.kgc.kge.kinds import NETWORK_RECIPES
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
-from kept.kgc.kge.vectors import entity_vectors
+from kept.errors import ConfigError
+from kept.kge.kinds import NETWORK_RECIPES
+from kept.kge.splits import read_splits
+from kept.kge.trained import SCORER, WEIGHTS, load_scorer, read_description
+from kept.kge.vectors import entity_vectors
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.seals import seal
 from tests.flips import forge
@@ -92,6 +94,8 @@ def test_a_norm_is_trained_and_kept_with_the_model(benchmark_folder: Path, tmp_p
     )
     assert refused.exit_code == 1
     assert "complex takes no --norm; it takes --epochs" in refused.stderr
+    with pytest.raises(ConfigError, match="takes no --ask, --host, --norm, --top-k; it takes"):
+        TrainOptions.of("complex", seed=0, holdout=0.1, top_k=1, norm=2, ask=5, host="minilm")
 
 
 @pytest.mark.parametrize("name", sorted(NETWORK_RECIPES))

@@ -11,16 +11,19 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from kept.apps.cli.kgc.opening import open_over
+from kept.apps.cli.kgc.prediction import _reasons
 from kept.evaluation.ranking import Filter, rank
 from kept.kgc.completers.folders import open_completer
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.ultra import ULTRA_RECIPE
-from kept.kgc.kge.options import UltraOptions
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import load_scorer
-from kept.kgc.kge.ultra.graphs import Edges, relation_graph
 from kept.kgc.shared_ranking import RememberedBlocks
 from kept.kgc.training import by_recipe
+from kept.kge.options import UltraOptions
+from kept.kge.prediction import Answer
+from kept.kge.splits import read_splits
+from kept.kge.trained import load_scorer
+from kept.kge.ultra.graphs import Edges, relation_graph
 from kg_loaders import KnowledgeGraph
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 
@@ -309,6 +312,14 @@ def test_reasons_are_what_leaving_out_really_changes(chain: Path, ultra: Path) -
             found = model(edges, between, row[:, 0], row[:, 1], torch.tensor([False]))
         scores.append(float(found[0, ids[2]]))
     assert fact.change == pytest.approx(scores[0] - scores[1], abs=1e-4)
+
+
+def test_there_are_no_reasons_without_a_new_answer(chain: Path, ultra: Path) -> None:
+    """All answers that `predict` prints may be in the graph already."""
+    opened = open_over(chain, ultra)
+    assert _reasons(opened, ("e03", "next", "?"), None) == []
+    answer = Answer(id="e04", label="", score=0.0, known=True, trained=True)
+    assert _reasons(opened, ("e03", "next", "?"), answer)
 
 
 @pytest.mark.parametrize("name", ["simkgc", "dkrl"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kept.apps.cli.kgc.opening import open_over
 from kept.kgc.completers.texts.literals import N_LITERALS, with_literals
-from kept.kgc.kge.splits import read_splits
+from kept.kge.splits import read_splits
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 
 

@@ -12,8 +12,8 @@ import torch
 from kept.evaluation.ranking import Direction
 from kept.evaluation.triple_classification import mean_of_directions
 from kept.kgc.completers.folders import open_completer
-from kept.kgc.kge.splits import read_splits
-from kept.kgc.kge.trained import load_scorer
+from kept.kge.splits import read_splits
+from kept.kge.trained import load_scorer
 from tests.kept.apps.cli.kgc.kgc_toy import N, done, kept
 
 

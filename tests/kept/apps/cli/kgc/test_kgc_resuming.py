@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from kept.kgc.kge.resuming.snapshots import Snapshots
+from kept.kge.resuming.snapshots import Snapshots
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 
 OPTIONS: dict[str, tuple[Any, ...]] = {

@@ -14,8 +14,8 @@ from kept.hosts import load_tokenizer
 from kept.kgc.completers.folders import open_completer
 from kept.kgc.completers.texts.colake_questions import Reader
 from kept.kgc.kepler_entities import train_kepler
-from kept.kgc.kge.simkgc.texts import Texts
-from kept.kgc.kge.splits import read_splits
+from kept.kge.simkgc.texts import Texts
+from kept.kge.splits import read_splits
 from kept.training.config import TrainConfig
 from tests.kept.apps.cli.kgc.kgc_toy import done, kept
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from entity_linking import LinkedText, gold_link, read_jsonl, write_jsonl
 from entity_linking.corruption import corrupt as corrupt_links
+from entity_linking.scoring import report
 from kept.apps.cli.link.corrupt import corrupt
 from kept.apps.cli.link.score import score
 from kg_loaders import KnowledgeGraph
@@ -53,6 +54,45 @@ def test_scores_as_a_table_and_as_json(files: Path) -> None:
     assert values["strong micro precision"] == 1.0
     assert values["strong micro recall"] == pytest.approx(2 / 3)
     assert parsed["gold_spans_only"] is True
+
+
+def test_score_draws_its_intervals_by_the_seed(files: Path) -> None:
+    gold, predicted = [], []
+    for i in range(12):  # texts with 1 to 4 links, of which some are wrong
+        links = [gold_link(2 * k, 2 * k + 1, f"Q{k}") for k in range(1 + i % 4)]
+        wrong = [gold_link(2 * k, 2 * k + 1, f"Q{k + i % 3}") for k in range(1 + i % 4)]
+        gold.append(LinkedText("a b c d", tuple(links), id=str(i)))
+        predicted.append(LinkedText("a b c d", tuple(wrong[: 1 + i % 2]), id=str(i)))
+    write_jsonl(gold, files / "many.jsonl")
+    write_jsonl(predicted, files / "predicted.jsonl")
+    texts = []
+    for seed in ("0", "1", "2", "3"):
+        options = ("--json", "--seed", seed)
+        result = run("score", files / "many.jsonl", files / "predicted.jsonl", *options)
+        expected = report(
+            gold, predicted, known=None, gold_spans_only=False, seed=int(seed)
+        ).to_json()
+        assert json.loads(result.output) == json.loads(expected)
+        texts.append(result.output)
+    assert len({*texts}) > 1
+
+
+def test_types_with_as_many_mentions_are_sorted_by_name(files: Path) -> None:
+    labels = [{"span": [0, 5], "entity_id": "Q90", "type": "Q9|Q1|Q5"}]
+    article = {"id": 1, "text": "Paris, Bonn", "labels": labels}
+    (files / "e.jsonl").write_text(json.dumps(article), encoding="utf-8")
+    write_jsonl([GOLD[0]], files / "one.jsonl")
+    result = run("score", files / "e.jsonl", files / "one.jsonl", "--elevant", "--json")
+    assert result.exit_code == 0, result.output
+    bins = dict(json.loads(result.output)["bins"])
+    assert [name for name, _ in bins["type"]] == ["Q1", "Q5", "Q9"]
+
+
+def test_an_entity_that_is_not_in_the_graph_has_degree_0(files: Path) -> None:
+    """Q220 of the gold links is no entity of the graph."""
+    result = run("score", files / "gold.jsonl", files / "found.jsonl", "--kg", files / "kg")
+    rows = result.output.split("| degree in the graph |")[1].splitlines()
+    assert any(row.startswith("| 0 | 1 |") for row in rows), rows
 
 
 def test_elevant_gold_is_scored_by_type(files: Path) -> None:

@@ -82,7 +82,7 @@ def test_who_reads_the_graph_follows_it() -> None:
     assert found.edited.before.label == MADE.world.test[0].labels[0]
     assert found.edited.after.label != found.edited.before.label
     assert (found.added.n, found.added.without, found.added.accuracy) == (8, 0.0, 1.0)
-    assert found.added.shown.label == MADE.new[0].labels[0]
+    assert found.added.explanation.label == MADE.new[0].labels[0]
 
 
 def test_a_wrong_fact_is_named_and_without_it_the_answer_is_right() -> None:
@@ -94,7 +94,7 @@ def test_a_wrong_fact_is_named_and_without_it_the_answer_is_right() -> None:
         assert misled.wrong + misled.right == pytest.approx(1.0)
         if misled.n_explained:
             assert (misled.named, misled.restored) == (1.0, 1.0)
-            assert misled.shown is not None
+            assert misled.explanation is not None
         shares.append(misled.wrong)
     assert sum(shares) == pytest.approx(1.0)  # one of the two roles comes first
 

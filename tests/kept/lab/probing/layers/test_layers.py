@@ -21,7 +21,7 @@ from kept.graphs.builder import BuilderConfig
 from kept.lab.probing.layers import study
 from kept.lab.probing.layers.edges import FARTHEST, TASKS, Edge, edges_of
 from kept.lab.probing.layers.linear import PENALTIES, fit, fit_on_heldout
-from kept.lab.probing.layers.states import edge_states
+from kept.lab.probing.layers.states import _covering, edge_states
 from kept.lab.probing.layers.study import (
     MAJORITY,
     OF_FORM,
@@ -298,3 +298,17 @@ def test_a_tenth_of_the_training_questions_chooses_the_penalty(
     assert fit_of[1][1] != held
     assert len(one.right) == 20
     assert one.penalty in PENALTIES
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "covering"),
+    [(0, 3, [False, True, False, False]), (3, 6, [False, False, True, False]),
+     (2, 4, [False, True, True, False]), (6, 7, [False, False, False, True])],
+)  # fmt: skip
+def test_a_token_covers_a_word_only_where_they_share_a_character(
+    start: int, end: int, covering: list[bool]
+) -> None:
+    """Not where one ends as the other begins; a special token has the span (0, 0)."""
+    spans = torch.tensor([(0, 0), (0, 3), (3, 6), (6, 7)])
+    word = Word("word", start, end, 0, "root", "NOUN")
+    assert _covering(spans, word).tolist() == covering

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kept.tasks.datasets.formats import FORMATS, TaskExample, hold_out, read_examples
 from kept.tasks.datasets.questions.squad import read_squad2
+from kg_loaders.budget import ReaderBudget
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.errors import BudgetError, DamageError
-from kg_loaders.reading.budget import ReaderBudget
 
 CONTEXT = "Die 🗼 steht in 巴黎, près de la Seine (e\u0301)."
 

@@ -1,1 +1,0 @@
-"""Words: which pieces begin one, and words that a generator replaced."""
