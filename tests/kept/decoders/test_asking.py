@@ -222,7 +222,7 @@ def test_every_family_answers(family: str) -> None:
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"facts as 'table'.*max_facts 0: 1 or more"):
         AskOptions(facts_as="table", max_facts=0)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="word pieces; the decoder takes 28 and 100 new ones"):
+    with pytest.raises(ConfigError, match="word pieces; the decoder reads 28 and writes 100"):
         asker_of().ask("what is the job of Padre " * 6, AskOptions(n_new=100))
 
 
@@ -232,6 +232,6 @@ def test_more_new_words_than_positions_leave_no_negative_room(n_new: int) -> Non
         asker_of().ask("what is the job of Padre", AskOptions(n_new=n_new))
     assert f"{n_new} new word pieces leave no room for a question" in str(refused.value)
     assert "128 positions; give at most 125 (--new, n_new)" in str(refused.value)
-    assert "takes -" not in str(refused.value)
-    with pytest.raises(ConfigError, match="the decoder takes 3 and 125 new ones"):
+    assert "reads -" not in str(refused.value)
+    with pytest.raises(ConfigError, match="the decoder reads 3 and writes 125"):
         asker_of().ask("what is the job of Padre", AskOptions(n_new=125))
