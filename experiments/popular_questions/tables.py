@@ -245,13 +245,18 @@ def _n(results: Results, mask: Mask | None = None) -> str:
 
 def _gains(every: Results) -> str:
     rows = []
-    for theirs in (NONE, ("bm25", "true"), ("minilm", "true")):
+    others = {
+        NONE: ROWS["none"], ("bm25", "true"): ROWS["bm25"], ("minilm", "true"): ROWS["minilm"],
+        ("kept", "random-entity"): "kept, another entity's facts",
+        ("kept", "shuffled"): "kept, shuffled facts",
+    }  # fmt: skip
+    for theirs, title in others.items():
         results = every.having(KEPT, theirs)
         for name, mask in _parts(results):
             gain = results.gain(KEPT, theirs, "exact", mask)
             scores = [f"{results.score(arm, 'exact', mask).estimate:.3f}" for arm in (KEPT, theirs)]
-            others = [_signed(gain), f"{gain.visible():.3f}"]
-            rows.append([ROWS[theirs[0]], name, _n(results, mask), *scores, *others])
+            ends = [_signed(gain), f"{gain.visible():.3f}"]
+            rows.append([title, name, _n(results, mask), *scores, *ends])
     head = ("kept against", "subjects", "seeds, n", "kept", "the other", "exact, difference",
             "smallest visible effect")  # fmt: skip
     return "## Differences\n\n" + _table(head, rows)

@@ -232,6 +232,6 @@ def test_more_new_words_than_positions_leave_no_negative_room(n_new: int) -> Non
         asker_of().ask("what is the job of Padre", AskOptions(n_new=n_new))
     assert f"{n_new} new word pieces leave no room for a question" in str(refused.value)
     assert "128 positions; give at most 125 (--new, n_new)" in str(refused.value)
-    assert "takes -" not in str(refused.value)
+    assert "reads -" not in str(refused.value)
     with pytest.raises(ConfigError, match="the decoder reads 3 and writes 125"):
         asker_of().ask("what is the job of Padre", AskOptions(n_new=125))
