@@ -54,7 +54,7 @@ from kept.hosts import load_tokenizer
 from kept.inputs.controls.shuffles import shuffle_objects
 from kept.lab.questions.answering import CHOSEN, EXACT, REFUSED, candidates, judged
 from kept.lab.questions.items import QuestionSet, values_of
-from kept.lab.questions.prompts import OWN, Prompting
+from kept.lab.questions.prompts import TOKENIZERS_MARKS, Prompting
 from kept.lab.questions.showing import ShownItem, edited_graph
 from kept.lab.study.addresses import run_hash
 from kept.lab.study.store import stored_once
@@ -233,7 +233,7 @@ class PopularQuestions:
             for q, said in zip(self.questions, contexts, strict=True)
         ]  # fmt: skip
         written, scores = self._write(texts)
-        prompting = Prompting(self.tokenizer, OWN, self.settings.max_facts)
+        prompting = Prompting(self.tokenizer, TOKENIZERS_MARKS, self.settings.max_facts)
         counts = []
         for i, question in enumerate(self.questions):
             if texts[i] is None:
