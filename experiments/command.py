@@ -80,8 +80,10 @@ def _program() -> str:
     """Return the command that runs this study: of the folder, or of the module that was named."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = "" if spec is None else spec.name.removesuffix(".__main__")
-    is_module = module.startswith("experiments.")
-    return f"python -m {module}" if is_module else Path(sys.argv[0]).name
+    if module.startswith("experiments."):
+        return f"python -m {module}"
+    program = sys.argv[0]
+    return program if program.startswith("python -m ") else Path(program).name
 
 
 def announce(text: str) -> None:

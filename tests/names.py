@@ -36,6 +36,7 @@ OF_USERS = {
     "kept/kge/options.py": ("ask",),  # the option --ask
     "kept/lab/comparison/experiment.py": ("asked",),  # fields of YAML files
     "kept/lab/completion/config.py": ("asked",),
+    "kept/lab/completion/inductive_config.py": ("asked",),
     "kept/lab/questions/plan.py": ("asked",),
     "kept/lab/questions/source.py": ("asked",),
     "kept/lab/study/design.py": ("asked",),

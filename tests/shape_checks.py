@@ -20,33 +20,32 @@ CHECKED = ("kept.batches", "kept.outputs", "kept.layers", "kept.encoders", "kept
 def install() -> None:
     """Check the modules of `CHECKED`, and those below them, from their import on."""
     install_import_hook([*CHECKED], "beartype.beartype")
-    jaxtyping.jaxtyped = checked
+    jaxtyping.jaxtyped = check_types
 
 
-def checked(*, typechecker: Any) -> Callable[[Any], Any]:
+def check_types(*, typechecker: Any) -> Callable[[Any], Any]:
     """The decorator of a function or a class; the import hook puts it on each."""
 
-    def decorated(value: Any) -> Any:
+    def decorate(value: Any) -> Any:
         if not isinstance(value, FunctionType):
             return jaxtyped(value, typechecker=typechecker)
-        written = value.__annotations__
-        types = {name: _resolved(each, value.__globals__) for name, each in written.items()}
+        annotations = value.__annotations__
+        types = {name: _resolved(each, value.__globals__) for name, each in annotations.items()}
         if any(map(_names_axes, types.values())):
             return jaxtyped(value, typechecker=typechecker)
         value.__annotations__ = types
-        called = beartype(value)
-        value.__annotations__ = called.__annotations__ = written
-        return called
+        wrapper = beartype(value)
+        value.__annotations__ = wrapper.__annotations__ = annotations
+        return wrapper
 
-    return decorated
+    return decorate
 
 
 def _resolved(annotation: Any, names: Mapping[str, Any]) -> Any:
     """The type; `Any`, as jaxtyping has it, where a name is only imported for type checkers."""
+    holder = type("_", (), {"__annotations__": {"it": annotation}})
     try:
-        return get_type_hints(type("_", (), {"__annotations__": {"it": annotation}}), {**names})[
-            "it"
-        ]
+        return get_type_hints(holder, {**names})["it"]
     except NameError:
         return Any
 

@@ -15,27 +15,27 @@ from torch import Tensor
 from kept.batches import KnowledgeBatch
 from kept.layers.means import mean_of
 from tests.kept.tiny_hosts import small_batch
-from tests.shape_checks import checked
+from tests.shape_checks import check_types
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-mark = checked(typechecker=beartype)
+mark = check_types(typechecker=beartype)
 
 
 @mark
-def repeated(word: str, n: Any) -> str:
+def repeat(word: str, n: Any) -> str:
     return word * n if word != "number" else n
 
 
 @mark
-def added(one: Float[Tensor, " row"], other: Float[Tensor, " row"]) -> Float[Tensor, " row"]:
+def add(one: Float[Tensor, " row"], other: Float[Tensor, " row"]) -> Float[Tensor, " row"]:
     return one + other if len(one) > 1 else one.expand(3)
 
 
 @mark
-def first(rows: list[Float[Tensor, " row"]]) -> Float[Tensor, " row"]:
-    return rows[0]
+def sizes(pair: tuple[Float[Tensor, " row"], Float[Tensor, " row"]]) -> int:
+    return sum(map(len, pair))
 
 
 @mark
@@ -44,22 +44,23 @@ def name_of(path: Path) -> str:
 
 
 def test_types_of_arguments_and_answers_are_checked() -> None:
-    assert repeated("ab", 2) == "abab"
+    assert repeat("ab", 2) == "abab"
     with pytest.raises(BeartypeCallHintViolation, match="word"):
-        repeated(3, 2)  # type: ignore[arg-type]
+        repeat(3, 2)  # type: ignore[arg-type]
     with pytest.raises(BeartypeCallHintViolation, match="return"):
-        repeated("number", 2)
-    assert repeated.__annotations__ == {"word": "str", "n": "Any", "return": "str"}
+        repeat("number", 2)
+    assert repeat.__annotations__ == {"word": "str", "n": "Any", "return": "str"}
 
 
 def test_axes_of_one_name_have_one_size() -> None:
-    assert len(added(torch.ones(2), torch.ones(2))) == 2
+    assert len(add(torch.ones(2), torch.ones(2))) == 2
     with pytest.raises(TypeCheckError, match="other"):
-        added(torch.ones(2), torch.ones(1))
+        add(torch.ones(2), torch.ones(1))
     with pytest.raises(TypeCheckError, match="return"):
-        added(torch.ones(1), torch.ones(1))
-    with pytest.raises(TypeCheckError, match="rows"):
-        first([torch.ones(2, 2)])
+        add(torch.ones(1), torch.ones(1))
+    assert sizes((torch.ones(2), torch.ones(2))) == 4
+    with pytest.raises(TypeCheckError, match="pair"):
+        sizes((torch.ones(2), torch.ones(1)))
 
 
 def test_a_type_that_only_type_checkers_import_is_not_checked() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -36,7 +37,6 @@ from kept.decoders.kblam.alignment import (
     say_values,
 )
 from kept.decoders.kblam.config import KBLaMConfig
-from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from kept.decoders.kblam.files import load_kblam, save_kblam
 from kept.decoders.kblam.knowledge_base import Answer, KnowledgeBase, answers, padded, unit_vectors
 from kept.decoders.kblam.learner import Learner, TrainingPlan
@@ -45,7 +45,13 @@ from kept.decoders.kblam.model import KBLaM
 from kept.decoders.kblam.rectangular import FactTokens
 from kept.decoders.kblam.texts import ReadTexts, StoredVectors, drawn_texts, read_texts
 from kept.decoders.kblam.values import HostWords
-from kept.decoders.kblam.wording import IN_CONTEXT_OR_REFUSE, Fact, prompt_in_context
+from kept.decoders.kblam.wording import (
+    IN_CONTEXT_OR_REFUSE,
+    UNKNOWN,
+    Dialogue,
+    Fact,
+    prompt_in_context,
+)
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.hosts import load_tokenizer

@@ -325,7 +325,9 @@ class KnowledgeEncoder(KnowledgeModel):
 
     def group_outside_host(self, name: str) -> str:
         """Return the group of a parameter outside the host; for encoders that have some."""
-        raise ConfigError(f"{type(self).__name__}.beside does not know the parameter {name!r}")
+        raise ConfigError(
+            f"{type(self).__name__}.group_outside_host does not know the parameter {name!r}"
+        )
 
     def insert(self, kind: str, options: Mapping[str, Any]) -> None:
         """Insert "lora", "houlsby" or "pals" into the host, whose own weights are then frozen.

@@ -62,7 +62,7 @@ def choose_precision(
         return PrecisionChoice("fp32")
     raise ConfigError(
         f"a {host.config.model_type} host cannot compute in bf16 in transformers; give precision: "
-        "fp32 (--precision fp32)"
+        "fp32 (--set training.precision=fp32)"
     )
 
 

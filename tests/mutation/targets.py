@@ -159,9 +159,9 @@ LISTED = (
     _listed("kept/inputs/controls", "conditions random_texts shuffles link_errors",
             "kept/inputs/controls", "conditions", "random_texts", "link_errors"),
     _listed("kg_loaders/formats", "tsv jsonl", "kg_loaders", "formats/tsv", "reading/lines",
-            "reading/repeated_keys", "export", "reading/budget"),
+            "reading/repeated_keys", "export", "budget"),
     _listed("kg_loaders/reading", "lines", "kg_loaders", "reading/lines", "formats/tsv",
-            "reading/repeated_keys", "reading/budget"),
+            "reading/repeated_keys", "budget"),
     _listed("entity_linking/names", "addition candidates folder identifiers index keys known "
             "linker priors rules/capitals rules/case runs segment texts", "entity_linking/names",
             "name_index", "known",

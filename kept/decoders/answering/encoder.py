@@ -53,9 +53,9 @@ class FastSentenceEncoder:
         folder = prepared_minilm()
         # CTranslate2 sets the number of OpenMP threads of the thread that opens a model, and torch
         # takes it over: a thread that ends here keeps it away from whatever else this program does.
-        with ThreadPoolExecutor(1) as opening:
-            opened = opening.submit(ctranslate2.Encoder, str(folder), intra_threads=n_threads)
-            self._model: Any = opened.result()
+        with ThreadPoolExecutor(1) as pool:
+            model = pool.submit(ctranslate2.Encoder, str(folder), intra_threads=n_threads)
+            self._model: Any = model.result()
         self._tokenizer = Tokenizer.from_file(str(_minilm_folder() / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_PIECES)

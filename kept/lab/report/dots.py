@@ -71,7 +71,7 @@ class Axis:
     def position(self, value: float) -> str:
         """Where a value lies, as a share of the strip's width.
 
-        >>> Axis(0.0, 2.0, (), None).place(0.5)
+        >>> Axis(0.0, 2.0, (), None).position(0.5)
         '25.00%'
         """
         return f"{100 * (value - self.low) / (self.high - self.low):.2f}%"

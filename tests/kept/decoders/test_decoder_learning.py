@@ -125,7 +125,7 @@ def test_a_cache_stays_where_it_was_made_and_what_a_decoder_cannot_have_is_refus
         batch.to(torch.device("meta"))
     for fields, said in (
         ({"workers": 1}, "batches of Lessons are made by the process that trains"),
-        ({"shard": ("layers",)}, "there is one process, and nothing to share out"),
+        ({"shard": ("layers",)}, "there is one process, so there is nothing to split"),
     ):
         with pytest.raises(ConfigError, match=said):
             train(learner, lessons, config.model_copy(update=fields), tmp_path)
