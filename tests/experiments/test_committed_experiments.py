@@ -91,6 +91,8 @@ STUDIES = {
         "experiments/test_lama_experiment.py::test_the_study_in_small",
     "layers/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_runs_for_layers_open_by_themselves",
+    "popular_questions/questions.yaml":
+        "experiments/test_popular_questions.py::test_outcomes_are_stored_once_under_their_address",
     "pretraining/trex.yaml":
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "private-questions.yaml":

@@ -21,7 +21,8 @@ from tests.kept.tiny_chat import WordVectors, chat_tokenizer
 from tests.kept.tiny_decoders import tiny_decoder
 
 FOLDER = Path(__file__).parents[2] / "experiments/popular_questions"
-SETTINGS = Settings.read(FOLDER / "questions.yaml")
+FILE = FOLDER / "questions.yaml"
+SETTINGS = Settings.read(FILE)
 
 
 def test_the_page_is_that_of_the_stored_answers() -> None:
@@ -133,6 +134,7 @@ def test_rows_show_what_they_say(study: PopularQuestions) -> None:
 def test_outcomes_are_stored_once_under_their_address(
     study: PopularQuestions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert study.settings.relations == Settings.read(FILE).relations
     study.stored_questions(tmp_path)
     for row, condition in ARMS:
         study.stored(tmp_path, row, condition)
