@@ -30,7 +30,7 @@ from benchmarks.measuring import growth, in_turn, three_sizes, write_line
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS
 from kept.kge.vectors import entity_vectors
-from kept.training.extending.starts import STARTS, World, scores
+from kept.training.extending.starts import STARTS, StartContext, scores
 from kept.vectors import FactVectors
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from kg_loaders.records import Record
@@ -50,7 +50,9 @@ def records() -> Iterator[Record]:
                 yield Text(row["qid"], TextKind.DESCRIPTION, row["description"], "en")
 
 
-def tables(graph: KnowledgeGraph, world: World, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
+def tables(
+    graph: KnowledgeGraph, world: StartContext, seed: int
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Rows by the name of what learned them."""
     yield "TransE (ERNIE, KnowBERT, KT-NET)", entity_vectors(graph, width=100, seed=seed)
     facts = FactVectors(world.words, world.tokenizer)(graph).vectors
@@ -65,7 +67,7 @@ def main() -> None:
     graph = graph_from_records(records())
     host, tokenizer = hosts.load_host("minilm"), hosts.load_tokenizer("minilm")
     words = hosts.word_table(host).weight.detach()
-    world = World(graph, torch.ones(graph.n_entities, dtype=torch.bool), words, tokenizer)
+    world = StartContext(graph, torch.ones(graph.n_entities, dtype=torch.bool), words, tokenizer)
     results: dict[str, list[dict[str, float | None]]] = {}
     start = time.process_time()
     for seed in range(options.seeds):
@@ -90,7 +92,7 @@ def grow(graph: KnowledgeGraph, words: torch.Tensor, tokenizer: Any) -> None:
     draws = torch.Generator().manual_seed(0)
     for n in sizes:
         part = graph_from_records([*triples[:n], *texts])
-        world = World(part, torch.ones(part.n_entities, dtype=torch.bool), words, tokenizer)
+        world = StartContext(part, torch.ones(part.n_entities, dtype=torch.bool), words, tokenizer)
         rows = torch.randn(part.n_entities, 100, generator=draws)
         (best,) = in_turn([lambda w=world, r=rows: scores(r, w, in_words=False)], 2)
         spent.append(best.processor)

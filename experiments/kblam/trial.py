@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from kept.decoders.kblam.dialogues import UNKNOWN, Dialogue
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from safetensors.torch import load_file, save
 from torch import Tensor

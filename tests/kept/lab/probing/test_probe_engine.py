@@ -22,10 +22,9 @@ from kept.lab.probing.engine import (
     NOT_REQUESTED,
     OUTSIDE,
     UNKNOWN,
-    objects_of,
     probe,
 )
-from kept.lab.probing.items.item import HOLE, ClozeItem
+from kept.lab.probing.items.item import HOLE, ClozeItem, objects_of
 from kept.lab.probing.models.plain import PlainMaskedLM
 from kept.lab.probing.passes import CUT, MASKED
 from kept.lab.probing.ranks import rank_answers
