@@ -22,7 +22,7 @@ class BM25:
     """Okapi BM25 (Robertson and Zaragoza 2009) with Lucene's idf, over words in lower case.
 
     >>> BM25(["a cat", "a dog", "a cat and a cat"]).best("the cat", 2).tolist()
-    [2, 0]
+    [0, 2]
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
