@@ -23,10 +23,10 @@ MAY_IMPORT = {
 }
 FLOORS = (
     ("bounds", "csv_text", "errors", "help_texts", "outputs", "randomness", "values"),
+    ("model_settings",),
     (
         "batches",
         "host_facts",
-        "model_settings",
         "options",
         "packaged",
         "plotting",
