@@ -9,9 +9,11 @@ Axis legend: batch, node, width, word (of the vocabulary).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -154,6 +156,22 @@ def stepper(
     return masked_stepper(host, mask, positions, cache)
 
 
+def with_cache(module: nn.Module, cache: Cache | None) -> dict[str, Any]:
+    """Return a cache by the name that the layer or model takes it with.
+
+    transformers calls it `past_key_values`, and from some version of 5 on `cache`, with a warning
+    for the old name.
+    """
+    kind: Any = type(module)
+    names = _argument_names(kind)
+    return {"cache" if "cache" in names else "past_key_values": cache}
+
+
+@lru_cache
+def _argument_names(kind: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(kind.forward).parameters)
+
+
 def masked_stepper(
     host: PreTrainedModel,
     mask: Tensor,
@@ -175,7 +193,7 @@ def masked_stepper(
             hidden,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=cache,
+            **with_cache(layer, cache),
             use_cache=cache is not None,
             position_embeddings=rotary(hidden, positions, *kind),
         )

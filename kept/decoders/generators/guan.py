@@ -21,10 +21,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
 from kept.decoders import check_decoder
 from kept.decoders.generators.stories import LABELS
+from kept.decoders.hosts import with_cache
 from kept.errors import BatchError, CheckpointError, ConfigError, TrainingError
 
 CLASS_WEIGHT = 0.05
@@ -231,15 +232,15 @@ def write(
         raise ConfigError(f"temperature is {temperature}; give a number above 0")
     model.eval()
     limit = min(n_tokens, model.host.config.max_position_embeddings - len(beginning) - 1)
-    ids, cache, written = torch.tensor([[pad_id, *beginning]]), None, list[int]()
+    ids, cache, written = torch.tensor([[pad_id, *beginning]]), DynamicCache(), list[int]()
     while len(written) < limit:
-        out = model.host(input_ids=ids, past_key_values=cache, use_cache=True)
+        out = model.host(input_ids=ids, use_cache=True, **with_cache(model.host, cache))
         scores = top_k(out.logits[0, -1].float() / temperature, k)
         next_id = int(torch.multinomial(scores.softmax(dim=-1), 1, generator=draws))
         if next_id == pad_id:
             break
         written.append(next_id)
-        ids, cache = torch.tensor([[next_id]]), out.past_key_values
+        ids = torch.tensor([[next_id]])
     return written
 
 

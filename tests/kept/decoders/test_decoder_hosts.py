@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrai
 
 from kept import decoders
 from kept.batches import IGNORE, Visibility
+from kept.decoders.hosts import with_cache
 from kept.errors import BatchError, CheckpointError, ConfigError, HostError
 from tests.kept.tiny_decoders import N_POSITIONS, N_WORDS, texts, tiny_decoder
 
@@ -207,3 +209,17 @@ def test_a_folder_is_opened_whole_or_refused(family: str, tmp_path: Path) -> Non
         config.save_pretrained(tmp_path)
         with pytest.raises(CheckpointError, match=fault):
             decoders.load_decoder(tmp_path)
+
+
+@every_family
+def test_a_cache_is_given_by_the_name_that_is_not_deprecated(
+    family: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    """transformers warns once in a process, so the name is looked at, too."""
+    host, (ids, visibility, positions) = tiny_decoder(family), branches()
+    states(host, ids, visibility, positions, DynamicCache(config=host.config))
+    assert not [each for each in recwarn if "past_key_values" in str(each.message)]
+    (layer, *_) = decoders.layers(host)
+    (name,) = with_cache(layer, None)
+    assert name == ("cache" if "cache" in inspect.signature(layer.forward).parameters else
+                    "past_key_values")  # fmt: skip

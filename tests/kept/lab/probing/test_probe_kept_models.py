@@ -177,16 +177,16 @@ def test_heads_that_cannot_answer_are_refused(
         open_model(tmp_path / "host", show_asked=True)
 
 
-@pytest.mark.parametrize("family", ["gemma", "gemma2", "t5"])
+@pytest.mark.parametrize("family", ["starcoder2", "cohere", "t5"])
 def test_a_model_that_cannot_be_probed_is_named_by_its_type(
     family: str, tmp_path: Path, tokenizer: Any
 ) -> None:
     """Nothing is said of pickles or of files that are not whole: the kind of the model is wrong."""
     sizes = {
-        "gemma": ("hidden_size", "intermediate_size", "head_dim"),
+        "cohere": ("hidden_size", "intermediate_size", "head_dim"),
         "t5": ("d_model", "d_ff", "d_kv"),
     }
-    names = sizes.get(family, sizes["gemma"])
+    names = sizes.get(family, sizes["cohere"])
     options: dict[str, Any] = dict(zip(names, (16, 32, 8), strict=True))
     options |= {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": len(tokenizer)}
     config = AutoConfig.for_model(family, num_hidden_layers=1, num_layers=1, **options)
