@@ -261,7 +261,7 @@ class KBLaMTrial:
         for start in range(0, len(facts), 8):
             some = facts[start : start + 8]
             dialogues = [Dialogue.about(fact, 1) for fact in some]
-            ids, mask = padded(self._ids([each.begun for each in dialogues]), 0)
+            ids, mask = padded(self._ids([each.prefix for each in dialogues]), 0)
             prompts = self._ids([each.prompt for each in dialogues])
             n_before = torch.tensor([len(prompt) - 1 for prompt in prompts])
             reading = mask & (torch.arange(ids.shape[1]) >= n_before[:, None])

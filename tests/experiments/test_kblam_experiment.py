@@ -172,7 +172,7 @@ def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
     learner, tokenizer = parts.learner(parts.model()), parts.trial.decoder.tokenizer
     facts = parts.base.facts
     for step in range(6):
-        batch = learner.batch(learner.drawn(step))
+        batch = learner.batch(learner.sample(step))
         rows = batch.fact_rows.tolist()
         assert len(set(rows)) == len(rows)
         assert batch.prompt_mask is not None

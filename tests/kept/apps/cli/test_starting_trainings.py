@@ -37,8 +37,10 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     for module in RUNS.values():
 
-        def run(fields: Any, settings: Any, **options: Any) -> None:
-            calls.append({"fields": fields, "settings": settings, **options})
+        def run(*arguments: Any) -> None:  # the options last, with a fine-tuning's fields before
+            options = arguments[-1]
+            fields = arguments[0] if len(arguments) == 2 else options.fields()
+            calls.append({"fields": fields, "options": options})
 
         monkeypatch.setattr(module, "run", run)
     return calls
@@ -58,10 +60,10 @@ def test_trackers_and_the_rest_are_handed_on(
     plain = start(*command, "-o", tmp_path / "run")
     assert plain.exit_code == 0, plain.output
     first, second = handed
-    assert list(first["track"]) == ["tensorboard"]
-    assert list(second["track"]) == []
-    assert (first["skip_damaged"], second["skip_damaged"]) == (True, False)
-    assert first["output"] == tmp_path / "run"
+    assert list(first["options"].track) == ["tensorboard"]
+    assert list(second["options"].track) == []
+    assert (first["options"].skip_damaged, second["options"].skip_damaged) == (True, False)
+    assert first["options"].output == tmp_path / "run"
     assert first["fields"]["training.steps"] == 3
     assert first["fields"]["kg"] == second["fields"]["kg"]
 
