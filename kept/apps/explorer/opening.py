@@ -67,7 +67,8 @@ def case_of(readers: Sequence[Reader], encoder: AutoEncoder | None = None) -> Ca
 def read_texts(name: str) -> list[str]:
     """Return the texts of a file, one per line, or the text itself; empty lines are left out.
 
-    Raises `ConfigError` for a text that is too long, too many of them, and a file of no text.
+    Raises `ConfigError` for a text that is too long, too many of them, and a file of no text,
+    `SourceError` for what only the name of a file can be and is none.
     """
     path = file_or_text(name)
     if path is not None:

@@ -25,7 +25,7 @@ from kept.methods import METHODS
 from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamageReport
-from kg_loaders.errors import UnknownNodeError
+from kg_loaders.errors import SourceError, UnknownNodeError
 from tests.kept.hostile_world import TEXT
 
 PARIS = (24, 29)
@@ -268,7 +268,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     assert read_texts("A text.") == ["A text."]
     (tmp_path / "long.txt").write_text("x" * 2001)
     for given, words in ((str(tmp_path / "long.txt"), "2001 characters"), ("no.txt", "not a file")):
-        with pytest.raises(ConfigError, match=words):
+        with pytest.raises((ConfigError, SourceError), match=words):
             read_texts(given)
 
 
