@@ -297,9 +297,7 @@ def answer_loss(
     is_learned = is_word & (number >= (n_words - n_answer)[:, None])
     rows, inverse = is_learned.nonzero(as_tuple=True)
     if not len(inverse) or int((n_words - n_answer).min()) < 1:
-        raise BatchError(
-            f"an answer of {n_answer} words needs a text with at least one word before it"
-        )
+        raise BatchError(f"answers of {n_answer.tolist()} words need texts with a word before each")
     scores = hosts.logits(host, states[rows, inverse - 1]).float()
     expected = batch.node_ids[rows, inverse]
     total = functional.cross_entropy(scores, expected, reduction="sum")

@@ -64,5 +64,5 @@ def test_words_that_do_not_fit_are_refused(graph: KnowledgeGraph, tokenizer: Any
     host = decoder_of("llama")
     tree = knowledge_tree(host, batch_of("branches", graph, tokenizer, linked()))
     for words in (torch.zeros(2, 1, dtype=torch.long), torch.zeros(1, 0, dtype=torch.long)):
-        with pytest.raises(BatchError, match="a row for each"):
+        with pytest.raises(BatchError, match="needs 1 rows of one word or more"):
             chances(host, tree, words)

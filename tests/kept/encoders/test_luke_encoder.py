@@ -21,7 +21,7 @@ from kept.heads.model import KnowledgeForTask
 from kept.methods import METHODS
 from kept.vectors import FactVectors, LabelVectors
 from kg_loaders import KnowledgeGraph
-from tests.kept.tiny_hosts import FAMILIES, tiny_host
+from tests.kept.tiny_hosts import BERT_LIKE, tiny_host
 
 CONFIG = BuilderConfig(max_words=40, max_nodes=90, **METHODS["luke"].builder)
 
@@ -40,7 +40,7 @@ def samples(
 
 
 # ---- first weights -------------------------------------------------------------------------------
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BERT_LIKE)
 def test_queries_start_as_the_host_s(
     family: str, small_graph: KnowledgeGraph, tokenizer: Any, samples: list[KnowledgeBatch]
 ) -> None:
