@@ -257,9 +257,7 @@ def test_what_does_not_fit_is_refused(graph: KnowledgeGraph, tokenizer: Any) -> 
         knowledge_tree(host, branches, readers="all")  # type: ignore[arg-type]
     with pytest.raises(BatchError, match="give LabelVectors"):
         knowledge_tree(host, branches.replace(node_ids=branches.node_ids + 40))
-    with pytest.raises(
-        BatchError, match=r"answers of \[9\] words need texts with a word before each"
-    ):
+    with pytest.raises(BatchError, match=r"answers of \[9\] words need texts"):
         answer_loss(host, knowledge_tree(host, branches), branches, torch.tensor([9]))
 
 
