@@ -126,7 +126,9 @@ def test_rows_of_a_comparison_have_recipes_unless_as_published() -> None:
     task = {**FILES, "task": "typing", "training": {"steps": 4, "batch_size": 2}}
     fields = {"name": "e", "task": task, "methods": {"kbert": {"view": {"max_pieces": 4}}}}
     row = Experiment(**fields).row("kbert")
-    assert row["view"] == {"max_branches": 8, "max_pieces": 4}
+    lengths = row["view"].keys() - {"max_branches", "max_pieces"}
+    assert lengths == {"max_nodes"}  # as long as the host reads
+    assert row["view"].items() >= {"max_branches": 8, "max_pieces": 4}.items()
     published = Experiment(**fields, as_published=True).row("kbert")
     assert published == {**task, "view": {"max_pieces": 4}}
 
