@@ -119,17 +119,18 @@ class RelationMatcher:
         self.vectors, self._common = other.vectors, other._common
 
     def choices(self, entity: int) -> tuple[RelationChoice, ...]:
-        """Return the relations of entities of the same type, and of the entity itself, sorted."""
+        """Return the relations of entities of the same type, and of the entity itself, sorted.
+
+        An entity without a type is taken to be of the kind of those with the same relations.
+        """
         kind = self.type_of(entity)
-        if kind not in self._choices:
-            peers = [entity] if kind is None else self._of_type(kind)
-            self._choices[kind or ""] = self._relations_of(peers)
-        entity_relations = self._relations_of([entity])
-        both = (
-            {*self._choices[kind or ""], *entity_relations}
-            if kind is not None
-            else set(entity_relations)
-        )
+        if kind is None:
+            peers = self._with_the_same_relations(entity)
+            both = {*self._relations_of(peers), *self._relations_of([entity])}
+        else:
+            if kind not in self._choices:
+                self._choices[kind] = self._relations_of(self._of_type(kind))
+            both = {*self._choices[kind], *self._relations_of([entity])}
         return tuple(sorted(both, key=lambda each: (each.is_inverse, each.relation)))
 
     def type_of(self, entity: int) -> str | None:
@@ -176,6 +177,13 @@ class RelationMatcher:
             rows = graph.triples[np.isin(graph.triples[:, 1], self._type_relations)]
             peers = rows[np.isin(rows[:, 2], tails), 0].tolist()
         return peers[:N_TYPICAL]
+
+    def _with_the_same_relations(self, entity: int) -> list[int]:
+        """Heads of the relations that an entity is the head of."""
+        triples = self.graph.triples
+        mine = np.unique(self.graph.outgoing(entity)[:, 1])
+        peers: list[int] = np.unique(triples[np.isin(triples[:, 1], mine), 0])[:N_TYPICAL].tolist()
+        return peers
 
     def _relations_of(self, entities: list[int]) -> tuple[RelationChoice, ...]:
         graph = self.graph

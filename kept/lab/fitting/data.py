@@ -83,6 +83,8 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     if method is not None and (note := nameless_note(graph)):
         notes.append(note)
     linker = "links of the file" if method is None else f"kept link --method {method}"
+    if kind in NAMED and not any(split_names):
+        linked = _grouped_by_name(linked)
     splits, dropped = split(linked, split_names, options)
     if dropped:
         notes.append(
@@ -93,9 +95,16 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
             raise ConfigError(
                 f"{len(splits[name])} examples of {name}, {LEAST[name]} are needed; give more "
                 f"rows, or a larger share (--{name}-share)" if name != "train" else
-                f"{len(splits[name])} training examples, {LEAST[name]} are needed; give more rows"
+                f"{len(examples)} rows give {len(splits[name])} training examples next to dev and "
+                f"test; {LEAST[name]} are needed, and some 50 to learn from: give more rows"
             )  # fmt: skip
     return FitData(kind, splits, linker, tuple(notes), method)
+
+
+NAMED = ("mention", TYPING)
+"""Kinds that ask about a mention. A name in training and test could be answered from memory."""
+LEAST_NAMES = 10
+"""Fewer names than these are not kept apart: the splits would have too few."""
 
 
 def _kind_of(tables: dict[str, Table]) -> str:
@@ -108,6 +117,17 @@ def _kind_of(tables: dict[str, Table]) -> str:
             "columns"
         )
     return kinds.pop()
+
+
+def _grouped_by_name(examples: Sequence[TaskExample]) -> list[TaskExample]:
+    """The examples with the name of the mention as what they are about; few names as they are."""
+    names = [_surface(example).casefold() for example in examples]
+    if len(set(names)) < LEAST_NAMES:
+        return list(examples)
+    return [
+        dataclasses.replace(example, source=example.source or name)
+        for example, name in zip(examples, names, strict=True)
+    ]
 
 
 def split(
@@ -252,20 +272,26 @@ def _at(links: Sequence[Link], target: Mention) -> list[Link]:
 def audit(data: FitData) -> list[str]:
     """Return what may give answers away, a line each; nothing where nothing was found."""
     lines = []
-    test, train = data.splits["test"], data.splits["train"]
+    test = data.splits["test"]
     if data.kind in ("classification", "mention", RELATION):
         n = sum(answer_in_subject(e.linked.text, e.labels[0]) for e in test)
         if n:
             lines.append(f"the label is written in the text of {n} of {len(test)} test examples")
-    if data.kind in ("mention", TYPING):
-        names = {_surface(e) for e in train}
-        n = sum(_surface(e) in names for e in test)
-        if n:
-            lines.append(
-                f"{n} of {len(test)} test mentions have a name that is also in training, and "
-                f"can be answered from memory"
-            )
+    n = from_memory(data)
+    if n:
+        lines.append(
+            f"{n} of {len(test)} test mentions have a name that is also in training, and can be "
+            "answered from memory"
+        )
     return lines
+
+
+def from_memory(data: FitData) -> int:
+    """Return how many test mentions have a name that a mention in training has."""
+    if data.kind not in NAMED:
+        return 0
+    names = {_surface(example) for example in data.splits["train"]}
+    return sum(_surface(example) in names for example in data.splits["test"])
 
 
 def _surface(example: TaskExample) -> str:

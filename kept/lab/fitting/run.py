@@ -19,7 +19,7 @@ from typing import Any
 
 from entity_linking.annotations.linked_texts import MOST_CANDIDATES
 from kept.errors import ConfigError, KeptError
-from kept.lab.fitting.data import as_fields, audit, coverage, read_data
+from kept.lab.fitting.data import as_fields, audit, coverage, from_memory, read_data
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.search import (
     SEARCH_SHARE,
@@ -331,6 +331,7 @@ class _Fit:
             coverage=coverage(test, self.data.kind, self.graph),
             rival_on_dev=None if choice.rival is None else best[choice.rival],
             none_on_dev=best[choice.baseline],
+            from_memory=from_memory(self.data),
         )
         return FitResult(
             output=self.output,

@@ -21,8 +21,8 @@ class Findings:
     """Scores on test: of the chosen model, without knowledge, always the most frequent answer, and
     of the chosen model shown another entity's facts (None: it reads none).
 
-    `n` are the test items; `rival_on_dev` and `none_on_dev` are scores of the best method and of
-    the host alone when they were chosen.
+    `n` are the test items, `from_memory` those about a name that training has; `rival_on_dev` and
+    `none_on_dev` are scores of the best method and of the host alone when they were chosen.
     """
 
     score: float
@@ -33,6 +33,7 @@ class Findings:
     coverage: Coverage
     rival_on_dev: float | None = None
     none_on_dev: float | None = None
+    from_memory: int = 0
 
     @property
     def noise(self) -> float:
@@ -93,6 +94,14 @@ def _without_knowledge(findings: Findings) -> Verdict:
         f"; on dev {findings.none_on_dev:.2f} without knowledge, {findings.rival_on_dev:.2f} with "
         "the best method"
     )  # fmt: skip
+    if findings.from_memory > findings.n / 2 and findings.score >= GOOD:
+        return Verdict(
+            "memory",
+            f"names decide: {findings.score:.2f} without knowledge, and {findings.from_memory} of "
+            f"{findings.n} test names are in training, too{best}",
+            "to see whether the graph decides for new names, leave out the column of splits (kept "
+            "fit then keeps the rows of a name together), or put each name into one split",
+        )
     text = f"the text decides: {findings.score:.2f} without knowledge{best}"
     if findings.coverage.with_facts < COVERED:
         return Verdict("low-coverage", text, _cause(findings))

@@ -417,8 +417,8 @@ class Predictor:
             if len(each.targets) != n_targets and kind.has_one_answer:
                 raise ConfigError(
                     f"{self.task} needs {n_targets} mention(s) in a text, "
-                    f"{each.linked.text[:60]!r} comes with {len(each.targets)}; give "
-                    "question(text, target, …)"
+                    f"{each.linked.text[:60]!r} comes with {len(each.targets)}; name each with "
+                    "--target NAME (in Python question(text, target, …))"
                 )
         if n_targets == 2 and kind.has_one_answer:
             examples = [_with_pair(each) for each in examples]

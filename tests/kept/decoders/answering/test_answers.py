@@ -224,3 +224,24 @@ def test_the_quick_encoder_leaves_the_threads_of_torch_alone() -> None:
     before = torch.get_num_threads()
     FastSentenceEncoder(before + 1).encode(["Where does Brada Okoral live?"])
     assert torch.get_num_threads() == before
+
+
+def test_a_fact_that_an_entity_without_a_type_lacks_is_refused() -> None:
+    """Entities with the same relations say which relations it could have."""
+    ships = [
+        (name, relation, value)
+        for name, values in {
+            "Solridge": ("Tess Quell", None, "1908"), "Calholm": ("Ivo Brann", "Wickmouth", "1907"),
+            "Brightmoor": ("Una Feld", "Tarnhaven", "1911"),
+            "Eastmere": ("Odo Lann", "Wickmouth", "1899"),
+        }.items()
+        for relation, value in zip(("captain", "home port", "built in"), values, strict=True)
+        if value is not None
+    ]  # fmt: skip
+    graph = kept.KnowledgeGraph.from_triples(ships)
+    for question in ("What is the home port of the Solridge?", "What is Solridge's home port?"):
+        answer = kept.ask(question, kg=graph)
+        assert answer.values == (), answer
+        assert "it has no home port of Solridge" in answer.refusal
+    assert kept.ask("What is the home port of the Calholm?", kg=graph).values == ("Wickmouth",)
+    assert kept.ask("Who commands the Calholm?", kg=graph).values == ("Ivo Brann",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -41,3 +42,14 @@ def test_findings_have_a_verdict_and_a_remedy(
     assert found.key == key
     assert words in f"{found.verdict}. {found.remedy}"
     assert str(found).endswith(".")
+
+
+def test_names_that_training_has_are_not_the_text() -> None:
+    findings = Findings(
+        score=1.0, none=1.0, majority=0.2, wrong=None, n=30, coverage=FULL, from_memory=30
+    )
+    found = verdict(findings)
+    assert found.key == "memory"
+    assert "30 of 30 test names are in training" in str(found)
+    assert "keeps the rows of a name together" in found.remedy
+    assert verdict(dataclasses.replace(findings, from_memory=3)).key == "text-decides"
