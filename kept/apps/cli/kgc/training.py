@@ -56,7 +56,8 @@ def train_scorer(
         splits = with_literals(splits, source)
     warn_about_leaks(splits)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with claim(half_done):
+    with claim(half_done):  # while this one waited, another may have written the scorer
+        refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)
         about = training_fingerprint(options, splits)
         snapshots = Snapshots(half_done, about, every_seconds=every_seconds)
         if force and snapshots.is_of_another:
