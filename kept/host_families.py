@@ -35,7 +35,7 @@ Weights: TypeAlias = Float[Tensor, "batch node"]
 class Family:
     """BERT's shape, which most families share; the others are subclasses.
 
-    `layer_names`: how the parameters of layer i are named in the host, i as a group.
+    `layer_path`: where the list of layers is in the host.
     `has_bert_layers`: a layer has the parts of BERT's (`attention.self`, `attention.output`,
     `intermediate`, `output`) and is called with states and a mask alone. ERNIE, LUKE and projected
     attention layers compute with these parts. `has_bert_outputs`: both sub-layers end in an
@@ -46,7 +46,7 @@ class Family:
     """
 
     model_types: tuple[str, ...] = ("bert", "electra", "ernie")
-    layer_names = r"encoder\.layer\.(\d+)\."
+    layer_path = "encoder.layer"
     has_bert_layers = True
     has_bert_outputs = True
     projections: Mapping[str, str] = {
@@ -63,15 +63,16 @@ class Family:
 
     def layers(self, host: Any) -> Sequence[nn.Module]:
         """Return the layers, first to last; one that is passed several times, several times."""
-        return list(host.encoder.layer)
+        return list(host.get_submodule(self.layer_path))
 
     def layer_prefix(self, host: PreTrainedModel, number: int) -> str:
         """Return the name of layer `number` in the host, with a dot at its end."""
-        return f"encoder.layer.{number}."
+        return f"{self.layer_path}.{number}."
 
     def keep_first(self, host: Any, n: int) -> None:
         """Remove the layers above the first `n`."""
-        host.encoder.layer = host.encoder.layer[:n]
+        parent, _, name = self.layer_path.rpartition(".")
+        setattr(host.get_submodule(parent), name, host.get_submodule(self.layer_path)[:n])
         host.config.num_hidden_layers = n
 
     def new_layer(self, host: PreTrainedModel) -> nn.Module:
@@ -81,7 +82,7 @@ class Family:
 
     def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
         """Return the number of the layer that the host's parameter `name` belongs to, or None."""
-        match = re.match(self.layer_names, name)
+        match = re.match(rf"{re.escape(self.layer_path)}\.(\d+)\.", name)
         return int(match[1]) if match else None
 
     def position_offset(self, config: PretrainedConfig) -> int:
@@ -137,7 +138,7 @@ class DistilBERT(Family):
     """Half of BERT's layers, no segments and no pooler (Sanh et al. 2019)."""
 
     model_types = ("distilbert",)
-    layer_names = r"transformer\.layer\.(\d+)\."
+    layer_path = "transformer.layer"
     has_bert_layers = has_bert_outputs = False
     projections: Mapping[str, str] = {
         "query": "attention.q_lin",
@@ -146,16 +147,6 @@ class DistilBERT(Family):
         "output": "attention.out_lin",
     }
     attention = "attention"
-
-    def layers(self, host: Any) -> Sequence[nn.Module]:
-        return list(host.transformer.layer)
-
-    def layer_prefix(self, host: PreTrainedModel, number: int) -> str:
-        return f"transformer.layer.{number}."
-
-    def keep_first(self, host: Any, n: int) -> None:
-        host.transformer.layer = host.transformer.layer[:n]
-        host.transformer.n_layers = host.config.n_layers = n
 
     def embed(self, host: Any, vectors: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         hidden: Tensor = host.embeddings(None, inputs_embeds=vectors, position_ids=positions)
@@ -171,7 +162,7 @@ class ALBERT(Family):
     """
 
     model_types = ("albert",)
-    layer_names = r"encoder\.albert_layer_groups\.(\d+)\."
+    layer_path = "encoder.albert_layer_groups"
     has_bert_layers = has_bert_outputs = False
     projections: Mapping[str, str] = {
         "query": "attention.query",
@@ -182,7 +173,7 @@ class ALBERT(Family):
     attention = ""
 
     def layers(self, host: Any) -> Sequence[nn.Module]:
-        groups = host.encoder.albert_layer_groups
+        groups = super().layers(host)
         return [groups[i] for i in _albert_passes(host.config)]
 
     def layer_prefix(self, host: PreTrainedModel, number: int) -> str:
@@ -310,7 +301,7 @@ class NomicBERT(Family):
     """BERT with rotated positions and no table of them (Nussbaum et al. 2024)."""
 
     model_types = ("nomic_bert",)
-    layer_names = r"layers\.(\d+)\."
+    layer_path = "layers"
     has_bert_layers = has_bert_outputs = False
     projections: Mapping[str, str] = {
         "query": "self_attn.q_proj",
@@ -319,16 +310,6 @@ class NomicBERT(Family):
         "output": "self_attn.o_proj",
     }
     attention = "self_attn"
-
-    def layers(self, host: Any) -> Sequence[nn.Module]:
-        return list(host.layers)
-
-    def layer_prefix(self, host: PreTrainedModel, number: int) -> str:
-        return f"layers.{number}."
-
-    def keep_first(self, host: Any, n: int) -> None:
-        host.layers = host.layers[:n]
-        host.config.num_hidden_layers = n
 
     def embed(self, host: Any, vectors: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         hidden: Tensor = host.embeddings(inputs_embeds=vectors, token_type_ids=segments)
@@ -421,7 +402,6 @@ class WholeHost(Family):
     """
 
     model_types = ()
-    layer_names = r"(?:.*\.)?(?:layers?|h|blocks?)\.(\d+)\."
     has_bert_layers = has_bert_outputs = False
     projections: Mapping[str, str] = {}
     attention = ""
@@ -437,6 +417,10 @@ class WholeHost(Family):
             f"{host.config.model_type!r}; use a host of {', '.join(MODEL_TYPES)}, or one of the "
             "methods that need no layers, such as none, words, kepler and ebert"
         )
+
+    def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
+        match = re.match(r"(?:.*\.)?(?:layers?|h|blocks?)\.(\d+)\.", name)
+        return int(match[1]) if match else None
 
     def keep_first(self, host: Any, n: int) -> None:
         self.layers(host)

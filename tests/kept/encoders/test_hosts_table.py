@@ -192,3 +192,18 @@ def test_a_whole_host_that_cannot_compute_in_bf16_is_known() -> None:
     assert not hosts.computes_in_bf16(whole_host("deberta", N_WORDS))
     assert hosts.computes_in_bf16(whole_host("eurobert", N_WORDS))
     assert hosts.computes_in_bf16(tiny("deberta-v2"))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_first_layers_of_any_family(family: str) -> None:
+    """The states of one layer are those of the whole host after one, but for a last norm."""
+    batch = small_batch()
+    vectors = torch.randn(2, 8, 16, generator=torch.Generator().manual_seed(6))
+    whole = hosts.run(tiny(family), vectors, batch.visibility, positions=batch.positions)
+    host = hosts.first_layers(tiny(family), 1)
+    states = hosts.run(host, vectors, batch.visibility, positions=batch.positions)
+    assert len(hosts.layers(host)) == host.config.num_hidden_layers == 1
+    assert len(states) == 2
+    expected = host.final_norm(whole[1]) if family == "modernbert" else whole[1]
+    torch.testing.assert_close(states[1], expected, atol=5e-6, rtol=0)
