@@ -73,7 +73,7 @@ pages: venv
 
 # The docs site: pages by kind, the API of public names by subject; into build/docs/site.
 docs: venv
-	$(BIN)/pip $(PIP) -c constraints.txt '.[docs]'
+	$(BIN)/pip $(PIP) -c constraints.txt -e '.[docs]'
 	$(BIN)/python .ci/site.py build/docs
 	$(BIN)/zensical build --strict --config-file build/docs/zensical.toml
 

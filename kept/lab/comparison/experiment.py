@@ -214,13 +214,15 @@ class Experiment(Design):
 
     def row(self, name: str) -> dict[str, Any]:
         """Fields of `FinetuneConfig` of row `name`: the task's with its own over them, and below
-        both the recipe of its method, texts as long as the host takes them, and the faster
-        precision, unless it is `as_published`."""
+        both the recipe of its method, texts as long as the host takes them (unless the file gives
+        `graph.max_words`), and the faster precision, unless it is `as_published`."""
         fields = merged(self.task, self.methods.get(name, {}))
         if self.as_published:
             return fields
         completed = with_recipe({**fields, "method": self.variant_of(name)})
-        return with_auto_precision(with_lengths(completed))
+        if "max_words" not in (fields.get("graph") or {}):
+            completed = with_lengths(completed)
+        return with_auto_precision(completed)
 
     def variant_of(self, name: str) -> str:
         """The method that row `name` trains; ConfigError for a name that is none."""

@@ -11,6 +11,7 @@ from kept.apps.cli.comparing.compare_run import control_names
 from kept.errors import (
     ConfigError,
 )
+from kept.lab import comparison
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import find_experiment, method_names
@@ -92,3 +93,11 @@ def test_names_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match="no control 'of'"):
         control_names("of")
     assert control_names("") == ()
+
+
+def test_a_file_that_gives_lengths_keeps_them() -> None:
+    """The shipped task has them, so its runs have the addresses that they had."""
+    file = Path(comparison.__file__).parent / "tasks/csqa.yaml"
+    row = Experiment.read(file).row("kbert")
+    assert row["view"] == {"max_branches": 8}
+    assert (row["graph"]["max_words"], row["graph"]["max_nodes"]) == (64, 256)
