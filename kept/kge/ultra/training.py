@@ -170,15 +170,16 @@ class UltraScorer:
         """`[batch candidate]`; raises `EvaluationError` for relations, which ULTRA cannot rank."""
         if direction == "relation":
             raise EvaluationError("ULTRA ranks heads and tails; leave the direction relation out")
-        is_head = torch.full((len(triples),), direction == "head")
-        anchors, _ = _ends(triples, is_head)
         self.model.eval()
+        anchors, _ = _ends(triples, torch.full((len(triples),), direction == "head"))
+        pairs = torch.stack([triples[:, 1], anchors], 1)
+        queries, places = torch.unique(pairs, dim=0, return_inverse=True)  # by relation
+        is_head = torch.full((len(queries),), direction == "head")
         width = self.model.entity_model.options.layer.width
         size = max(1, BATCH_SIZE // (width * max(1, self.edges.ends.shape[1])))
-        order = triples[:, 1].argsort(stable=True)  # questions of one relation share states
         scores = [
-            self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
-            for part in torch.split(order, size)
+            self.model(self.edges, self.between, some[:, 1], some[:, 0], is_head[: len(some)])
+            for some in torch.split(queries, size)
         ]
         every = torch.cat(scores)
-        return every.index_select(0, on_device(order.argsort(), every.device))
+        return every.index_select(0, on_device(places, every.device))
