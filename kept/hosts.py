@@ -14,7 +14,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -184,7 +184,8 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
             _require_sane_of_hub(name, is_local, options.get("revision"))
         if kind is not AutoTokenizer and is_adapter(name):
             return _open_adapter(kind, Path(name), options)
-        opened = kind.from_pretrained(name, **safely, **options)
+        with without_bar() if is_there(name) else nullcontext():  # a download keeps its bar
+            opened = kind.from_pretrained(name, **safely, **options)
         model = opened[0] if isinstance(opened, tuple) else opened
         if isinstance(model, PreTrainedModel):
             _look_at(model, name)
@@ -287,6 +288,18 @@ def _remedy(name: str) -> str:
             "download the model first"
         )
     return "give a folder, or a name that the hub knows; without a network, one fetched before"
+
+
+@contextmanager
+def without_bar() -> Iterator[None]:
+    """Leave out transformers' bar "Loading weights", which is over in a moment."""
+    was_there = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_there:
+            logging.enable_progress_bar()
 
 
 @contextmanager

@@ -174,7 +174,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         if Path(name_or_path).is_dir():
             verify_model(name_or_path)
         # the check below is stricter than transformers' remarks
-        with hosts.only_errors(), readable(name_or_path):
+        with hosts.only_errors(), hosts.without_bar(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
         has_prefix = not hasattr(model, cls.base_model_prefix)

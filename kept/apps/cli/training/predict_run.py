@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from transformers.utils.logging import disable_progress_bar
-
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.link.inputs import count_lines
 from kept.apps.cli.link.run import line_progress, tell_damage
@@ -42,7 +40,6 @@ def predict_file(options: PredictOptions) -> Result:
     inputs = (options.run, path, options.kg)
     if output is not None:
         refuse_file(output, force=options.resume or options.force, inputs=inputs)
-    disable_progress_bar()
     report = DamageReport(
         policy=DamagePolicy(options.damage), remedy="mend the line, or predict with --damage skip"
     )
