@@ -65,6 +65,7 @@ from kept.host_families import (
     n_segments,
 )
 from kept.layers.packing import dense_rows
+from kept.layers.products import use_products
 from kept.model_files import require_finite, require_whole, verify_model
 from kept.model_settings import require_sane, settings_text
 from kept.packaged import (
@@ -189,6 +190,7 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
         model = opened[0] if isinstance(opened, tuple) else opened
         if isinstance(model, PreTrainedModel):
             _look_at(model, name)
+            use_products(model)
         return opened
     except (HostError, MissingExtraError):
         raise

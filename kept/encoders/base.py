@@ -28,6 +28,7 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.host_families import family_of
 from kept.layers.part_table import PartTable
+from kept.layers.products import use_products
 from kept.layers.rows import RowTable
 from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
@@ -148,6 +149,11 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
 
     def freeze(self) -> None:
         """Freeze what this model never trains; called after construction and loading."""
+
+    def post_init(self) -> None:
+        """As Hugging Face's; linear layers compute as `kept.layers.products` chooses."""
+        super().post_init()
+        use_products(self)
 
     def _init_weights(self, module: nn.Module) -> None:
         """As Hugging Face's, in a part of a table too."""

@@ -7,7 +7,6 @@ converted once, in a process of its own, into the cache of the user, and are rea
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
+from kept.cache_folder import cache_folder
 from kept.errors import CheckpointError, MissingExtraError
 from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
 from kg_loaders.disk.seals import sha256_of
@@ -99,15 +99,6 @@ def answer_encoder(n_threads: int = 2) -> SentenceEncoder:
     from kept.linking.sentences import HostSentenceEncoder
 
     return HostSentenceEncoder("minilm")
-
-
-def cache_folder() -> Path:
-    """Return the folder of what kept prepares: `KEPT_CACHE`, else `kept` in the user's cache."""
-    named = os.environ.get("KEPT_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kept"
 
 
 def prepared_minilm() -> Path:
