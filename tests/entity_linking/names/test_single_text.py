@@ -17,7 +17,9 @@ from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 LETTERS = "abAB nt't’ßİéñ\u0301東都京.-&;_\u00adＡ"
 LABEL = st.text(LETTERS, min_size=1, max_size=6).filter(str.strip)
 WORDS = st.lists(
-    st.sampled_from(["New", "York", "City", "new", "of", "the", "The", "don't", "U.S.", "東京", "É"]),
+    st.sampled_from(
+        ["New", "York", "City", "new", "of", "the", "The", "don't", "U.S.", "東京", "É"]
+    ),
     min_size=1, max_size=4,
 ).map(" ".join)  # fmt: skip
 LABELS = st.lists(LABEL | WORDS, min_size=1, max_size=6)
