@@ -30,6 +30,7 @@ FLOORS = (
         "options",
         "packaged",
         "plotting",
+        "prepared",
         "results",
         "suggestions",
         "vectors",
