@@ -39,6 +39,7 @@ FLOORS = (
         "options",
         "packaged",
         "plotting",
+        "prepared",
         "results",
         "suggestions",
         "vectors",
