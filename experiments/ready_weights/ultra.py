@@ -42,6 +42,7 @@ class UltraPlan(BaseModel):
     n_steps: PositiveInt
     n_triples: PositiveInt
     n_warmup: PositiveInt
+    most_left_out: float
     width: PositiveInt
     batch_size: PositiveInt
     n_negatives: PositiveInt
@@ -96,8 +97,24 @@ def part_of(triples: Rows, n_triples: int, draws: np.random.Generator) -> Rows:
                 chosen, before = larger, inside.copy()
             if len(larger) > n_triples:
                 break
-    _, ends = np.unique(chosen[:, [0, 2]], return_inverse=True)
-    _, relations = np.unique(chosen[:, 1], return_inverse=True)
+    return numbered_anew(chosen)
+
+
+def varied(rows: Rows, most_left_out: float, draws: np.random.Generator) -> Rows:
+    """Return a part with half of its relations turned round, and up to a share of triples left out.
+
+    Which way a relation leads and how dense a graph is are choices of whoever made it.
+    """
+    is_turned = draws.random(rows[:, 1].max() + 1) < 0.5
+    turned = np.where(is_turned[rows[:, 1], None], rows[:, ::-1], rows)
+    stays = draws.random(len(turned)) >= draws.random() * most_left_out
+    return numbered_anew(turned[stays] if stays.sum() > 1 else turned)
+
+
+def numbered_anew(triples: Rows) -> Rows:
+    """The same triples with ids from 0 on, in the order of the old ones."""
+    _, ends = np.unique(triples[:, [0, 2]], return_inverse=True)
+    _, relations = np.unique(triples[:, 1], return_inverse=True)
     ends = ends.reshape(-1, 2)
     return np.stack([ends[:, 0], relations, ends[:, 1]], 1)
 
@@ -131,6 +148,7 @@ def train(plan: UltraPlan, data: Path, output: Path, *, threads: int = 1) -> Pat
             splits[name].train.astype(np.int64), plan.n_triples,
             generator(plan.seed, "part", number),
         )  # fmt: skip
+        rows = varied(rows, plan.most_left_out, generator(plan.seed, "variation", number))
         steps = list(_steps(model, optimiser, rows, plan, number))
         losses.append(sum(steps) / len(steps))
         seconds += time.process_time() - started

@@ -77,8 +77,8 @@ class LinkerSettings:
     `misspelt` finds names with a slip in a word too; `deprecated` links terms that their source
     calls deprecated or obsolete too, and belongs to the index.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
-    with named entities, or `gliner:NAME=type,type`; `pronouns` links "he", "it" and "the town" too and needs one that knows
-    persons.
+    with named entities, or `gliner:NAME=type,type`; `pronouns` links "he", "it" and "the town" too
+    and needs one that knows persons.
     """
 
     kg: str

@@ -211,6 +211,8 @@ class _Graph:
         self._count_rest(data, used, "a node" if tag == "node" else "an edge")
         if records:
             self.report.n_further += len(records) - 1
+        elif node_note is not None:
+            self.report.skip("node that its edges name")
         yield from records
 
     def _data(self, element: Element, tag: str) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """GraphRAG's graph: a folder with `entities.parquet` and `relationships.parquet`.
 
-    entities        id, human_readable_id, title, type, description, text_unit_ids, frequency, degree
+    entities        id, human_readable_id, title, type, description, text_unit_ids, frequency,
+                    degree
     relationships   id, human_readable_id, source, target, description, weight, combined_degree,
                     text_unit_ids (Microsoft's GraphRAG from 1.0 on; 0.x called them
                     `create_final_entities.parquet`, `create_final_relationships.parquet`)
@@ -175,6 +176,9 @@ def _entity(
             records.append(Text(title, TextKind.TYPE, fields["type"]))
         if fields["description"].strip():
             records.append(Text(title, TextKind.DESCRIPTION, fields["description"]))
+    if not records:
+        report.skip("entity that its relationships name")
+        return
     report.n_further += len(records) - 1
     yield from records
 
@@ -201,7 +205,7 @@ def _relationship(
         report.reject(str(path), number, 0, "a relationship without source or target", raw)
         return
     note = EdgeNote.of(row.get(NOTE) or "")
-    if note is not None:
+    if note is not None and note.triples:
         report.n_further += len(note.triples) - 1
         yield from note.triples
         return

@@ -59,11 +59,10 @@ def _lines(graph: KnowledgeGraph, path: str) -> Iterator[str]:
 
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
-    yield f'<key id="{RELATION_NOTE}" for="graph" attr.name="{RELATION_NOTE}" attr.type="string"/>\n'
-    for owner, names in _KEYS.items():
-        for name in names:
-            kind = "double" if name == "weight" else "string"
-            yield f'<key id="{owner[0]}_{name}" for="{owner}" attr.name="{name}" attr.type="{kind}"/>\n'
+    yield _key(RELATION_NOTE, "graph", RELATION_NOTE)
+    for owner, keys in _KEYS.items():
+        for key in keys:
+            yield _key(f"{owner[0]}_{key}", owner, key)
     yield '<graph edgedefault="undirected">\n'
     yield f'<data key="{RELATION_NOTE}">{text(relation_note(graph))}</data>\n'
     names = node_names(graph)
@@ -94,6 +93,11 @@ def _lines(graph: KnowledgeGraph, path: str) -> Iterator[str]:
             f"{data('edge', own)}</edge>\n"
         )
     yield "</graph>\n</graphml>\n"
+
+
+def _key(id: str, owner: str, name: str) -> str:
+    kind = "double" if name == "weight" else "string"
+    return f'<key id="{id}" for="{owner}" attr.name="{name}" attr.type="{kind}"/>\n'
 
 
 def pairs(graph: KnowledgeGraph) -> dict[tuple[int, int], list[list[int]]]:

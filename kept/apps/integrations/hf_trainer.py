@@ -21,6 +21,7 @@ from kept.batches.tensors import batch_of, tensors_of
 from kept.errors import ConfigError
 from kept.heads.model import MAIN_LOSS, KnowledgeForTask
 from kept.inputs.views import view_for
+from kept.layers.host_table import HostTable
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import SINGLE, task_kind
 from kept.training.finetuning.data import TaskData
@@ -110,6 +111,9 @@ class KnowledgeClassifier(nn.Module):
 
     Its checkpoints are Trainer's; `save_pretrained` writes what `KnowledgeForTask.from_pretrained`
     opens, and `AutoEncoder.from_pretrained`, for the encoder alone. `options` are the head's.
+    A table of entities has gradients for every row here: kept's own loop (`kept finetune`) reads
+    and changes the rows of a batch alone, which counts from about a million entities on.
+    Raises `ConfigError` for a table that stays on the host's memory, which Trainer cannot change.
     """
 
     accepts_loss_kwargs = False
@@ -125,9 +129,17 @@ class KnowledgeClassifier(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        if any(isinstance(each, HostTable) for each in encoder.encoder.modules()):
+            raise ConfigError(
+                "the table of entities stays in the host's memory (entity_table 'host'), where "
+                "Trainer does not change it; use kept finetune"
+            )
         self.model = KnowledgeForTask.of(
             copy.deepcopy(encoder.encoder), head, classes, problem_type=problem_type, **options
         )
+        for module in self.model.modules():
+            if isinstance(module, nn.Embedding):
+                module.sparse = False  # Trainer clips and adapts whole gradients
         self._tokenizer = encoder.tokenizer
         self._is_by_node = task_kind(problem_type).labels_nodes
 

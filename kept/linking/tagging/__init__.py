@@ -15,9 +15,9 @@ def open_tagger(name: str, graph: KnowledgeGraph | None = None) -> SpanTagger:
     """The tagger of a folder that `kept link train-tagger` made, of `spacy:NAME`, `gliner:NAME`.
 
     GLiNER looks for the types behind a "=" (`gliner:NAME=city,river`), or for those that most
-    entities of `graph` have. Raises `LinkIndexError` for a folder that is damaged or none, `SourceError` for a pipe,
-    `MissingExtraError` without spaCy or GLiNER, `LinkingError` for a pipeline that is not installed
-    or finds no named entities, and for GLiNER without types.
+    entities of `graph` have. Raises `LinkIndexError` for a folder that is damaged or none,
+    `SourceError` for a pipe, `MissingExtraError` without spaCy or GLiNER, `LinkingError` for a
+    pipeline that is not installed or finds no named entities, and for GLiNER without types.
     """
     if name.startswith(SPACY):
         from kept.linking.tagging.spacy_entities import SpacyTagger
