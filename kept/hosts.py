@@ -303,7 +303,7 @@ def _remedy(name: str) -> str:
 
 @contextmanager
 def without_bar() -> Iterator[None]:
-    """Leave out transformers' bar "Loading weights", which is over in a moment."""
+    """Leave out transformers' bars for weights on disk, which are over in a moment."""
     was_there = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -369,7 +369,8 @@ def save_smollm2(folder: str | Path) -> None:
     plain.load_state_dict(host.state_dict(), assign=True)
     plain.tie_weights()
     plain.generation_config = host.generation_config
-    plain.save_pretrained(folder)
+    with without_bar():
+        plain.save_pretrained(folder)
     AutoTokenizer.from_pretrained(weights.parent, use_fast=True, **at).save_pretrained(folder)
 
 

@@ -155,6 +155,11 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         super().post_init()
         use_products(self)
 
+    def save_pretrained(self, *args: Any, **options: Any) -> None:
+        """As Hugging Face's, without its bar."""
+        with hosts.without_bar():
+            super().save_pretrained(*args, **options)
+
     def _init_weights(self, module: nn.Module) -> None:
         """As Hugging Face's, in a part of a table too."""
         if isinstance(module, PartTable):
