@@ -24,6 +24,7 @@ from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training import contrast
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
+from kept.kge.ultra.messages import on_device
 from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import Ultra
 
@@ -201,10 +202,10 @@ class UltraScorer:
         self.model.eval()
         width = self.model.entity_model.options.layer.width
         size = max(1, BATCH_SIZE // (width * max(1, self.edges.ends.shape[1])))
-        parts = [torch.arange(len(triples))[i : i + size] for i in range(0, len(triples), size)]
-        return torch.cat(
-            [
-                self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
-                for part in parts
-            ]
-        )
+        order = triples[:, 1].argsort(stable=True)  # questions of one relation share states
+        scores = [
+            self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
+            for part in torch.split(order, size)
+        ]
+        every = torch.cat(scores)
+        return every.index_select(0, on_device(order.argsort(), every.device))
