@@ -195,9 +195,7 @@ def run_baselines(world: World) -> Outcome:
     return Outcome(ranks, {})
 
 
-def run_cell(
-    world: World, folder: Path, settings: CellSettings, seed: int, device: Any
-) -> Outcome:
+def run_cell(world: World, folder: Path, settings: CellSettings, seed: int, device: Any) -> Outcome:
     """Train the text and the path networks, and rank every row; `folder` holds the host."""
     clock = _Clock(device)
     parts = {part: PartQuestions.of(world, part, device) for part in (VALID, TEST)}
