@@ -36,7 +36,12 @@ from kept.training.checkpoint import (
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.costs import Costs, peak_memory_mib
 from kept.training.device import autocast, device_of, make_accelerator, process_settings
-from kept.training.gradients import loss_norms, row_norm, shared_parameters
+from kept.training.gradients import (
+    loss_norms,
+    norm_of_gradients,
+    row_norm,
+    shared_parameters,
+)
 from kept.training.log import (
     NoLog,
     Reporter,
@@ -262,13 +267,16 @@ class _Run:
                 self._skip()
                 continue
             weight = 1.0 if counts is not None else 1 / config.accumulate
-            if part == 0 and self._norms_due():
-                moving = [p for p in self.shared if p.requires_grad]
+            are_norms_due = part == 0 and self._norms_due()
+            moving = [p for p in self.shared if p.requires_grad] if are_norms_due else []
+            if are_norms_due and not self._is_whole_gradient(losses):
                 whole = {name: loss * weight * config.accumulate for name, loss in losses.items()}
                 norms = loss_norms(whole, moving, self.together)
             weighted = [config.weight_of(name) * value for name, value in losses.items()]
             total = torch.stack(weighted).sum() * weight
             self.accelerator.backward(total * self.together.n)  # gradients are averaged
+            if are_norms_due and norms is None:
+                norms = dict.fromkeys(losses, norm_of_gradients(moving))
             for name, value in values.items():
                 means[name] = means.get(name, 0.0) + value * weight
         norm = rows = None
@@ -299,6 +307,11 @@ class _Run:
     def _norms_due(self) -> bool:
         every = None if self.shards.layers else self.config.gradient_norms_every
         return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
+
+    def _is_whole_gradient(self, losses: Mapping[str, Tensor]) -> bool:
+        """Whether a step's gradient is that of one loss alone: its norm needs no other pass."""
+        is_one = len(losses) == 1 and all(self.config.weight_of(name) == 1 for name in losses)
+        return is_one and self.config.accumulate == self.together.n == 1
 
     def _seed(self, part: int) -> None:
         rank = [self.together.rank] if self.together.rank else []
