@@ -1,7 +1,7 @@
 """Names of few bytes as numbers of 64 bits, which are made distinct faster than strings.
 
-Fields that share a start and have at most eight bytes behind it, as `P31` or `/m/0d0vqn`, are packed
-one in a number, exactly: nothing is hashed that strings would have to confirm.
+Fields that share a start and have at most eight bytes behind it, as `P31` or `/m/0d0vqn`, fit one
+in a number each, exactly: nothing is hashed that strings would have to confirm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def packed_names(
 
     A field is its starts and its ends. None where names are longer, or do not share a start.
 
-    >>> names, (ids,) = packed_names(b"P31 P17 P31 end", [(np.array([0, 4, 8]), np.array([3, 7, 11]))])
+    >>> field = np.array([0, 4, 8]), np.array([3, 7, 11])
+    >>> names, (ids,) = packed_names(b"P31 P17 P31 end", [field])
     >>> names.to_pylist(), ids.tolist()
     (['P31', 'P17'], [0, 1, 0])
     """
