@@ -115,8 +115,9 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
 
     def save_pretrained(self, save_directory: Any, *args: Any, **options: Any) -> None:
-        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it."""
-        super().save_pretrained(save_directory, *args, **options)
+        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it; no bar."""
+        with hosts.without_bar():
+            super().save_pretrained(save_directory, *args, **options)
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(save_directory)
         seal_model(save_directory)
@@ -154,11 +155,6 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         """As Hugging Face's; linear layers compute as `kept.layers.products` chooses."""
         super().post_init()
         use_products(self)
-
-    def save_pretrained(self, *args: Any, **options: Any) -> None:
-        """As Hugging Face's, without its bar."""
-        with hosts.without_bar():
-            super().save_pretrained(*args, **options)
 
     def _init_weights(self, module: nn.Module) -> None:
         """As Hugging Face's, in a part of a table too."""
