@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 aten = torch.ops.aten
 NAME, HOST = "gpu", torch.device("cpu")
