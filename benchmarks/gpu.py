@@ -4,8 +4,8 @@
     python -m benchmarks.gpu --small           # all of it on a processor, at a size for a test
 
 Each part prints JSON lines as it goes and one at its end (`"part"`), also where it fails or its
-time is up; the others run all the same. Without a GPU it says so and ends, unless `--small` is given.
-A part runs in a process of its own, forked before anything has started the GPU. Hosts are random
+time is up; the others run all the same. Without a GPU it says so and ends, unless `--small` is
+given. A part runs in a process of its own, forked before anything has started the GPU. Hosts are random
 and have the shape of MiniLM or BERT-base: nothing is downloaded. Texts and facts are the atlas's.
 
 step: a training step of K-BERT, CoLAKE and ERNIE in float32, TF32 and bfloat16, its share of the
