@@ -27,7 +27,9 @@ class StepRecord:
     unweighted loss on the encoder's dense part, of the step's first batch; None at steps where they
     are not measured. `nodes_per_second` and `texts_per_second` are this process's means over its
     steps, waiting for batches included; `peak_memory_mib` is this process's; `seconds` adds up over
-    resumes. `groups`: the trained groups of the encoder, lowest first, under gradual unfreezing.
+    resumes. `waiting_seconds` are those of this process in which the next batch was not there yet:
+    more workers make them fewer. `groups`: the trained groups of the encoder, lowest first, under
+    gradual unfreezing.
     """
 
     step: int
@@ -42,6 +44,7 @@ class StepRecord:
     texts_per_second: float
     peak_memory_mib: float
     seconds: float
+    waiting_seconds: float = 0.0
     loss_gradient_norms: dict[str, float] | None = None
     groups: tuple[str, ...] | None = None
 

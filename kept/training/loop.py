@@ -258,7 +258,7 @@ class _Run:
         self.model.zero_grad(set_to_none=True)
         means: dict[str, float] = {}
         norms: dict[str, float] | None = None
-        shares = [self._on_device(next(batches)) for _ in range(config.accumulate)]
+        shares = [self._on_device(self._next(batches)) for _ in range(config.accumulate)]
         counts = self._count(shares)
         for part, share in enumerate(shares):
             self._seed(part)
@@ -288,6 +288,13 @@ class _Run:
         self.step += 1
         self.costs.step_seconds += time.monotonic() - start
         return self._record(means, norm, rows, norms)
+
+    def _next(self, batches: Iterator[Share[TrainingBatch]]) -> Share[TrainingBatch]:
+        """The next batch; the time until it is there is counted."""
+        start = time.monotonic()
+        share = next(batches)
+        self.costs.waiting_seconds += time.monotonic() - start
+        return share
 
     def _skip(self) -> None:
         """Count a batch that holds no label of any objective; ConfigError where every one is so."""
@@ -412,6 +419,7 @@ class _Run:
             texts_per_second=texts_per_second,
             peak_memory_mib=peak_memory_mib(),
             seconds=self.costs.seconds,
+            waiting_seconds=self.costs.waiting_seconds,
         )
 
     def _epoch(self, step: int) -> int:
