@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
@@ -46,6 +48,8 @@ from kept.encoders.plain import Plain
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, join_all
 from kept.graphs.cuts import cut_of_each, report_cut
+from kept.graphs.graph import WordKnowledgeGraph
+from kept.graphs.places import text_nodes
 from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import Words, encode_words
 from kept.inputs.lengths import builder_on
@@ -301,6 +305,58 @@ class AutoEncoder:
         sentences = [text.sentence for text in ordered] or [torch.zeros(0, width)]
         return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0], cut)
 
+    def batch(
+        self,
+        texts: Sequence[str | LinkedText],
+        kg: KnowledgeGraph | str | Path | None = None,
+        linker: Linker | None = None,
+    ) -> tuple[KnowledgeBatch, Bool[Tensor, "text node"]]:
+        """Return what the encoder reads of the texts, and which nodes are the tokens of each.
+
+        For training loops of others: `encode` is this batch through the encoder. The arguments
+        are those of `encode`, and so are the errors.
+        """
+        graph = self._graph(kg)
+        view, _ = self._tools(graph, needs_linker=False)
+        linked = self.linked(texts, kg, linker)
+        built, samples, batch = self._read(linked, self._words(linked), graph, view)
+        is_token = torch.zeros_like(batch.node_mask)
+        for row, word_graph, sample in zip(is_token, built, samples, strict=True):
+            places = view.places(word_graph, sample)[text_nodes(word_graph)]
+            row[torch.from_numpy(places[places >= 0])] = True
+        is_token[~is_token.any(dim=1), 0] = True  # a text without tokens has its first node
+        return batch, is_token
+
+    def linked(
+        self,
+        texts: Sequence[str | LinkedText],
+        kg: KnowledgeGraph | str | Path | None = None,
+        linker: Linker | None = None,
+    ) -> list[LinkedText]:
+        """Return the texts with the links that `encode` would read."""
+        needs_linker = kg is not None and linker is None
+        _, own_linker = self._tools(self._graph(kg), needs_linker=needs_linker)
+        return _linked(texts, linker or own_linker)
+
+    def _read(
+        self,
+        texts: Sequence[LinkedText],
+        words: Sequence[Words],
+        graph: KnowledgeGraph,
+        view: View,
+    ) -> tuple[list[WordKnowledgeGraph], list[KnowledgeBatch], KnowledgeBatch]:
+        """The word-knowledge graph of each text, each as the view shows it, and all as a batch."""
+        built = join_all(
+            texts,
+            words,
+            graph,
+            generators=[generator(0, "encode", text.text) for text in texts],
+            config=self.builder,
+        )
+        samples = [view(word_graph) for word_graph in built]
+        pad_id = hosts.padding_id(self.tokenizer)
+        return built, samples, KnowledgeBatch.stack(samples, word_pad_id=pad_id)
+
     def _words(self, texts: Sequence[LinkedText]) -> list[Words]:
         """The pieces of each text, cut to the builder's `max_words`."""
         return encode_words(
@@ -356,16 +412,8 @@ class AutoEncoder:
         *,
         layers: bool,
     ) -> Iterator[EncodedText]:
-        built = join_all(
-            texts,
-            words,
-            graph,
-            generators=[generator(0, "encode", text.text) for text in texts],
-            config=self.builder,
-        )
-        samples = [view(word_graph) for word_graph in built]
-        pad_id = hosts.padding_id(self.tokenizer)
-        batch = KnowledgeBatch.stack(samples, word_pad_id=pad_id).to(self.encoder.device)
+        built, samples, batch = self._read(texts, words, graph, view)
+        batch = batch.to(self.encoder.device)
         output: KnowledgeOutput = self.encoder(batch)
         every = output.hidden_states if layers else (output.node_states,)
         states = torch.stack(every, 1).float().cpu()

@@ -196,7 +196,6 @@ def _local_reply(
 ) -> Reply:
     """What a decoder on this machine writes, and what each fact did to it."""
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from kept.decoders import load_decoder
     from kept.decoders.asking import Asker, AskOptions
@@ -205,7 +204,6 @@ def _local_reply(
     options_for_decoder = AskOptions(**options)
     if threads is not None:
         torch.set_num_threads(threads)
-    disable_progress_bar()
     ordered, matcher = _order(order, answerer.matcher)
     host, tokenizer = load_decoder(decoder), load_tokenizer(decoder)
     reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered, matcher).ask(

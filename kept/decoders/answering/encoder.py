@@ -6,8 +6,6 @@ converted once, in a process of its own, into the cache of the user, and are rea
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,15 +20,11 @@ from numpy.typing import NDArray
 from entity_linking.parts import SentenceEncoder
 from kept.errors import CheckpointError, MissingExtraError
 from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
-from kg_loaders.disk.seals import sha256_of
-from kg_loaders.disk.writing import whole_folder, write_json
+from kept.prepared import prepared_folder
 
 TEXTS_PER_PASS = 64
 MOST_PIECES = 256
 QUANTIZATION = "int8"
-WAIT_SECONDS = 300.0
-"""How long a process waits for another one that prepares the same model."""
-_PREPARED = "prepared.json"
 _CONVERT = (
     "import sys; from ctranslate2.converters import TransformersConverter; "
     "TransformersConverter(sys.argv[1]).convert(sys.argv[2], quantization=sys.argv[3], force=True)"
@@ -101,15 +95,6 @@ def answer_encoder(n_threads: int = 2) -> SentenceEncoder:
     return HostSentenceEncoder("minilm")
 
 
-def cache_folder() -> Path:
-    """Return the folder of what kept prepares: `KEPT_CACHE`, else `kept` in the user's cache."""
-    named = os.environ.get("KEPT_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kept"
-
-
 def prepared_minilm() -> Path:
     """Return the folder of MiniLM prepared for CTranslate2, made now where it is not there yet.
 
@@ -117,41 +102,18 @@ def prepared_minilm() -> Path:
     """
     from ctranslate2 import __version__ as version
 
-    folder = cache_folder() / f"minilm-{MINILM_SHA256[:12]}-{QUANTIZATION}-{version}"
-    if not _is_whole(folder):
-        with whole_folder(
-            folder, kind="a prepared model", is_kind=_is_prepared, force=True, wait=WAIT_SECONDS
-        ) as part:
-            command = [
-                sys.executable,
-                "-c",
-                _CONVERT,
-                str(_minilm_folder()),
-                str(part),
-                QUANTIZATION,
-            ]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
-            if run.returncode:
-                raise CheckpointError(
-                    f"MiniLM could not be prepared for CTranslate2: {run.stderr.strip()[-400:]}"
-                )
-            digests = {each.name: sha256_of(each) for each in sorted(part.iterdir())}
-            write_json(part / _PREPARED, digests)
-    return folder
+    name = f"minilm-{MINILM_SHA256[:12]}-{QUANTIZATION}-{version}"
+    return prepared_folder(name, _convert)
 
 
-def _is_prepared(folder: Path) -> bool:
-    return (folder / _PREPARED).is_file()
-
-
-def _is_whole(folder: Path) -> bool:
-    """Whether every file of a prepared folder is what was written."""
-    seal = folder / _PREPARED
-    if not seal.is_file():
-        return False
-    digests = json.loads(seal.read_text(encoding="utf-8"))
-    files = {name: folder / name for name in digests}
-    return all(file.is_file() and sha256_of(file) == digests[name] for name, file in files.items())
+def _convert(folder: Path) -> None:
+    """Write MiniLM for CTranslate2 into `folder`, in a process that torch leaves with."""
+    command = [sys.executable, "-c", _CONVERT, str(_minilm_folder()), str(folder), QUANTIZATION]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise CheckpointError(
+            f"MiniLM could not be prepared for CTranslate2: {run.stderr.strip()[-400:]}"
+        )
 
 
 def _minilm_folder() -> Path:

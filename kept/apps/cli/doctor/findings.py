@@ -211,6 +211,7 @@ def _device() -> Iterator[Finding]:
     from kept.training.precision import faster_precision
 
     yield Finding("machine", "torch", "ok", f"{torch.get_num_threads()} threads on the processor")
+    yield _products()
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
             free, total = torch.cuda.mem_get_info(number)
@@ -224,6 +225,17 @@ def _device() -> Iterator[Finding]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     says = str(faster_precision(device))
     yield Finding("machine", "precision: auto", "ok", says.removeprefix("precision: "))
+
+
+def _products() -> Finding:
+    from kept.errors import ConfigError
+    from kept.layers.products import SETTING, choose_products
+
+    name = "matrix products"
+    try:
+        return Finding("machine", name, "ok", str(choose_products(store=False)))
+    except ConfigError as error:
+        return Finding("machine", name, "faulty", str(error), f"unset {SETTING}, or set it to auto")
 
 
 def _task(task: str, data: Path | None) -> Iterator[Finding]:
