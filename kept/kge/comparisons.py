@@ -128,6 +128,16 @@ def rows_with_summed_gradient(table: Tensor, ids: Tensor) -> tuple[Tensor, Tenso
     return result
 
 
+def rows_of_all(table: Tensor, *ids: Tensor) -> tuple[Tensor, ...]:
+    """Return rows `[... width]` of `table [entity width]` for each of several tensors of ids.
+
+    Their gradients are summed in one table, the last first, as if each had a table and all were
+    added; but for the first: its rows are added one by one.
+    """
+    rows: tuple[Tensor, ...] = _RowsOfAll.apply(table, *ids)  # type: ignore[no-untyped-call]
+    return rows
+
+
 def sampled_products(queries: Tensor, table: Tensor, sampled: Tensor) -> Tensor:
     """Inner products of each query with its own rows of `table`.
 
@@ -157,6 +167,27 @@ class _LookedUp(torch.autograd.Function):
         of_rows, of_table = gradients
         (ids,) = ctx.saved_tensors
         return of_table.index_add_(0, ids.flatten(), of_rows.flatten(0, -2)), None
+
+
+class _RowsOfAll(torch.autograd.Function):
+    """A table of zeros for each of the ids, and their sum, would cost more than all the rest."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, *ids: Tensor) -> tuple[Tensor, ...]:
+        ctx.shape = table.shape
+        ctx.save_for_backward(*ids)
+        return tuple(embedding(some, table) for some in ids)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        ids, total = ctx.saved_tensors, gradients[0].new_zeros(ctx.shape)
+        for some, gradient in zip(reversed(ids[1:]), reversed(gradients[1:]), strict=True):
+            distinct, places = some.flatten().unique(return_inverse=True)
+            sums = total.new_zeros(len(distinct), ctx.shape[1])
+            sums.index_add_(0, places, gradient.flatten(0, -2))
+            total.index_add_(0, distinct, sums)
+        total.index_add_(0, ids[0].flatten(), gradients[0].flatten(0, -2))
+        return total, *(None for _ in ids)
 
 
 class _SampledProducts(torch.autograd.Function):
