@@ -46,14 +46,20 @@ _NAMES = {
     "UNION SELECT node FROM texts WHERE of_relation",
 }
 _NUMBERED = (
-    "CREATE TABLE of_heads AS SELECT h.id AS h, relation, tail FROM triples "
-    "JOIN entities h ON h.name = head",
+    (
+        "CREATE TABLE of_heads AS SELECT h.id AS h, relation, tail FROM triples "
+        "JOIN entities h ON h.name = head"
+    ),
     "DROP TABLE triples",
-    "CREATE TABLE of_relations AS SELECT h, r.id AS r, tail FROM of_heads "
-    "JOIN relations r ON r.name = relation",
+    (
+        "CREATE TABLE of_relations AS SELECT h, r.id AS r, tail FROM of_heads "
+        "JOIN relations r ON r.name = relation"
+    ),
     "DROP TABLE of_heads",
-    "CREATE TABLE of_tails AS SELECT h, r, t.id AS t FROM of_relations "
-    "JOIN entities t ON t.name = tail",
+    (
+        "CREATE TABLE of_tails AS SELECT h, r, t.id AS t FROM of_relations "
+        "JOIN entities t ON t.name = tail"
+    ),
     "DROP TABLE of_relations",
     "CREATE TABLE numbered AS SELECT DISTINCT h, r, t FROM of_tails",
     "DROP TABLE of_tails",
