@@ -9,8 +9,10 @@ joiners, no character references, no signs that stand for a blank.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 from entity_linking.spellings import has_reference
+from entity_linking.surfaces import normalise
 
 SPACED = (
     "\x00-\x5e\x61-\xac\xb5-\u0148\u014a-\u01ef\u01f1-\u02b8\u02c0-\u02ff\u0370-\u038f"
@@ -46,3 +48,25 @@ def cut(text: str) -> list[str] | None:
     if is_plain or _SPACED_TEXT.fullmatch(text):
         return _SPACED_WORD.split(text)
     return _MIXED_WORD.split(text) if _MIXED_TEXT.fullmatch(text) else None
+
+
+def cut_folded(text: str) -> tuple[list[str], list[int]] | None:
+    """The words of a text that is simple once it is folded, and where each begins and ends.
+
+    Words are as they are written, begins and ends in turn. None for other texts.
+
+    >>> cut_folded("a e\u0301t")
+    (['a', 'ét'], [0, 1, 2, 5])
+    """
+    form, origins = normalise(text, fold=True)
+    parts = cut(form)
+    if parts is None:
+        return None
+    limits = list(accumulate(map(len, parts)))[:-1]
+    if origins is not None:
+        limits[::2] = [origins[0][start] for start in limits[::2]]
+        limits[1::2] = [origins[1][end - 1] for end in limits[1::2]]
+        if limits != sorted(limits):  # a character that is folded into two words
+            return None
+    words = [text[start:end] for start, end in zip(limits[::2], limits[1::2], strict=True)]
+    return words, limits

@@ -107,8 +107,9 @@ def test_a_short_text_is_not_searched_by_arrays(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(linker, "find_runs", lambda *a: (next(numbers), whole(*a))[1])
     one = NameLinker(NameIndex.build(graph_of(["New York"])))
     assert one.spans(["In New York."]) == [[(3, 11)]]
+    assert one.spans(["e\u0301 in New_York"]) == [[(6, 14)]]
     assert next(numbers) == 0
-    assert one.spans(["In New York.\u00ad"]) == [[(3, 11)]]
+    assert one.spans(["In New York. ไทย"]) == [[(3, 11)]]
     assert next(numbers) == 2
 
 
