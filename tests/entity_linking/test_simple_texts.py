@@ -15,8 +15,8 @@ from entity_linking.surfaces import cut_texts, normalise
 
 PIECES = st.sampled_from(
     ["n", "t", "N", "T", "'", "\u2019", " ", "\t", "&", "&amp;", "é", "ß", "İ", "ŉ", "ⁿ", "東",
-     "ア", "ン", "한", "_", "`", ".", "\u0301", "\u200d", "\u00ad", "Ａ", "ﬁ", "٣", "א", "\x00",
-     "Don't"]
+     "ア", "ン", "한", "_", "`", ".", "\u0301", "и\u0301", "\u0330", "\u200d", "\u00ad", "Ａ",
+     "ﬁ", "٣", "א", "\x00", "Don't"]
 )  # fmt: skip
 MIXED = st.lists(PIECES, max_size=14).map("".join)
 SIMPLE = st.text(

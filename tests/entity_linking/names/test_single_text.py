@@ -14,7 +14,7 @@ from entity_linking.names.rules.case import CASES, Case
 from entity_linking.names.segment import fold_keys
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 
-LETTERS = "abAB nt't’ßİéñ\u0301東都京.-&;_\u00adＡ"
+LETTERS = "abAB nt't’ßİéñи\u0301東都京.-&;_\u00adＡ"
 LABEL = st.text(LETTERS, min_size=1, max_size=6).filter(str.strip)
 WORDS = st.lists(
     st.sampled_from(
