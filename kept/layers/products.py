@@ -192,13 +192,13 @@ def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 def is_for_onednn(states: Tensor, weight: Tensor) -> bool:
     """Return whether this product is oneDNN's."""
     return (
-        states.numel() * len(weight) >= LEAST_WORK
+        not torch.jit.is_tracing()  # first, since sizes are tensors then
+        and states.numel() * len(weight) >= LEAST_WORK
         and states.dtype == weight.dtype == torch.float32
         and states.device.type == weight.device.type == "cpu"
         and weight.dim() == 2
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
         and choice().way == "onednn"
     )
 
