@@ -15,13 +15,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import torch
 from huggingface_hub import constants
@@ -651,11 +652,48 @@ def run(
     family = family_of(host.config)
     if isinstance(family, WholeHost):
         return family.run(host, hidden, visibility, node_mask, positions)
+    runner = None if torch.is_grad_enabled() else _runners.get(host)
+    if runner is not None:
+        return _run_outside(runner, host, hidden, visibility, node_mask, node_weights, positions)
     step = stepper(host, visibility, node_mask, node_weights, positions=positions)
     states = [hidden]
     for layer in layers(host):
         states.append(step(layer, states[-1]))
     return tuple(states)
+
+
+Runner = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, ...]]
+"""From states `[batch node width]`, who sees whom and positions to the states of every layer."""
+_runners: WeakKeyDictionary[PreTrainedModel, Runner] = WeakKeyDictionary()
+
+
+def compute_with(host: PreTrainedModel, runner: Runner | None) -> None:
+    """Let `runner` compute what `run` returns for this host in inference; None: its own layers."""
+    if runner is None:
+        _runners.pop(host, None)
+    else:
+        _runners[host] = runner
+
+
+def _run_outside(
+    runner: Runner,
+    host: PreTrainedModel,
+    hidden: Tensor,
+    visibility: Visibility,
+    node_mask: Tensor | None,
+    node_weights: Tensor | None,
+    positions: Tensor | None,
+) -> tuple[Tensor, ...]:
+    """As `run`, by `runner`; no padding is computed."""
+    if node_weights is not None:
+        raise BatchError("weights of links need backend 'torch', or links that are hard")
+    rows = None if node_mask is None else dense_rows(node_mask)
+    if rows is None or node_mask is None:
+        return (hidden, *runner(hidden, visibility.mask, positions))
+    packed_positions = None if positions is None else rows.pack(positions)
+    mask = rows.pack_visibility(visibility, node_mask).mask
+    states = runner(rows.pack(hidden), mask, packed_positions)
+    return (hidden, *(rows.unpack(each) for each in states))
 
 
 def stepper(

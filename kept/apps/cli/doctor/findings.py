@@ -32,6 +32,8 @@ EXTRAS = {
     "duckdb": "graphs larger than memory while they are built (`kept kg build --beyond-memory 2G`)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "notebook": "the explorer as a widget in notebooks (`kept.apps.explorer.widget`)",
+    "onnx": "vectors by ONNX Runtime (`AutoEncoder.compute_with`, `kept serve --backend onnx`)",
+    "openvino": "vectors by OpenVINO (`AutoEncoder.compute_with`, `kept serve --backend openvino`)",
     "peft": "LoRA on the host (docs/how-to/adaptation.md)",
     "ray": "`kept link --cluster` over machines (docs/how-to/processes.md)",
     "plot": "curves and diagrams as PNG; `kept demo`, `kept check`, `kept curve` (matplotlib)",
