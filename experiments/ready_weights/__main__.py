@@ -136,9 +136,9 @@ def score(weights: Path, name: str, graph: Path, output: Path) -> dict[str, Any]
         after = os.times()
         spent = after.children_user + after.children_system
         spent -= before.children_user + before.children_system
-        own = _evaluated(graph, model)
+        trained = _evaluated(graph, model)
         row = {f"ready {key}": value for key, value in ready.items()}
-        row |= {f"complex {key}": value for key, value in own.items() if key == "scorer"}
+        row |= {f"complex {key}": value for key, value in trained.items() if key == "scorer"}
         row |= {"complex CPU-seconds": round(spent), "seconds": round(time.monotonic() - began)}
         stored[name] = row
         write_text(path, json.dumps(stored, indent=1) + "\n", force=True)

@@ -50,7 +50,7 @@ def plan() -> UltraPlan:
             "batch_size": 4,
             "n_negatives": 3,
             "n_warmup": 2,
-        }  # fmt: skip
+        }
     )
 
 
