@@ -45,7 +45,7 @@ def complete(
     kg: KnowledgeGraph | str | Path,
     tail: str = ...,
     *,
-    model: str | Path,
+    model: str | Path | None = ...,
     top: int = ...,
     untrained: bool = ...,
     text: str | None = ...,
