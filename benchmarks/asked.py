@@ -34,7 +34,6 @@ LARGE = {
 NO_GROWTH = {
     "graphs/real_rdf.py": "how many statements of real files are read, no speed",
     "models/recipe_rates.py": "how well rates let a method read, no speed",
-    "models/gpu.py": "needs a GPU",
     "models/decoders.py": "one decoder, of one size",
     "models/intervals.py": "a simulation of intervals, no speed",
     "linking/linking_rerankers.py": "how often links are right, no speed",

@@ -45,6 +45,7 @@ from transformers.utils import cached_file, logging
 
 from kept import host_families
 from kept.batches import KnowledgeBatch, Visibility
+from kept.batches.host_copies import on_both, on_host
 from kept.errors import BatchError, CheckpointError, HostError, KeptError, MissingExtraError
 from kept.graphs import relevance
 from kept.graphs.graph import NodeKind
@@ -572,6 +573,14 @@ def own_position_offset(host: PreTrainedModel) -> int:
     return family_of(host.config).position_offset(host.config)
 
 
+def own_positions(
+    host: PreTrainedModel, positions: Int[Tensor, "batch node"]
+) -> Int[Tensor, "batch node"]:
+    """Rows of the host's position table for positions that count from 0."""
+    offset = own_position_offset(host)
+    return on_both(lambda counted: counted + offset, positions)
+
+
 def embed(
     host: PreTrainedModel,
     vectors: Float[Tensor, "batch node embedding"],
@@ -585,10 +594,11 @@ def embed(
     Raises `BatchError` for a position beyond that table.
     """
     n_positions = n_rows_of_positions(host.config)
-    if not torch.compiler.is_compiling() and int(positions.max()) >= n_positions:
+    checks = not torch.compiler.is_compiling()
+    if checks and (highest := int(on_host(positions).max())) >= n_positions:
         raise BatchError(
-            f"position {int(positions.max())} is beyond the host's {n_positions} positions; "
-            "cut the text or keep fewer neighbours"
+            f"position {highest} is beyond the host's {n_positions} positions; cut the text or "
+            "keep fewer neighbours"
         )
     if n_segments(host.config) == 1:
         segment_ids = torch.zeros_like(segment_ids)
@@ -597,10 +607,12 @@ def embed(
 
 def embed_words(host: PreTrainedModel, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
     """`embed` of a batch whose nodes are all words; raises `BatchError` for other nodes."""
-    if not torch.compiler.is_compiling() and bool((batch.node_kinds != NodeKind.WORD).any()):
+    if not torch.compiler.is_compiling() and bool(
+        (on_host(batch.node_kinds) != NodeKind.WORD).any()
+    ):
         raise BatchError("this method reads words alone; make the batch with its own view")
     vectors = word_table(host)(batch.node_ids)
-    return embed(host, vectors, batch.positions + own_position_offset(host), batch.segment_ids)
+    return embed(host, vectors, own_positions(host, batch.positions), batch.segment_ids)
 
 
 def pooled(
