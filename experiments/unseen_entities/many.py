@@ -40,7 +40,9 @@ def settings_of(folder: Path, graph: str, scale: float) -> Any:
     return CellSettings(TextSettings(**own["text"]), *paths, scored=table["scored"])
 
 
-def _work(queue: Any, folder: Path, parts: Path, device: str, scale: float, deadline: float) -> None:
+def _work(
+    queue: Any, folder: Path, parts: Path, device: str, scale: float, deadline: float
+) -> None:
     import torch
 
     from experiments.unseen_entities.cells import run_cell

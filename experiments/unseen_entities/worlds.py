@@ -341,8 +341,21 @@ def _write_host(folder: Path, host, vocabulary: list[int]) -> None:  # type: ign
     (folder / "host.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-def without_facts(world: World) -> World:
-    """Return the world in which no fact of a held-out entity may be read."""
+def with_facts(world: World, n: int) -> World:
+    """Return the world in which at most `n` facts of each held-out entity may be read.
+
+    The others stay known. A fact of two held-out entities counts for both, and is read where both
+    have room.
+    """
     use = world.use.copy()
-    use[np.isin(use, [*CONTEXT.values()])] = SEEN_ALONE
+    for part, what in CONTEXT.items():
+        rows = np.flatnonzero(use == what)
+        rows = generator(world.split, "facts", NAMES[part]).permutation(rows)
+        n_read = np.zeros(world.n_entities, np.int64)
+        for row in rows.tolist():
+            ends = [end for end in world.triples[row, [0, 2]].tolist() if world.group[end]]
+            if max(n_read[end] for end in ends) < n:
+                n_read[ends] += 1
+            else:
+                use[row] = SEEN_ALONE
     return replace(world, use=use)
