@@ -259,7 +259,9 @@ def _mixes(
         fitted[name] = fit_weights(valid, parts[VALID].gold, parts[VALID].side)
         ranks[name] = test.doubled_ranks(mixed([scores[TEST][i] for i in of], fitted[name],
                                                test.side))  # fmt: skip
-    unfitted = [(name, of, "text + paths") for name, of in UNFITTED.items()]
+    unfitted: list[tuple[str, tuple[str, ...], str]] = [
+        (name, of, "text + paths") for name, of in UNFITTED.items()
+    ]
     for n in FEW:
         paths = tuple(f"{name}, at most {n}" for name in ("ULTRA", "NBFNet"))
         unfitted.append((f"paths, at most {n}", paths, "ULTRA + NBFNet"))

@@ -168,12 +168,17 @@ def over_splits(effects: Sequence[Effect]) -> Effect:
 
 
 # ---- the page ------------------------------------------------------------------------------------
+COMMAND = (
+    "`python -m experiments.unseen_entities.trial experiments/unseen_entities/study.yaml "
+    "-o runs/unseen --page`"
+)
+
+
 def page(results: Results) -> str:
     """Return the page of all graphs."""
     parts = [
         "# Unseen entities: text and graph together",
-        "`python -m experiments.unseen_entities.trial experiments/unseen_entities/study.yaml "
-        "-o runs/unseen --page`",
+        COMMAND,
         _about(results), "## Text, paths and both", _scores(results, ROWS),
         "## Both against the better of its parts", _headline(results),
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),

@@ -137,7 +137,7 @@ def train_text(
             group["lr"] = settings.learning_rate * min((step + 1) / settings.warmup, left)
         loss = _loss(model, texts, relations, batch, keys, world, settings, device)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
         optimiser.step()
         losses.append(loss.detach())
@@ -162,8 +162,8 @@ def _loss(
 ) -> Tensor:  # fmt: skip
     """Both directions of the contrast, with in-batch and self negatives; each text once."""
     head, relation, tail = batch.unbind(1)
-    distinct, inverse = torch.cat([tail, head]).unique(return_inverse=True)
-    pairs, pair_rows = (head * 2 * world.n_relations + relation).unique(return_inverse=True)
+    distinct, inverse = torch.cat([tail, head]).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    pairs, pair_rows = (head * 2 * world.n_relations + relation).unique(return_inverse=True)  # type: ignore[no-untyped-call]
     first, kind = pairs // (2 * world.n_relations), pairs % (2 * world.n_relations)
     with _precision(device):
         questions = model.encode_questions(
@@ -216,7 +216,7 @@ class TextReader:
         """Vectors of entities, or of questions where there are `kinds`; short texts first."""
         order = self.texts.lengths[rows].argsort(stable=True)
         parts = []
-        for chunk in order.split(ENCODED):
+        for chunk in order.split(ENCODED):  # type: ignore[no-untyped-call]
             n = self.settings.n_tokens
             with _precision(self.device):
                 if kinds is None:
@@ -246,6 +246,6 @@ class TextScorer:
         n = self.reader.n_relations
         if direction == "head":
             head, relation = tail, relation + n
-        pairs, inverse = (self.rows[head] * 2 * n + relation).unique(return_inverse=True)
+        pairs, inverse = (self.rows[head] * 2 * n + relation).unique(return_inverse=True)  # type: ignore[no-untyped-call]
         questions = self.reader.encoded(pairs // (2 * n), pairs % (2 * n))
         return (questions @ self.entities.T)[inverse]

@@ -1,6 +1,7 @@
 """Completion of unseen entities by text and graph together, over graphs, splits and seeds.
 
-    python -m experiments.unseen_entities.trial experiments/unseen_entities/study.yaml -o runs/unseen
+    python -m experiments.unseen_entities.trial experiments/unseen_entities/study.yaml \
+        -o runs/unseen
 
 Writes the pack (graphs, splits, texts, host) into RUN/pack where it is missing, trains every cell
 that has no file in `answers/` beside the configuration, and writes the page. `--device cuda` trains
@@ -84,7 +85,8 @@ class UnseenTrial(CellTrial):
 
     def settings(self, row: str) -> CellSettings:
         """Return how a row's networks are trained."""
-        return settings_of(self.pack, self.worlds[row].name, 1.0)
+        settings: CellSettings = settings_of(self.pack, self.worlds[row].name, 1.0)
+        return settings
 
     def origin(self, row: str, seed: int) -> Origin:
         """See `CellTrial.origin`."""
@@ -160,10 +162,11 @@ def questions_of(world: World) -> dict[str, np.ndarray]:
     answers = np.concatenate([rows[:, 0], rows[:, 2]])
     is_answer = world.group[asked_of] == 0
     unseen = np.where(is_answer, answers, asked_of)
+    is_held = world.group[rows[:, [0, 2]]] > 0
     return {
         "relation": np.tile(rows[:, 1], 2).astype(np.uint16),
         "unseen": unseen.astype(np.uint16), "is_answer": is_answer,
-        "both": (world.group[rows[:, [0, 2]]] > 0).all(1)[np.tile(np.arange(len(rows)), 2)],
+        "both": np.tile(is_held.all(1), 2),
         "n_facts": degrees[unseen].astype(np.uint16),
     }  # fmt: skip
 

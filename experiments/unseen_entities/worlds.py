@@ -95,7 +95,7 @@ class World:
     @cached_property
     def train(self) -> Ids:
         """The training triples `[triple 3]`."""
-        return self.triples[self.use == TRAIN]
+        return np.asarray(self.triples[self.use == TRAIN])
 
     @cached_property
     def trained(self) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ class World:
 
     def facts(self, part: int) -> Ids:
         """Return the triples of the held-out entities of a part that may be read."""
-        return self.triples[self.use == CONTEXT[part]]
+        return np.asarray(self.triples[self.use == CONTEXT[part]])
 
     def context(self, part: int) -> Ids:
         """Return all triples that may be read when a part is asked."""
@@ -114,7 +114,7 @@ class World:
 
     def questions(self, part: int) -> Ids:
         """Return the triples of a part that are asked, for their head and for their tail."""
-        return self.triples[self.asked[part]]
+        return np.asarray(self.triples[self.asked[part]])
 
     def candidates(self, part: int) -> Ids:
         """Return the seen entities and those held out for the part, in ascending order."""
@@ -193,9 +193,8 @@ def read_benchmark(root: Path, name: str) -> tuple[Splits, list[str]]:
         descriptions = _wikidata_descriptions(root, graph)
     if name == "codex-s":
         extracts = _extracts(root / folder[name])
-        names = list(graph.entities)
-        joined = (f"{one}. {extracts.get(name, '')}" for one, name in zip(descriptions, names))
-        descriptions = [text.strip(" .") for text in joined]
+        pairs = zip(descriptions, graph.entities, strict=True)
+        descriptions = [f"{text}. {extracts.get(name, '')}".strip(" .") for text, name in pairs]
     return splits, descriptions
 
 
@@ -325,10 +324,10 @@ def write_pack(
             for part, own_rows in asked.items():
                 arrays[f"asked-{number}-{NAMES[part]}"] = own_rows.astype(np.int32)
         np.savez_compressed(folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]
-    _write_host(folder, host, vocabulary)
+    write_host(folder, host, vocabulary)
 
 
-def _write_host(folder: Path, host, vocabulary: list[int]) -> None:  # type: ignore[no-untyped-def]
+def write_host(folder: Path, host, vocabulary: list[int]) -> None:  # type: ignore[no-untyped-def]
     """Write the host's weights: these rows of its word table in 8 bits, all else in float16."""
     weights = {name: value.detach() for name, value in host.state_dict().items()
                if value.is_floating_point()}  # fmt: skip
