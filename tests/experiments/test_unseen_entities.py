@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from experiments.unseen_entities.cells import (
     mixed,
     run_cell,
 )
-from experiments.unseen_entities.many import check_kernels
+from experiments.unseen_entities.many import SETTINGS, check_kernels, run_many
 from experiments.unseen_entities.paths import (
     PathSettings,
     ReadGraph,
@@ -36,7 +37,12 @@ from experiments.unseen_entities.texts import (
     TextSettings,
     control_rows,
 )
-from experiments.unseen_entities.trial import questions_of
+from experiments.unseen_entities.trial import (
+    StudyConfig,
+    UnseenTrial,
+    questions_of,
+    write_settings,
+)
 from experiments.unseen_entities.worlds import (
     CONTEXT,
     SEEN_ALONE,
@@ -52,8 +58,10 @@ from experiments.unseen_entities.worlds import (
     cut_names,
     split_arrays,
     with_facts,
+    write_graph,
     write_host,
 )
+from kept.errors import CheckpointError
 from kept.evaluation.ranking import rank
 from kept.kgc.mixing import ValidationQueries
 from kept.kgc.mixing import fit_weights as fit_weights_of_the_library
@@ -296,13 +304,7 @@ def world_of_two_halves() -> World:
 def two_halves(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Outcome]:
     """The cell of the world of two halves, with a small host that knows no word."""
     world, folder = world_of_two_halves(), tmp_path_factory.mktemp("pack")
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=120, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=64, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    write_host(folder, BertModel(config), list(range(120)))
+    tiny_host(folder)
     paths = PathSettings(200, 32, width=16, n_layers=3, n_negatives=32)
     settings = CellSettings(TextSettings(200, 64, learning_rate=3e-3), paths, paths, 64)
     return world, run_cell(world, folder, settings, 0, "cpu")
@@ -335,6 +337,83 @@ def test_controls_take_the_half_away_that_they_name(two_halves: tuple[World, Out
     assert mrr(outcome, "paths, at most 1", tails) == pytest.approx(paths, abs=0.02)
     assert {len(ranks) for ranks in outcome.ranks.values()} == {len(relation)}
     assert set(outcome.notes["weights"]) == set(FITTED)
+
+
+# ---- the study in small --------------------------------------------------------------------------
+FILE = FOLDER / "study.yaml"
+
+
+def tiny_host(folder: Path) -> None:
+    """A small host of 120 words that knows none of them."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=120, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    write_host(folder, BertModel(config), list(range(120)))
+
+
+def small_study(folder: Path) -> StudyConfig:
+    """The shipped file with two steps, on a random graph of one split and two seeds."""
+    config = StudyConfig.read(FILE)
+    training = {
+        kind: value if kind == "scored" else {**value, "steps": 2, "batch_size": 8}
+        for kind, value in config.training["codex-s"].items()
+    }
+    world = random_world()
+    rows = [[3 + entity % 40, 5] for entity in range(world.n_entities)]
+    pieces = dict.fromkeys(TEXT_KINDS, rows) | {"relations": [[4]] * (2 * N_RELATIONS)}
+    arrays = world.triples, world.use, world.group, world.asked
+    (folder / "pack").mkdir()
+    write_graph(folder / "pack/codex-s.npz", pieces, [arrays])
+    tiny_host(folder / "pack")
+    own = {"graphs": ("codex-s",), "splits": (0,), "seeds": (0, 1)}
+    config = config.model_copy(update={**own, "training": {"codex-s": training}})
+    write_settings(config, folder / "pack")
+    return config
+
+
+def test_the_study_in_small(tmp_path: Path) -> None:
+    trial = UnseenTrial(small_study(tmp_path), tmp_path / "answers", tmp_path / "pack")
+    trial.write_questions()
+    (tmp_path / "answers/relations.json").write_text('{"codex-s": ["a", "b", "c", "d"]}')
+    trial.run_missing()
+    results = Results.read(tmp_path / "answers")
+    assert [split.seeds for split in results.splits["codex-s"]] == [(0, 1)]
+    assert "| text + paths |" in page(results)
+    path = trial.path("codex-s-0", 1)
+    before = path.stat().st_mtime_ns
+    trial.run_missing()
+    assert path.stat().st_mtime_ns == before
+
+
+def test_cells_that_ran_elsewhere_are_those_of_the_trial(tmp_path: Path) -> None:
+    config = small_study(tmp_path)
+    run_many(
+        tmp_path / "pack", tmp_path / "out", [("codex-s", 0, 1), ("codex-s", 7, 0)], device="cpu",
+        processes=1, seconds=300, scale=1.0, parts=tmp_path / "parts",
+    )  # fmt: skip
+    trial = UnseenTrial(config, tmp_path / "answers", tmp_path / "pack")
+    trial.collect(tmp_path / "out")
+    stored = trial.read("codex-s-0", 1)
+    here = trial.run("codex-s-0", 1)
+    assert stored is not None
+    for row, ranks in here["ranks"].items():
+        assert stored["ranks"][row].tolist() == ranks.tolist()
+    notes = json.loads((tmp_path / "out/notes.json").read_text(encoding="utf-8"))
+    assert "use-7" in notes["codex-s-7-0 failed"]
+
+
+def test_cells_of_other_settings_are_refused(tmp_path: Path) -> None:
+    trial = UnseenTrial(small_study(tmp_path), tmp_path / "answers", tmp_path / "pack")
+    cell = {"ranks": {TEXT: np.array([2, 4])}, "notes": {}}
+    trial.write("codex-s-0", 0, cell)
+    assert trial.read("codex-s-0", 0) is not None
+    settings = tmp_path / "pack" / SETTINGS
+    settings.write_text(settings.read_text().replace('"steps": 2', '"steps": 3'))
+    with pytest.raises(CheckpointError, match="other settings"):
+        trial.read("codex-s-0", 0)
 
 
 # ---- what is stored ------------------------------------------------------------------------------
