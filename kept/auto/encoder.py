@@ -144,7 +144,9 @@ class AutoEncoder:
         opened.sentence_modules = SentenceModules.of_settings(opened._settings)
         return opened.compute_with(backend, precision)
 
-    def compute_with(self, backend: Backend = "torch", precision: Precision = "fp32") -> AutoEncoder:
+    def compute_with(
+        self, backend: Backend = "torch", precision: Precision = "fp32"
+    ) -> AutoEncoder:
         """Let `encode` be computed by torch, OpenVINO ("openvino") or ONNX Runtime ("onnx").
 
         The last two export the host's layers once, into kept's cache folder. `precision`: "fp32";

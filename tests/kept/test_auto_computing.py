@@ -45,8 +45,11 @@ def auto_encoder(
 
 @pytest.mark.parametrize(
     ("name", "backend"),
-    [*((name, "onnx") for name in ("none", "words", "kepler", "kbert", "colake")),
-     ("kbert", "openvino"), ("colake", "openvino")],
+    [
+        *((name, "onnx") for name in ("none", "words", "kepler", "kbert", "colake")),
+        ("kbert", "openvino"),
+        ("colake", "openvino"),
+    ],
 )
 def test_methods_give_the_vectors_of_torch(
     name: str, backend: Backend, small_graph: KnowledgeGraph, tokenizer: Any
