@@ -5,8 +5,9 @@
 
 Each part prints JSON lines as it goes and one at its end (`"part"`), also where it fails or its
 time is up; the others run all the same. Without a GPU it says so and ends, unless `--small` is
-given. A part runs in a process of its own, forked before anything has started the GPU. Hosts are random
-and have the shape of MiniLM or BERT-base: nothing is downloaded. Texts and facts are the atlas's.
+given. A part runs in a process of its own, forked before anything has started the GPU. Hosts are
+random and have the shape of MiniLM or BERT-base: nothing is downloaded. Texts and facts are the
+atlas's.
 
 step: a training step of K-BERT, CoLAKE and ERNIE in float32, TF32 and bfloat16, its share of the
 rate of a large matrix product, and how often it waits for the GPU.
@@ -29,6 +30,8 @@ import time
 import traceback
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 PARTS = {
     "step": 60.0, "pretrain": 80.0, "finetune": 45.0, "ranking": 25.0, "kgc": 20.0,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from entity_linking.names.keys import GOES_ON, IS_KEY, run_flags, run_hash, word_hash
 from entity_linking.parts import Candidates
-from entity_linking.simple_texts import cut
+from entity_linking.simple_texts import cut, cut_folded
 from entity_linking.surfaces import normalise
 
 MOST_CHARACTERS = 2_048
@@ -58,19 +58,22 @@ class RunTrie:
     def find(
         self, text: str, admits: Callable[[int, int], bool] | None = None
     ) -> tuple[list[tuple[int, int]], list[Candidates]] | None:
-        """The leftmost-longest mentions and what each may mean; None for texts that `cut` refuses.
+        """The leftmost-longest mentions and what each may mean; None for texts of other kinds.
 
         `admits` lets a stretch of the text through.
         """
-        parts = cut(text)
-        if parts is None:
-            return None
-        words = parts[1::2]
         limits: list[int] = []
+        parts = cut(text)
+        if parts is not None:
+            words = parts[1::2]
+        elif (folded := cut_folded(text)) is not None:
+            words, limits = folded
+        else:
+            return None
         spans: list[tuple[int, int]] = []
         meanings: list[Candidates] = []
         first, free = self._first, 0
-        for at, (word, following) in enumerate(zip(words, [*parts[3::2], ""], strict=False)):
+        for at, (word, following) in enumerate(zip(words, [*words[1:], ""], strict=False)):
             run = first.get(word, _UNKNOWN)
             if run is _UNKNOWN:
                 run = self._learn(first, word, None)
@@ -81,7 +84,7 @@ class RunTrie:
                 stops = self._longer(run, words, at)
             if not stops and not run.meaning:
                 continue
-            if not limits:
+            if not limits and parts is not None:
                 limits = list(accumulate(map(len, parts)))
             start = limits[2 * at]
             for stop in stops:

@@ -71,7 +71,7 @@ class UltraPlan(BaseModel):
 
 
 def part_of(triples: Rows, n_triples: int, draws: np.random.Generator) -> Rows:
-    """Return the triples among the entities around one, with ids of their own, `[triple 3]`.
+    """Return the triples among the entities around one, numbered anew, `[triple 3]`.
 
     Entities are reached breadth first; they stop before their triples are more than `n_triples`.
     """

@@ -30,12 +30,19 @@ from experiments.unseen_entities.paths import (
 )
 from experiments.unseen_entities.texts import (
     CONTROLS,
+    TextReader,
     TextScorer,
     TextSettings,
-    control_texts,
+    control_rows,
     train_text,
 )
-from experiments.unseen_entities.worlds import TEST, VALID, World, without_facts
+from experiments.unseen_entities.worlds import (
+    TEST,
+    TEXT_KINDS,
+    VALID,
+    World,
+    with_facts,
+)
 from kept.evaluation.ranking import SLOTS, Direction
 from kept.kge.inductive import DegreeScorer, PageRankScorer
 
@@ -55,11 +62,14 @@ UNFITTED = {
     for kind in ("another", "cut")
 }
 """Mixes under the weights of "text + paths"."""
+FEW = (1, 4)
+"""Most facts of an unseen entity that are read, in rows of their own."""
 ALONE = (
     "text", *(f"text ({kind})" for kind in CONTROLS), "ULTRA", "NBFNet",
     "ULTRA, facts withheld", "NBFNet, facts withheld",
 )  # fmt: skip
-BASELINES = ("degree", "PageRank")
+READ_AS = {"true": ("true", "another", "shuffled"), "cut": ("cut",), "words": ("words",)}
+"""By the kind of text that is read, what is scored."""
 Ranks = NDArray[np.uint32]
 
 
@@ -201,24 +211,28 @@ def run_cell(world: World, folder: Path, settings: CellSettings, seed: int, devi
     parts = {part: PartQuestions.of(world, part, device) for part in (VALID, TEST)}
     scores: dict[int, dict[str, Tensor]] = {VALID: {}, TEST: {}}
     notes: dict[str, Any] = {}
+    worlds = {"": world, ", facts withheld": with_facts(world, 0)}
+    worlds |= {f", at most {n}": with_facts(world, n) for n in FEW}
     for kind, name in (("ultra", "ULTRA"), ("nbfnet", "NBFNet")):
         own: PathSettings = getattr(settings, kind)
         model = make_path_model(kind, world, own, seed)
         notes[f"{name} losses"] = train_paths(model, world, own, seed, device)
         clock(f"{name} training")
-        for part, questions in parts.items():
-            for suffix, read in (("", world), (", facts withheld", without_facts(world))):
+        for suffix, read in worlds.items():
+            for part in (TEST,) if suffix.startswith(", at most") else (VALID, TEST):
                 scorer = PathScorer(model, read.context(part), world, device, settings.scored)
-                scores[part][name + suffix] = questions.scored(scorer)
+                scores[part][name + suffix] = parts[part].scored(scorer)
         del model, scorer
         clock(f"{name} scores")
     encoder, notes["text losses"] = train_text(folder, world, settings.text, seed, device)
     clock("text training")
-    for part, questions in parts.items():
-        for kind in ("true", *CONTROLS):
-            table = control_texts(world, kind, 1 if part == VALID else 2, device)
-            scorer = TextScorer(encoder, table, world, settings.text, device)
-            scores[part]["text" if kind == "true" else f"text ({kind})"] = questions.scored(scorer)
+    for kind in TEXT_KINDS:
+        reader = TextReader(encoder, world, kind, settings.text, device)
+        for part, questions in parts.items():
+            for name in READ_AS[kind]:
+                rows = control_rows(world, name, 1 if part == VALID else 2)
+                row = "text" if name == "true" else f"text ({name})"
+                scores[part][row] = questions.scored(TextScorer(reader, rows))
     clock("text scores")
     ranks = {name: parts[TEST].doubled_ranks(scores[TEST][name]) for name in ALONE}
     notes["weights"], more = _mixes(parts, scores)
@@ -237,7 +251,7 @@ def _mixes(
     spreads = {name: spread(value) for name, value in scores[VALID].items()}
     for own in scores.values():
         for name, value in own.items():
-            value /= spreads[name]
+            value /= spreads[name.partition(", at most")[0]]
     fitted, ranks = {}, {}
     test = parts[TEST]
     for name, of in FITTED.items():
@@ -245,9 +259,16 @@ def _mixes(
         fitted[name] = fit_weights(valid, parts[VALID].gold, parts[VALID].side)
         ranks[name] = test.doubled_ranks(mixed([scores[TEST][i] for i in of], fitted[name],
                                                test.side))  # fmt: skip
-    for name, of in UNFITTED.items():
+    unfitted: list[tuple[str, tuple[str, ...], str]] = [
+        (name, of, "text + paths") for name, of in UNFITTED.items()
+    ]
+    for n in FEW:
+        paths = tuple(f"{name}, at most {n}" for name in ("ULTRA", "NBFNet"))
+        unfitted.append((f"paths, at most {n}", paths, "ULTRA + NBFNet"))
+        unfitted.append((f"text + paths, at most {n}", ("text", *paths), "text + paths"))
+    for name, of, weights_of in unfitted:
         own_scores = [scores[TEST][one] for one in of]
-        ranks[name] = test.doubled_ranks(mixed(own_scores, fitted["text + paths"], test.side))
+        ranks[name] = test.doubled_ranks(mixed(own_scores, fitted[weights_of], test.side))
     return {name: weights.round(4).tolist() for name, weights in fitted.items()}, ranks
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
+import triton  # type: ignore[import-not-found]
+import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
 SIZES = ["n_nodes", "n_types", "n_batch"]
@@ -21,7 +21,7 @@ N_QUESTIONS = 16
 """Questions of a batch that one program sums."""
 
 
-@triton.jit(do_not_specialize=SIZES)
+@triton.jit(do_not_specialize=SIZES)  # type: ignore[untyped-decorator]
 def _by_node(  # type: ignore[no-untyped-def]
     states, vectors, out, rows, starts, ends, others, types, keep, n_nodes, n_types, n_batch,
     WIDTH: tl.constexpr, N: tl.constexpr,
@@ -47,7 +47,7 @@ def _by_node(  # type: ignore[no-untyped-def]
     tl.atomic_add(out + of_states + row * WIDTH, total, mask=inside, sem="relaxed")
 
 
-@triton.jit(do_not_specialize=SIZES)
+@triton.jit(do_not_specialize=SIZES)  # type: ignore[untyped-decorator]
 def _by_type(  # type: ignore[no-untyped-def]
     states, gradients, out, rows, starts, ends, firsts, seconds, keep, n_nodes, n_types, n_batch,
     WIDTH: tl.constexpr, N: tl.constexpr,

@@ -36,8 +36,8 @@ def settings_of(folder: Path, graph: str, scale: float) -> Any:
     own = {name: dict(value) for name, value in table.items() if isinstance(value, dict)}
     for value in own.values():
         value["steps"] = max(2, round(value["steps"] * scale))
-    paths = (PathSettings(**own[name]) for name in ("ultra", "nbfnet"))
-    return CellSettings(TextSettings(**own["text"]), *paths, scored=table["scored"])
+    ultra, nbfnet = (PathSettings(**own[name]) for name in ("ultra", "nbfnet"))
+    return CellSettings(TextSettings(**own["text"]), ultra, nbfnet, scored=table["scored"])
 
 
 def _work(
@@ -68,14 +68,14 @@ def _work(
                 notes["memory"] = torch.cuda.max_memory_allocated() >> 20
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
-            arrays = {row: ranks for row, ranks in outcome.ranks.items()}
-            np.savez_compressed(path.with_suffix(".part.npz"), **arrays)
+            arrays = outcome.ranks
+            np.savez_compressed(path.with_suffix(".part.npz"), **arrays)  # type: ignore[arg-type]
             path.with_suffix(".json").write_text(json.dumps(notes), encoding="utf-8")
             os.rename(path.with_suffix(".part.npz"), path.with_suffix(".npz"))
             print(cell, notes["wall"], "s", notes.get("memory"), notes["seconds"], flush=True)
             mrr = {row: round(float((2 / ranks).mean()), 3) for row, ranks in arrays.items()}
             print(cell, mrr, flush=True)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the other cells go on; the text says what failed
             text = traceback.format_exc()
             path.with_suffix(".failed").write_text(text, encoding="utf-8")
             print(f"{cell} failed: {text}", flush=True)

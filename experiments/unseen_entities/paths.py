@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Linear
 from torch.nn.functional import linear
 
 from experiments.unseen_entities.worlds import World
@@ -23,7 +24,7 @@ from kept.evaluation.ranking import Direction
 from kept.kge.ultra.graphs import Edges, relation_graph
 from kept.kge.ultra.messages import summed_products
 from kept.kge.ultra.nbfnet import NBFNet
-from kept.kge.ultra.networks import ConditionalNetwork, Ultra, make_ultra
+from kept.kge.ultra.networks import ConditionalLayer, ConditionalNetwork, Ultra, make_ultra
 from kept.randomness import torch_draws, torch_seed
 
 SEGMENT = 32
@@ -98,8 +99,11 @@ class DeviceEdges:
         kinds = edges.types.numpy()
         keys = (first * edges.n_nodes + second) * edges.n_types + kinds
         order = np.argsort(keys, kind="stable")
+        on_device = [torch.from_numpy(a).to(device) for a in (first, second, kinds)]
         return cls(
-            *(torch.from_numpy(a).to(device) for a in (first, second, kinds)),
+            on_device[0],
+            on_device[1],
+            on_device[2],
             Segments.of(first, second, kinds, device),
             Segments.of(second, first, kinds, device),
             Segments.of(kinds, first, second, device),
@@ -141,7 +145,7 @@ class DeviceEdges:
 
         orders = (self.received.order, self.sent.order, self.of_type.order)
         keeps = tuple(kept[order] for order in orders)
-        return lambda states, vectors, boundary: MaskedSums.apply(
+        return lambda states, vectors, boundary: MaskedSums.apply(  # type: ignore[no-untyped-call]
             states.contiguous(), vectors.contiguous(), boundary, self, keeps
         )
 
@@ -162,6 +166,8 @@ def hidden(
     """Return the last states of a network, as `ConditionalNetwork.hidden` computes them."""
     states = boundary
     for layer in network.layers:
+        assert isinstance(layer, ConditionalLayer)
+        assert layer.layer_norm is not None
         vectors = layer.relation_vectors(query, relation_vectors)
         gathered = sums(states, vectors, boundary)
         weight, width = layer.linear.weight, states.shape[-1]
@@ -200,7 +206,7 @@ def path_scores(
     if isinstance(model, Ultra):
         assert graph.between is not None
         network = model.relation_model
-        distinct, inverse = relations.unique(return_inverse=True)
+        distinct, inverse = relations.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         width = network.options.layer.width
         ones = torch.ones(len(distinct), width, device=anchors.device)
         start = ones.new_zeros(len(distinct), graph.between.n_nodes, width)
@@ -212,12 +218,15 @@ def path_scores(
     boundary = query.new_zeros(len(anchors), graph.edges.n_nodes, query.shape[1])
     boundary = boundary.index_put((rows, anchors), query)
     states = hidden(model.entity_model, boundary, query, graph.edges.sums(keep), vectors)
-    first, last = model.entity_model.mlp[0], model.entity_model.mlp[2]
+    first, _, last = model.entity_model.mlp
+    assert isinstance(first, Linear)
+    assert isinstance(last, Linear)
     width = states.shape[-1]
     if candidates is not None:
         states = states.gather(1, candidates[..., None].expand(-1, -1, width))
     beside = linear(query, first.weight[:, width:], first.bias)[:, None]
-    return last((linear(states, first.weight[:, :width]) + beside).relu()).squeeze(-1)
+    read = (linear(states, first.weight[:, :width]) + beside).relu()
+    return linear(read, last.weight, last.bias).squeeze(-1)
 
 
 def make_path_model(kind: str, world: World, settings: PathSettings, seed: int) -> Ultra | NBFNet:
@@ -250,7 +259,7 @@ def train_paths(
             group["lr"] = settings.learning_rate * (1 - step / settings.steps)
         loss = _loss(model, graph, batch, entities, settings, draws)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         losses.append(loss.detach())
@@ -312,8 +321,9 @@ class PathScorer:
         head, relation, tail = triples.to(self.device).unbind(1)
         anchors = tail if direction == "head" else head
         is_head = torch.full_like(anchors, direction == "head", dtype=torch.bool)
+        n, size = len(triples), self.batch_size
         parts = [
             path_scores(self.model, self.graph, anchors[rows], relation[rows], is_head[rows])
-            for rows in torch.arange(len(triples), device=self.device).split(self.batch_size)
+            for rows in (slice(start, start + size) for start in range(0, n, size))
         ]
         return torch.cat(parts)

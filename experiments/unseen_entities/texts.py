@@ -71,10 +71,6 @@ class PieceTable:
         ids, lengths = (torch.from_numpy(array).to(device) for array in pieces.padded())
         return cls(ids, lengths)
 
-    def chosen(self, rows: Tensor) -> PieceTable:
-        """Return the texts of other rows: row i is then that of `rows[i]`."""
-        return PieceTable(self.ids[rows], self.lengths[rows])
-
     def entities(self, rows: Tensor, n_tokens: int) -> Tokens:
         """Return each text between the marks of its begin and end."""
         return self._assembled(rows, None, None, n_tokens)
@@ -141,7 +137,7 @@ def train_text(
             group["lr"] = settings.learning_rate * min((step + 1) / settings.warmup, left)
         loss = _loss(model, texts, relations, batch, keys, world, settings, device)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
         optimiser.step()
         losses.append(loss.detach())
@@ -166,8 +162,8 @@ def _loss(
 ) -> Tensor:  # fmt: skip
     """Both directions of the contrast, with in-batch and self negatives; each text once."""
     head, relation, tail = batch.unbind(1)
-    distinct, inverse = torch.cat([tail, head]).unique(return_inverse=True)
-    pairs, pair_rows = (head * 2 * world.n_relations + relation).unique(return_inverse=True)
+    distinct, inverse = torch.cat([tail, head]).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    pairs, pair_rows = (head * 2 * world.n_relations + relation).unique(return_inverse=True)  # type: ignore[no-untyped-call]
     first, kind = pairs // (2 * world.n_relations), pairs % (2 * world.n_relations)
     with _precision(device):
         questions = model.encode_questions(
@@ -188,41 +184,39 @@ def _loss(
 
 
 # ---- scores --------------------------------------------------------------------------------------
-def control_texts(world: World, kind: str, part_group: int, device: Any) -> PieceTable:
-    """Return the texts that a control reads.
+def control_rows(world: World, kind: str, part_group: int) -> np.ndarray:
+    """Return whose text each entity has under a control `[entity]`.
 
     "another": every held-out entity of the part has the text of another one. "shuffled": the texts
-    of all entities are shuffled. "cut": no name of an entity's neighbours is in its description.
-    "words": the words of each description are in a random order. "true": as they are.
+    of all entities are shuffled. Else each its own: "cut", without the names of an entity's
+    neighbours, and "words", with the words of each description in a random order, are other texts.
     """
-    table = PieceTable.of(world.texts[kind if kind in world.texts else "true"], device)
     rows = np.arange(world.n_entities)
     draws = generator(world.split, "texts", kind, part_group)
     if kind == "another":
         own = draws.permutation(np.flatnonzero(world.group == part_group))
         rows[own] = np.roll(own, 1)
-    if kind == "shuffled":
-        rows = draws.permutation(rows)
-    return table.chosen(torch.from_numpy(rows).to(device))
+    return draws.permutation(rows) if kind == "shuffled" else rows
 
 
-class TextScorer:
-    """Cosines of questions and entities, as `kept.evaluation.ranking` asks for them."""
+class TextReader:
+    """A trained encoder with the texts of a kind, each encoded once."""
 
     def __init__(
-        self, model: BiEncoder, texts: PieceTable, world: World, settings: TextSettings, device: Any
+        self, model: BiEncoder, world: World, kind: str, settings: TextSettings, device: Any
     ) -> None:
-        self.model, self.texts, self.device, self.settings = model, texts, device, settings
+        self.model, self.settings, self.device = model, settings, device
+        self.texts = PieceTable.of(world.texts[kind], device)
         self.relations = PieceTable.of(world.relation_texts, device)
         self.n_relations = world.n_relations
-        self.entities = self._encoded(torch.arange(len(texts.lengths), device=device), None)
+        self.entities = self.encoded(torch.arange(world.n_entities, device=device), None)
 
     @torch.no_grad()
-    def _encoded(self, rows: Tensor, kinds: Tensor | None) -> Tensor:
+    def encoded(self, rows: Tensor, kinds: Tensor | None) -> Tensor:
         """Vectors of entities, or of questions where there are `kinds`; short texts first."""
         order = self.texts.lengths[rows].argsort(stable=True)
         parts = []
-        for chunk in order.split(ENCODED):
+        for chunk in order.split(ENCODED):  # type: ignore[no-untyped-call]
             n = self.settings.n_tokens
             with _precision(self.device):
                 if kinds is None:
@@ -231,15 +225,27 @@ class TextScorer:
                     tokens = self.texts.questions(rows[chunk], self.relations, kinds[chunk], n)
                     vectors = self.model.encode_questions(tokens)
             parts.append(vectors.float())
-        vectors = torch.cat(parts)
-        return vectors[order.argsort()]
+        return torch.cat(parts)[order.argsort()]
+
+
+class TextScorer:
+    """Cosines of questions and entities, as `kept.evaluation.ranking` asks for them.
+
+    `rows [entity]`: whose text each entity has.
+    """
+
+    def __init__(self, reader: TextReader, rows: np.ndarray) -> None:
+        self.reader = reader
+        self.rows = torch.from_numpy(rows).to(reader.device)
+        self.entities = reader.entities[self.rows]
 
     @torch.no_grad()
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:
         """`[batch candidate]`."""
-        head, relation, tail = triples.to(self.device).unbind(1)
+        head, relation, tail = triples.to(self.reader.device).unbind(1)
+        n = self.reader.n_relations
         if direction == "head":
-            head, relation = tail, relation + self.n_relations
-        pairs, inverse = (head * 2 * self.n_relations + relation).unique(return_inverse=True)
-        n = 2 * self.n_relations
-        return (self._encoded(pairs // n, pairs % n) @ self.entities.T)[inverse]
+            head, relation = tail, relation + n
+        pairs, inverse = (self.rows[head] * 2 * n + relation).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        questions = self.reader.encoded(pairs // (2 * n), pairs % (2 * n))
+        return (questions @ self.entities.T)[inverse]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,7 @@ class World:
     @cached_property
     def train(self) -> Ids:
         """The training triples `[triple 3]`."""
-        return self.triples[self.use == TRAIN]
+        return np.asarray(self.triples[self.use == TRAIN])
 
     @cached_property
     def trained(self) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ class World:
 
     def facts(self, part: int) -> Ids:
         """Return the triples of the held-out entities of a part that may be read."""
-        return self.triples[self.use == CONTEXT[part]]
+        return np.asarray(self.triples[self.use == CONTEXT[part]])
 
     def context(self, part: int) -> Ids:
         """Return all triples that may be read when a part is asked."""
@@ -114,7 +114,7 @@ class World:
 
     def questions(self, part: int) -> Ids:
         """Return the triples of a part that are asked, for their head and for their tail."""
-        return self.triples[self.asked[part]]
+        return np.asarray(self.triples[self.asked[part]])
 
     def candidates(self, part: int) -> Ids:
         """Return the seen entities and those held out for the part, in ascending order."""
@@ -165,7 +165,7 @@ class World:
         return world
 
 
-def _pieces(arrays: dict[str, NDArray], name: str) -> Pieces:  # type: ignore[type-arg]
+def _pieces(arrays: dict[str, NDArray[Any]], name: str) -> Pieces:
     return Pieces(arrays[f"{name}-ids"], arrays[f"{name}-starts"])
 
 
@@ -193,9 +193,8 @@ def read_benchmark(root: Path, name: str) -> tuple[Splits, list[str]]:
         descriptions = _wikidata_descriptions(root, graph)
     if name == "codex-s":
         extracts = _extracts(root / folder[name])
-        names = list(graph.entities)
-        joined = (f"{one}. {extracts.get(name, '')}" for one, name in zip(descriptions, names))
-        descriptions = [text.strip(" .") for text in joined]
+        pairs = zip(descriptions, graph.entities, strict=True)
+        descriptions = [f"{text}. {extracts.get(name, '')}".strip(" .") for text, name in pairs]
     return splits, descriptions
 
 
@@ -242,9 +241,10 @@ def shuffle_words(texts: Sequence[str], seed: int) -> list[str]:
     return [" ".join(draws.permutation(text.split()).tolist()) for text in texts]
 
 
-def split_arrays(
-    splits: Splits, settings: SplitSettings, seed: int
-) -> tuple[Ids, NDArray[np.uint8], NDArray[np.uint8], dict[int, Ids]]:
+SplitArrays = tuple[Ids, NDArray[np.uint8], NDArray[np.uint8], dict[int, Ids]]
+
+
+def split_arrays(splits: Splits, settings: SplitSettings, seed: int) -> SplitArrays:
     """Return triples, what each is for, the group of each entity, and the questions of a split."""
     from kept.kge.inductive import split_unseen
 
@@ -281,54 +281,74 @@ def split_arrays(
     return triples, use, group, asked
 
 
+PieceRows = dict[str, list[list[int]]]
+"""Word pieces of each text by kind; "relations" are the names of relations and of inverses."""
+
+
 def write_pack(
     folder: Path, root: Path, names: Sequence[str], settings: SplitSettings, n_splits: int,
     announce: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Write a file for each graph, and the host with the rows of its word table that occur."""
     from kept.hosts import load_host, load_tokenizer
-    from kept.kge.simkgc.texts import INVERSE, name_and_description
 
     tokenizer, host = load_tokenizer("minilm"), load_host("minilm")
     special = [tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id]
-    packs = {}
+    packs: dict[str, tuple[PieceRows, list[SplitArrays]]] = {}
     for name in names:
         splits, descriptions = read_benchmark(root, name)
-        graph = splits.graph
-        cut = cut_names(graph, descriptions)
-        changed = sum(a != b for a, b in zip(cut, descriptions, strict=True))
-        texts = {"true": descriptions, "cut": cut, "words": shuffle_words(descriptions, 0)}
-        rows = {}
-        for kind, own in texts.items():
-            labels = [graph.label(i) for i in range(graph.n_entities)]
-            whole = [name_and_description(*pair) for pair in zip(labels, own, strict=True)]
-            rows[kind] = tokenizer(whole, add_special_tokens=False)["input_ids"]
-        relations = [graph.relation_label(i) for i in range(graph.n_relations)]
-        both = [*relations, *(INVERSE + relation for relation in relations)]
-        rows["relations"] = tokenizer(both, add_special_tokens=False)["input_ids"]
-        of_splits = [split_arrays(splits, settings, seed) for seed in range(n_splits)]
-        packs[name] = rows, of_splits, graph
-        announce(f"{name}: {graph.n_entities} entities, {changed} descriptions cut")
-    used = {piece for rows, *_ in packs.values() for own in rows.values() for row in own
-            for piece in row}  # fmt: skip
+        rows = _pieces_of(splits.graph, descriptions, tokenizer)
+        packs[name] = rows, [split_arrays(splits, settings, seed) for seed in range(n_splits)]
+        n_cut = sum(a != b for a, b in zip(rows["true"], rows["cut"], strict=True))
+        announce(f"{name}: {splits.graph.n_entities} entities, names are cut from {n_cut} texts")
+    every = (rows for pieces, _ in packs.values() for rows in pieces.values())
+    used = {piece for rows in every for row in rows for piece in row}
     vocabulary = special + sorted(used - {*special})
     new = {old: i for i, old in enumerate(vocabulary)}
-    for name, (rows, of_splits, graph) in packs.items():
-        arrays: dict[str, NDArray] = {"n_relations": np.array(graph.n_relations)}  # type: ignore[type-arg]
-        for kind, own in rows.items():
-            n = N_RELATION_PIECES if kind == "relations" else N_PIECES
-            pieces = Pieces.of([[new[piece] for piece in row] for row in own], n)
-            arrays |= {f"{kind}-ids": pieces.ids, f"{kind}-starts": pieces.starts}
-        arrays["triples"] = of_splits[0][0].astype(np.uint16)
-        for number, (_, use, group, asked) in enumerate(of_splits):
-            arrays |= {f"use-{number}": use, f"group-{number}": group}
-            for part, own_rows in asked.items():
-                arrays[f"asked-{number}-{NAMES[part]}"] = own_rows.astype(np.int32)
-        np.savez_compressed(folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]
-    _write_host(folder, host, vocabulary)
+    for name, (pieces, of_splits) in packs.items():
+        renamed = {kind: [[new[piece] for piece in row] for row in rows]
+                   for kind, rows in pieces.items()}  # fmt: skip
+        write_graph(folder / f"{name}.npz", renamed, of_splits)
+    write_host(folder, host, vocabulary)
 
 
-def _write_host(folder: Path, host, vocabulary: list[int]) -> None:  # type: ignore[no-untyped-def]
+def _pieces_of(graph: KnowledgeGraph, descriptions: list[str], tokenizer: Any) -> PieceRows:
+    """Return the pieces of all texts, as they are and as the controls read them."""
+    from kept.kge.simkgc.texts import INVERSE, name_and_description
+
+    labels = [graph.label(i) for i in range(graph.n_entities)]
+    texts = {
+        "true": descriptions,
+        "cut": cut_names(graph, descriptions),
+        "words": shuffle_words(descriptions, 0),
+    }
+    rows = {
+        kind: [name_and_description(*pair) for pair in zip(labels, own, strict=True)]
+        for kind, own in texts.items()
+    }
+    names = [graph.relation_label(i) for i in range(graph.n_relations)]
+    rows["relations"] = [*names, *(INVERSE + name for name in names)]
+    return {
+        kind: tokenizer(own, add_special_tokens=False)["input_ids"] for kind, own in rows.items()
+    }
+
+
+def write_graph(path: Path, pieces: PieceRows, of_splits: Sequence[SplitArrays]) -> None:
+    """Write what `World.read` opens: the texts of a graph, and its splits."""
+    arrays: dict[str, NDArray[Any]] = {"n_relations": np.array(len(pieces["relations"]) // 2)}
+    for kind, rows in pieces.items():
+        n = N_RELATION_PIECES if kind == "relations" else N_PIECES
+        own = Pieces.of(rows, n)
+        arrays |= {f"{kind}-ids": own.ids, f"{kind}-starts": own.starts}
+    arrays["triples"] = of_splits[0][0].astype(np.uint16)
+    for number, (_, use, group, asked) in enumerate(of_splits):
+        arrays |= {f"use-{number}": use, f"group-{number}": group}
+        for part, questions in asked.items():
+            arrays[f"asked-{number}-{NAMES[part]}"] = questions.astype(np.int32)
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+
+
+def write_host(folder: Path, host: Any, vocabulary: list[int]) -> None:
     """Write the host's weights: these rows of its word table in 8 bits, all else in float16."""
     weights = {name: value.detach() for name, value in host.state_dict().items()
                if value.is_floating_point()}  # fmt: skip
@@ -341,8 +361,21 @@ def _write_host(folder: Path, host, vocabulary: list[int]) -> None:  # type: ign
     (folder / "host.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-def without_facts(world: World) -> World:
-    """Return the world in which no fact of a held-out entity may be read."""
+def with_facts(world: World, n: int) -> World:
+    """Return the world in which at most `n` facts of each held-out entity may be read.
+
+    The others stay known. A fact of two held-out entities counts for both, and is read where both
+    have room.
+    """
     use = world.use.copy()
-    use[np.isin(use, [*CONTEXT.values()])] = SEEN_ALONE
+    for part, what in CONTEXT.items():
+        rows = np.flatnonzero(use == what)
+        rows = generator(world.split, "facts", NAMES[part]).permutation(rows)
+        n_read = np.zeros(world.n_entities, np.int64)
+        for row in rows.tolist():
+            ends = [end for end in world.triples[row, [0, 2]].tolist() if world.group[end]]
+            if max(n_read[end] for end in ends) < n:
+                n_read[ends] += 1
+            else:
+                use[row] = SEEN_ALONE
     return replace(world, use=use)

@@ -24,6 +24,7 @@ from transformers import (
 from kept import hosts
 from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import on_both, on_host
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.host_families import family_of
@@ -277,7 +278,7 @@ class KnowledgeEncoder(KnowledgeModel):
         self, vectors: Float[Tensor, "batch node embedding"], batch: KnowledgeBatch
     ) -> KnowledgeOutput:
         """Run the host over a vector for each node, at the batch's positions and segments."""
-        positions = batch.positions + hosts.own_position_offset(self.host)
+        positions = hosts.own_positions(self.host, batch.positions)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
         states = hosts.run(
             self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
@@ -291,18 +292,19 @@ class KnowledgeEncoder(KnowledgeModel):
     ) -> Float[Tensor, "batch node embedding"]:
         """Each node's row of the table of its kind; raises `BatchError` for one without a row."""
         checks = not torch.compiler.is_compiling()
-        if checks and (other := set(batch.node_kinds.unique().tolist()) - tables.keys()):
+        kinds = on_host(batch.node_kinds) if checks else batch.node_kinds
+        if checks and (other := set(kinds.unique().tolist()) - tables.keys()):
             raise BatchError(
                 f"this method reads no nodes of kind {min(other)}; make the batch with its own view"
             )
         vectors = None
         for kind, table in tables.items():
             is_kind = batch.node_kinds == kind
-            rows = batch.node_ids.where(is_kind, PAD_ROW)
-            if checks and int(rows.max()) >= table.num_embeddings:
+            rows = _rows_of(batch, kind)
+            if checks and int(on_host(rows).max()) >= table.num_embeddings:
                 name = NodeKind(kind).name.lower() if kind < len(NodeKind) else "piece"
                 raise BatchError(
-                    f"{name} row {int(rows.max())} is beyond the table of "
+                    f"{name} row {int(on_host(rows).max())} is beyond the table of "
                     f"{table.num_embeddings} rows; the batch was made with another graph or "
                     "tokenizer"
                 )
@@ -392,6 +394,13 @@ class KnowledgeEncoder(KnowledgeModel):
         return lambda name: (
             name.startswith(prefixes) or (name.startswith("host.") and is_inside(name, kinds))
         )
+
+
+def _rows_of(batch: KnowledgeBatch, kind: int) -> Tensor:
+    """The rows of the nodes of one kind, PAD_ROW for all others."""
+    return on_both(
+        lambda ids, kinds: ids.where(kinds == kind, PAD_ROW), batch.node_ids, batch.node_kinds
+    )
 
 
 def layer_group(index: int) -> str:

@@ -2,7 +2,8 @@
 
 On AMD's processors MKL takes a kernel that runs at half of what oneDNN reaches in the same process;
 on Intel's the two are alike. So both are timed once on a machine, and the faster one computes: the
-linear layers of every host and method (`use_products`), in training and inference, and `inner`.
+linear layers of every host and method (`use_products`), in training and inference, and the scores
+of graph completion.
 The environment variable `KEPT_PRODUCTS` decides where it is set: "torch", "onednn", or "auto".
 
 The two round differently: states of MiniLM differ by about 2e-6. Small products, other types and
@@ -188,21 +189,16 @@ def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return pointwise(states, weight, bias)
 
 
-def inner(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Return the inner products `[query candidate]` of two tables of rows."""
-    return linear(queries, candidates)
-
-
 def is_for_onednn(states: Tensor, weight: Tensor) -> bool:
     """Return whether this product is oneDNN's."""
     return (
-        states.numel() * len(weight) >= LEAST_WORK
+        not torch.jit.is_tracing()  # first, since sizes are tensors then
+        and states.numel() * len(weight) >= LEAST_WORK
         and states.dtype == weight.dtype == torch.float32
         and states.device.type == weight.device.type == "cpu"
         and weight.dim() == 2
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
         and choice().way == "onednn"
     )
 

@@ -224,8 +224,8 @@ class _Graph:
             name = self.keys.get(each.get("key", ""), each.get("key", ""))
             if (each.text or "").strip():
                 data.append((name, each.text or ""))
-            drawn = _LABEL_ELEMENTS.get(tag)
-            data += [("label", label) for label in (_drawn_labels(each, drawn) if drawn else [])]
+            shape = _LABEL_ELEMENTS.get(tag)
+            data += [("label", label) for label in (_drawn_labels(each, shape) if shape else [])]
         for name in ("label", "labels"):  # APOC writes them on the element, too
             if (value := element.get(name, "")) and (tag == "edge") == (name == "label"):
                 data.append((name, value))

@@ -132,10 +132,10 @@ def _rows(
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=wanted):
                 columns = {name: batch.column(name).cast(pa.string()).to_pylist()
                            for name in wanted}  # fmt: skip
-                for place in range(batch.num_rows):
+                for row in range(batch.num_rows):
                     number += 1
                     report.n_lines += 1
-                    yield number, {name: values[place] for name, values in columns.items()}
+                    yield number, {name: values[row] for name, values in columns.items()}
     except KgError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -243,8 +243,8 @@ def _degrees(graph: KnowledgeGraph) -> Counter[int]:
 def _entity_table(graph: KnowledgeGraph, names: list[str]) -> pa.Table:
     degrees, rows = _degrees(graph), []
     for number, name in enumerate(names):
-        said = "\n".join(descriptions(graph, number)) or name
-        fields = {"type": entity_type(graph, number), "description": said}
+        text = "\n".join(descriptions(graph, number)) or name
+        fields = {"type": entity_type(graph, number), "description": text}
         rows.append({
             "id": str(uuid.uuid5(_SPACE, graph.entities.name(number))),
             "human_readable_id": number, "title": name, **fields, "text_unit_ids": [],
@@ -260,11 +260,13 @@ def _relationship_table(graph: KnowledgeGraph, names: list[str]) -> pa.Table:
         by_ends.setdefault((row[0], row[2]), []).append(row)
     degrees, rows = _degrees(graph), []
     for number, ((head, tail), triples) in enumerate(by_ends.items()):
-        said = [f"{names[head]} {graph.relation_label(row[1])} {names[tail]}" for row in triples]
+        sentences = [
+            f"{names[head]} {graph.relation_label(row[1])} {names[tail]}" for row in triples
+        ]
         key = f"{graph.entities.name(head)}\0{graph.entities.name(tail)}"
         rows.append({
             "id": str(uuid.uuid5(_SPACE, key)), "human_readable_id": number,
-            "source": names[head], "target": names[tail], "description": "\n".join(said),
+            "source": names[head], "target": names[tail], "description": "\n".join(sentences),
             "weight": float(len(triples)), "combined_degree": degrees[head] + degrees[tail],
             "text_unit_ids": [], NOTE: edge_note(graph, triples, {}),
         })  # fmt: skip

@@ -9,7 +9,7 @@ them of the texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -30,6 +30,7 @@ from kg_loaders.store import KnowledgeGraph
 SEPARATOR = "<SEP>"
 """Between several descriptions of one thing."""
 _NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_SOURCE = {"source_id": "kept", "file_path": "kept"}
 _KEYS = {
     "node": ("entity_id", "entity_type", "description", "source_id", "file_path", NOTE),
     "edge": ("weight", "keywords", "description", "source_id", "file_path", NOTE),
@@ -47,16 +48,7 @@ def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> in
 
 
 def _lines(graph: KnowledgeGraph, path: str) -> Iterator[str]:
-    def text(value: str) -> str:
-        if _NO_XML.search(value):
-            raise SourceError(f"{path}: {value!r} holds a character that XML cannot; try graphrag")
-        return escape(value, {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
-
-    def data(owner: str, fields: dict[str, str]) -> str:
-        return "".join(
-            f'<data key="{owner[0]}_{name}">{text(value)}</data>' for name, value in fields.items()
-        )
-
+    """The document; nodes come before edges, as networkx writes them."""
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
     yield _key(RELATION_NOTE, "graph", RELATION_NOTE)
@@ -64,35 +56,57 @@ def _lines(graph: KnowledgeGraph, path: str) -> Iterator[str]:
         for key in keys:
             yield _key(f"{owner[0]}_{key}", owner, key)
     yield '<graph edgedefault="undirected">\n'
-    yield f'<data key="{RELATION_NOTE}">{text(relation_note(graph))}</data>\n'
+    yield f'<data key="{RELATION_NOTE}">{_text(relation_note(graph), path)}</data>\n'
     names = node_names(graph)
     for number, name in enumerate(names):
-        fields = {
-            "type": entity_type(graph, number),
-            "description": SEPARATOR.join(descriptions(graph, number)),
-        }
-        own = {"entity_id": name, "entity_type": fields["type"],
-               "description": fields["description"] or name, "source_id": "kept",
-               "file_path": "kept"}  # fmt: skip
-        fields["description"] = own["description"]
-        own[NOTE] = node_note(graph, number, fields)
-        yield f'<node id="{text(name)}">{data("node", own)}</node>\n'
+        data = _data("node", _node(graph, number, name), path)
+        yield f'<node id="{_text(name, path)}">{data}</node>\n'
     for (head, tail), rows in pairs(graph).items():
-        labels = [graph.relation_label(row[1]) for row in rows]
-        keywords = ",".join(dict.fromkeys(labels))
-        said = [
-            f"{names[row[0]]} {label} {names[row[2]]}"
-            for row, label in zip(rows, labels, strict=True)
-        ]
-        own = {"weight": f"{float(len(rows))}", "keywords": keywords,
-               "description": SEPARATOR.join(said), "source_id": "kept",
-               "file_path": "kept"}  # fmt: skip
-        own[NOTE] = edge_note(graph, rows, {"keywords": keywords})
-        yield (
-            f'<edge source="{text(names[head])}" target="{text(names[tail])}">'
-            f"{data('edge', own)}</edge>\n"
-        )
+        data = _data("edge", _edge(graph, rows, names), path)
+        source, target = _text(names[head], path), _text(names[tail], path)
+        yield f'<edge source="{source}" target="{target}">{data}</edge>\n'
     yield "</graph>\n</graphml>\n"
+
+
+def _node(graph: KnowledgeGraph, entity: int, name: str) -> dict[str, str]:
+    """The data of an entity's node; LightRAG has a description of every one."""
+    fields = {
+        "type": entity_type(graph, entity),
+        "description": SEPARATOR.join(descriptions(graph, entity)) or name,
+    }
+    return {
+        "entity_id": name, "entity_type": fields["type"], "description": fields["description"],
+        **_SOURCE, NOTE: node_note(graph, entity, fields),
+    }  # fmt: skip
+
+
+def _edge(graph: KnowledgeGraph, rows: list[list[int]], names: list[str]) -> dict[str, str]:
+    """The data of the edge of these triples, which are between the same two entities."""
+    labels = [graph.relation_label(relation) for _, relation, _ in rows]
+    keywords = ",".join(dict.fromkeys(labels))
+    sentences = [
+        f"{names[head]} {label} {names[tail]}"
+        for (head, _, tail), label in zip(rows, labels, strict=True)
+    ]
+    return {
+        "weight": f"{float(len(rows))}", "keywords": keywords,
+        "description": SEPARATOR.join(sentences), **_SOURCE,
+        NOTE: edge_note(graph, rows, {"keywords": keywords}),
+    }  # fmt: skip
+
+
+def _data(owner: str, fields: Mapping[str, str], path: str) -> str:
+    return "".join(
+        f'<data key="{owner[0]}_{name}">{_text(value, path)}</data>'
+        for name, value in fields.items()
+    )
+
+
+def _text(value: str, path: str) -> str:
+    """A value as XML has it; raises `SourceError` for a character that XML cannot hold."""
+    if _NO_XML.search(value):
+        raise SourceError(f"{path}: {value!r} holds a character that XML cannot; try graphrag")
+    return escape(value, {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def _key(id: str, owner: str, name: str) -> str:

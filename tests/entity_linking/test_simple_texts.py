@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from itertools import accumulate
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_linking import surfaces
-from entity_linking.simple_texts import SIGNS, SPACED, UNSPACED, cut
+from entity_linking.simple_texts import SIGNS, SPACED, UNSPACED, cut, cut_folded
 from entity_linking.surfaces import cut_texts, normalise
 
 PIECES = st.sampled_from(
     ["n", "t", "N", "T", "'", "\u2019", " ", "\t", "&", "&amp;", "é", "ß", "İ", "ŉ", "ⁿ", "東",
-     "ア", "ン", "한", "_", "`", ".", "\u0301", "\u200d", "\u00ad", "Ａ", "ﬁ", "٣", "א", "\x00",
-     "Don't"]
+     "ア", "ン", "한", "_", "`", ".", "\u0301", "и\u0301", "\u0330", "\u200d", "\u00ad", "Ａ",
+     "ﬁ", "٣", "א", "\x00", "Don't"]
 )  # fmt: skip
 MIXED = st.lists(PIECES, max_size=14).map("".join)
 SIMPLE = st.text(
@@ -49,12 +50,17 @@ def test_simple_characters_are_folded_into_their_own_kind() -> None:
 @settings(deadline=None, max_examples=400)
 @given(MIXED | SIMPLE)
 def test_words_and_places_are_those_of_the_arrays(text: str) -> None:
+    arrays = cut_texts([text])
+    folded = cut_folded(text)
+    if folded is not None:
+        words, limits = folded
+        assert limits == np.stack([arrays.starts, arrays.ends], axis=1).ravel().tolist()
+        assert [normalise(word, fold=True)[0] for word in words] == arrays.words()
     parts = cut(text)
     if parts is None:
         return
     assert "".join(parts) == text
     limits = list(accumulate(map(len, parts)))
-    arrays = cut_texts([text])
     assert limits[:-1:2] == arrays.starts.tolist()
     assert limits[1::2] == arrays.ends.tolist()
     assert [normalise(word, fold=True)[0] for word in parts[1::2]] == arrays.words()

@@ -1,7 +1,7 @@
 """transformers' `Trainer` on an encoder of kept: a data set of linked texts, a collator, a model.
 
-kept's own commands have their own loop (docs/decisions/0003); this is for those whose project has a
-Trainer. Axis legend: batch, class.
+kept's commands have another loop (docs/decisions/0003); this is for projects that have a Trainer.
+Axis legend: batch, class.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KnowledgeDataset(Dataset[KnowledgeBatch]):
     """Texts with the facts that an encoder reads with them, and a label each.
 
     `texts` are strings, which `linker` links (by default the names of the graph), linked texts, or
-    examples with targets of their own (`TaskExample`), which have their labels already. `classes`
+    examples with targets (`TaskExample`), which have their labels already. `classes`
     are the labels in the order of the model's outputs. Facts that the encoder samples are sampled
     anew in every epoch, which Trainer sets; the same `seed` and epoch give the same facts. A text
     whose target is cut off is left out, and counted in `data.skipped`.
@@ -111,7 +111,7 @@ class KnowledgeClassifier(nn.Module):
 
     Its checkpoints are Trainer's; `save_pretrained` writes what `KnowledgeForTask.from_pretrained`
     opens, and `AutoEncoder.from_pretrained`, for the encoder alone. `options` are the head's.
-    A table of entities has gradients for every row here: kept's own loop (`kept finetune`) reads
+    A table of entities has gradients for every row here: the loop of `kept finetune` reads
     and changes the rows of a batch alone, which counts from about a million entities on.
     Raises `ConfigError` for a table that stays on the host's memory, which Trainer cannot change.
     """

@@ -37,8 +37,8 @@ class KeptRetriever(BaseRetriever):  # type: ignore[misc]
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         del run_manager
-        (found,) = self.facts.of([query])
-        return [_document(fact) for fact in found]
+        (facts,) = self.facts.of([query])
+        return [_document(fact) for fact in facts]
 
 
 def _document(fact: LinkedFact) -> Any:

@@ -111,11 +111,11 @@ class LinkedFacts:
             graph.entities.name(head), graph.relations.name(relation), graph.entities.name(tail)
         )  # fmt: skip
         labels = graph.label(head), graph.relation_label(relation), graph.label(tail)
-        places = ("head", "relation", "tail")
+        slots = ("head", "relation", "tail")
         return {
             "id": "\t".join(names),
-            **dict(zip(places, names, strict=True)),
-            **{f"{place}_label": label for place, label in zip(places, labels, strict=True)},
+            **dict(zip(slots, names, strict=True)),
+            **{f"{slot}_label": label for slot, label in zip(slots, labels, strict=True)},
             "entity": link.entity, "mention": text[link.start : link.end],
             "start": link.start, "end": link.end, "confidence": link.confidence,
         }  # fmt: skip

@@ -33,8 +33,8 @@ class KeptNodeRetriever(BaseRetriever):  # type: ignore[misc]
         self._facts = facts
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        (found,) = self._facts.of([query_bundle.query_str])
-        return [NodeWithScore(node=_node(fact), score=fact.score) for fact in found]
+        (facts,) = self._facts.of([query_bundle.query_str])
+        return [NodeWithScore(node=_node(fact), score=fact.score) for fact in facts]
 
 
 def _node(fact: LinkedFact) -> Any:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from entity_linking.parts import SentenceEncoder
 from kept.errors import CheckpointError, MissingExtraError
 from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
 from kept.prepared import prepared_folder
+from kg_loaders.errors import WriteError
 
 TEXTS_PER_PASS = 64
 MOST_PIECES = 256
@@ -38,7 +40,7 @@ class FastSentenceEncoder:
     Raises `MissingExtraError` where ctranslate2 or the weights are not installed.
     """
 
-    def __init__(self, n_threads: int = 2) -> None:
+    def __init__(self, n_threads: int = 1) -> None:
         if not is_available():
             raise MissingExtraError("quick answers need ctranslate2: pip install 'kept[ask]'")
         import ctranslate2
@@ -50,6 +52,7 @@ class FastSentenceEncoder:
         with ThreadPoolExecutor(1) as pool:
             model = pool.submit(ctranslate2.Encoder, str(folder), intra_threads=n_threads)
             self._model: Any = model.result()
+        self._version = str(ctranslate2.__version__)
         self._tokenizer = Tokenizer.from_file(str(_minilm_folder() / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_PIECES)
@@ -80,14 +83,36 @@ class FastSentenceEncoder:
                 vectors[i] = mean / np.linalg.norm(mean)
         return vectors
 
+    def encode_once(self, name: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return what `encode` does, and keep it under `name` in the user's cache.
+
+        Other texts, weights or another version of CTranslate2 are kept apart. Where the cache
+        cannot be written the vectors are computed each time.
+        """
+        key = sha256("\n".join([self.name, self._version, *texts]).encode()).hexdigest()
+
+        def write(folder: Path) -> None:
+            np.save(folder / "vectors.npy", self.encode(texts))
+
+        try:
+            folder = prepared_folder(f"{name}-{key[:16]}", write)
+        except WriteError:
+            return self.encode(texts)
+        vectors: NDArray[np.float32] = np.load(folder / "vectors.npy", allow_pickle=False)
+        return vectors
+
 
 def is_available() -> bool:
     """Whether ctranslate2 is installed."""
     return find_spec("ctranslate2") is not None
 
 
-def answer_encoder(n_threads: int = 2) -> SentenceEncoder:
-    """Return the quick encoder where it is installed, else MiniLM by torch: the same vectors."""
+def answer_encoder(n_threads: int = 1) -> SentenceEncoder:
+    """Return the quick encoder where it is installed, else MiniLM by torch: the same vectors.
+
+    One thread is the default: a question is a few words, and on a busy machine a second one waits
+    actively (65 seconds of the processor were measured for an answer that takes two).
+    """
     if is_available():
         return FastSentenceEncoder(n_threads)
     from kept.linking.sentences import HostSentenceEncoder

@@ -14,7 +14,7 @@ from entity_linking.names.rules.case import CASES, Case
 from entity_linking.names.segment import fold_keys
 from kg_loaders import KnowledgeGraph, Text, TextKind, graph_from_records
 
-LETTERS = "abAB nt't’ßİéñ\u0301東都京.-&;_\u00adＡ"
+LETTERS = "abAB nt't’ßİéñи\u0301東都京.-&;_\u00adＡ"
 LABEL = st.text(LETTERS, min_size=1, max_size=6).filter(str.strip)
 WORDS = st.lists(
     st.sampled_from(
@@ -107,8 +107,9 @@ def test_a_short_text_is_not_searched_by_arrays(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(linker, "find_runs", lambda *a: (next(numbers), whole(*a))[1])
     one = NameLinker(NameIndex.build(graph_of(["New York"])))
     assert one.spans(["In New York."]) == [[(3, 11)]]
+    assert one.spans(["e\u0301 in New_York"]) == [[(6, 14)]]
     assert next(numbers) == 0
-    assert one.spans(["In New York.\u00ad"]) == [[(3, 11)]]
+    assert one.spans(["In New York. ไทย"]) == [[(3, 11)]]
     assert next(numbers) == 2
 
 

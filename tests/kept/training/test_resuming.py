@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kept.errors import CheckpointError
+from kept.layers.products import choice
 from kept.training.checkpoint import TrainState, save_checkpoint
 from kept.training.config import TrainConfig, binding
 from kept.training.optimisers import make_optimisers

@@ -15,6 +15,7 @@ from kept.errors import MissingExtraError
 from kept.linking.linkers import LinkerSettings, linker_key, open_linker, open_pipeline
 from kept.linking.tagging import open_tagger
 from kept.linking.tagging.gliner_entities import LEAST, GlinerTagger, types_in_words
+from kg_loaders import KnowledgeGraph
 from tests.kept.training.tiny_pretraining import write_host
 
 TEXT = "The new Elsby tunnel leads from Paris to Elsby."
@@ -108,16 +109,17 @@ def test_a_model_of_gliner_itself(tmp_path: Path) -> None:
         "model_name": str(write_host(tmp_path / "host")), "hidden_size": 16, "max_width": 4,
         "max_len": 48, "span_mode": "markerV0", "dropout": 0.0,
     }  # fmt: skip
-    model = library.GLiNER.load_from_config(config, backbone_from_pretrained=True)
+    model = library.GLiNER.from_config(config)
     model.save_pretrained(str(tmp_path / "gliner"))
     graph = atlas.graph()
     settings = LinkerSettings(kg="kg", tagger=f"gliner:{tmp_path / 'gliner'}=city,human")
     (linked,) = open_linker(settings, graph).link([TEXT])
     assert linked.text == TEXT
-    tagger = open_tagger(f"gliner:{tmp_path / 'gliner'}", graph)
-    assert tagger.kinds[:2] == ("city", "PERSON")
+    facts = [("Ulm", "instance of", "city"), ("Ann", "instance of", "human")]
+    tagger = open_tagger(f"gliner:{tmp_path / 'gliner'}", KnowledgeGraph.from_triples(facts))
+    assert tagger.kinds == ("city", "PERSON")
     (names,) = tagger.tag([TEXT])
-    said = model.inference([TEXT], list(types_in_words(graph)), flat_ner=False, threshold=LEAST)
+    said = model.inference([TEXT], ["city", "human"], flat_ner=False, threshold=LEAST)
     assert said[0]
     for each in said[0]:
         assert names.score(each["start"], each["end"]) >= each["score"]
