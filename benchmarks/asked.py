@@ -34,7 +34,7 @@ LARGE = {
 NO_GROWTH = {
     "graphs/real_rdf.py": "how many statements of real files are read, no speed",
     "models/recipe_rates.py": "how well rates let a method read, no speed",
-    "models/gpu.py": "needs a GPU",
+    "models/decoders.py": "one decoder, of one size",
     "models/intervals.py": "a simulation of intervals, no speed",
     "linking/linking_rerankers.py": "how often links are right, no speed",
 }
@@ -73,6 +73,7 @@ class Aim:
 
 READERS, NEIGHBOURS = "graphs/readers.py", "graphs/neighbours.py"
 LINKING, PROCESSES = "linking/linking.py", "linking/processes.py"
+DECODERS = "models/decoders.py"
 COMPLETION, TABLES = "models/kg_completion.py", "models/entity_tables.py"
 ENCODERS, STARTUP, LARGE_GRAPH = (
     "models/encoders.py", "commands/startup.py", "graphs/large_graph.py",
@@ -148,6 +149,13 @@ AIMS = [
     *(Aim(line, STARTUP, {"row": line}, "kept_s", at_most=most, aim=aim)
       for line, most, aim in (("kept --help", 0.4, 0.2), ("kept finetunne", 0.4, 0.2),
                               ("kept link, two sentences", 1.0, 0.6))),
+    *(Aim(f"SmolLM2 by {case}: {what}", DECODERS, {"row": "decoder", "case": case}, value,
+            at_least=least, at_most=most, against=peer)
+      for case in ("llama.cpp", "torch")
+      for what, value, least, most, peer in (
+          ("load, seconds", "load_s", None, 1.0, ""),
+          ("memory, of the weights' file", "memory_of_file", None, 1.2, ""),
+          ("words per second", "words_of_peer", 0.5, None, "llama.cpp alone"))),
     *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
       for work in ("kept link", "kept kg build facts.nt", "kept kg build facts.tsv")),

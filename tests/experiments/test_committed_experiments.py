@@ -103,6 +103,8 @@ STUDIES = {
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":
         "experiments/test_shown_facts_experiment.py::test_the_study_in_small",
+    "unseen_entities/study.yaml":
+        "experiments/test_unseen_entities.py::test_the_study_in_small",
     "wk_completion/trex.yaml":
         "experiments/test_studies_in_small.py::test_word_knowledge_completion",
     "word_sense/semeval.yaml":

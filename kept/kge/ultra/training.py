@@ -24,6 +24,7 @@ from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training import contrast
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
+from kept.kge.ultra.messages import on_device
 from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import Ultra
 
@@ -196,15 +197,16 @@ class UltraScorer:
         """`[batch candidate]`; raises `EvaluationError` for relations, which ULTRA cannot rank."""
         if direction == "relation":
             raise EvaluationError("ULTRA ranks heads and tails; leave the direction relation out")
-        is_head = torch.full((len(triples),), direction == "head")
-        anchors, _ = _ends(triples, is_head)
         self.model.eval()
+        anchors, _ = _ends(triples, torch.full((len(triples),), direction == "head"))
+        pairs = torch.stack([triples[:, 1], anchors], 1)
+        queries, places = torch.unique(pairs, dim=0, return_inverse=True)  # by relation
+        is_head = torch.full((len(queries),), direction == "head")
         width = self.model.entity_model.options.layer.width
         size = max(1, BATCH_SIZE // (width * max(1, self.edges.ends.shape[1])))
-        parts = [torch.arange(len(triples))[i : i + size] for i in range(0, len(triples), size)]
-        return torch.cat(
-            [
-                self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
-                for part in parts
-            ]
-        )
+        scores = [
+            self.model(self.edges, self.between, some[:, 1], some[:, 0], is_head[: len(some)])
+            for some in torch.split(queries, size)
+        ]
+        every = torch.cat(scores)
+        return every.index_select(0, on_device(places, every.device))
