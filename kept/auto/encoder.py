@@ -9,6 +9,7 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -354,7 +355,7 @@ class AutoEncoder:
                 f"{type(self.encoder).__name__} reads the graph whenever it encodes: give kg, the "
                 f"graph it was trained with (id space {self.encoder.config.id_space_hash[:12]})"
             )
-        return graph_from_records([])
+        return _no_graph()
 
     def _tools(
         self, graph: KnowledgeGraph, *, needs_linker: bool
@@ -421,6 +422,12 @@ def _settings(
 def _shortened(builder: BuilderConfig, n_words: int) -> BuilderConfig:
     n_words = max(3, min(builder.max_words, n_words))
     return dataclasses.replace(builder, max_words=n_words, max_nodes=2 * n_words)
+
+
+@cache
+def _no_graph() -> KnowledgeGraph:
+    """The graph of a method that reads none."""
+    return graph_from_records([])
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:
