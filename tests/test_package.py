@@ -22,7 +22,16 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "cache_folder", "csv_text", "errors", "help_texts", "outputs", "randomness", "values"),
+    (
+        "bounds",
+        "cache_folder",
+        "csv_text",
+        "errors",
+        "help_texts",
+        "outputs",
+        "randomness",
+        "values",
+    ),
     ("model_settings",),
     (
         "batches",

@@ -274,7 +274,7 @@ def floor(lengths: Sequence[int]) -> Callable[[], None]:
 
 
 def minilm() -> AutoEncoder:
-    """MiniLM with the vectors of its `modules.json`, which the package of its weights leaves out."""
+    """MiniLM with its published pooling, which the package of its weights leaves out."""
     encoder = AutoEncoder.from_pretrained("minilm")
     encoder.sentence_modules = SentenceModules("mean", normalize=True)
     return encoder

@@ -75,7 +75,9 @@ class Computation:
         if known is None:
             raise ConfigError(f"backend {backend!r}: one of {', '.join(PRECISIONS)}")
         if precision not in known:
-            raise ConfigError(f"precision {precision!r}: backend {backend!r} has {', '.join(known)}")
+            raise ConfigError(
+                f"precision {precision!r}: backend {backend!r} has {', '.join(known)}"
+            )
         self.encoder, self.backend, self.precision = encoder, backend, precision
         self.agreement: Agreement | None = None
         self._model: nn.Module = encoder

@@ -107,9 +107,9 @@ class AutoEncoder:
         sentence-transformers gives its own vectors of sentences, by its pooling and normalisation;
         what else `modules.json` names is not read, as the log says. `revision` is the branch, tag
         or commit of a hub's. Tokenizer, builder settings, the view's options and the `case` of
-        links by names are those of the folder where none are given. `backend` and `precision` are those
-        of `compute_with`. Weights are read from
-        safetensors alone, and no code that came with them is run. Raises `CheckpointError` when a
+        links by names are those of the folder where none are given. `backend` and `precision` are
+        those of `compute_with`. Weights are read from safetensors alone, and no code that came with
+        them is run. Raises `CheckpointError` when a
         folder holds no model, no tokenizer, or not what was saved, `HostError` for a host that
         cannot be opened.
 
@@ -141,7 +141,9 @@ class AutoEncoder:
         opened.sentence_modules = SentenceModules.of_settings(opened._settings)
         return opened.compute_with(backend, precision)
 
-    def compute_with(self, backend: Backend = "torch", precision: Precision = "fp32") -> AutoEncoder:
+    def compute_with(
+        self, backend: Backend = "torch", precision: Precision = "fp32"
+    ) -> AutoEncoder:
         """Let `encode` be computed by torch, OpenVINO ("openvino") or ONNX Runtime ("onnx").
 
         The last two export the host's layers once, into kept's cache folder. `precision`: "fp32";
@@ -157,7 +159,7 @@ class AutoEncoder:
 
     @property
     def agreement(self) -> Agreement | None:
-        """How the first batch agreed with torch in float32; None before it, and for torch itself."""
+        """How the first batch agreed with torch in float32; None before it, and for torch."""
         return self._computation.agreement
 
     @property

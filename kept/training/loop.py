@@ -104,9 +104,7 @@ def train(
     together = join_processes(config.device)
     claimed = together.first_only(claim(folder / "checkpoints"))
     with claimed, process_settings(config) as settings, report_dead_process():
-        run = _Run(
-            model, data, config, folder, reporter if together.is_first else None, settings
-        )
+        run = _Run(model, data, config, folder, reporter if together.is_first else None, settings)
         run.costs.budget_since = budget_since
         with run.stages:
             run.start(resume)

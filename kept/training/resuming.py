@@ -15,7 +15,6 @@ from kept.training.checkpoint import TrainState, list_checkpoints, verify_checkp
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.processes.together import Processes
 
-
 PRODUCTS = "products"
 
 

@@ -42,8 +42,10 @@ def open_service(
     Raises what opening each of them raises, and `GraphMismatchError` for models of other ids.
     """
     served = [(folder, run_reader(folder, number)) for number, folder in enumerate(runs)]
-    encoder = None if model is None else AutoEncoder.from_pretrained(
-        model, backend=backend, precision=precision
+    encoder = (
+        None
+        if model is None
+        else AutoEncoder.from_pretrained(model, backend=backend, precision=precision)
     )
     if index is None and case is None:
         case = case_of([reader for _, reader in served], encoder)

@@ -132,9 +132,7 @@ def test_states_of_a_host_are_the_same_either_way(kind: str) -> None:
     with torch.no_grad():
         for way in products.Way.__args__:
             with using(way):
-                states.append(
-                    hosts.run(host, values(2, 6, width), visibility, positions=positions)
-                )
+                states.append(hosts.run(host, values(2, 6, width), visibility, positions=positions))
     for theirs, ours in zip(*states, strict=True):
         assert relative(ours, theirs) < 1e-5
 

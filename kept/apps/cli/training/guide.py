@@ -55,8 +55,8 @@ def write_environment(
     """Write what a run depends on beside its settings: what a second person needs to repeat it.
 
     Versions of Python and of each package that kept needs, the machine and its threads, the
-    precision in which it computed, the library of its products, the command, and the SHA-256 of each file that `config` names
-    (the graph has hashes of its own, in `config.json`).
+    precision in which it computed, the library of its products, the command, and the SHA-256 of
+    each file that `config` names (the graph has hashes of its own, in `config.json`).
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
     facts = {
