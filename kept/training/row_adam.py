@@ -90,7 +90,7 @@ class RowAdam(Optimizer):
 def row_blocks(table: Tensor, *columns: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Blocks of `columns`, one entry for each updated row: all at once but on a CPU."""
     n = ROWS_AT_ONCE if table.device.type == "cpu" else max(len(columns[0]), 1)
-    return zip(*(column.split(n) for column in columns), strict=True)
+    return zip(*(torch.split(column, n) for column in columns), strict=True)
 
 
 def write_rows(table: Tensor, rows: Tensor, values: Tensor) -> None:
