@@ -122,11 +122,20 @@ AIMS = [
           {"row": "entity softmax", "ours": "1024 negatives shared"},
           at_least=1000, aim=1000, against="full softmax"),
     Aim("update of 4,096 rows of 1,000,000 x 200, Adam", TABLES,
-          {"row": "update of rows", "ours": "RowAdam", "touched": 4096},
+          {"row": "update of rows", "ours": "RowAdam", "touched": 4096, "peer": "fused AdamW"},
           at_least=30, aim=100, against="fused AdamW"),
     Aim("update of 4,096 rows of 1,000,000 x 200, Adagrad", TABLES,
-          {"row": "update of rows", "ours": "RowAdagrad", "touched": 4096},
+          {"row": "update of rows", "ours": "RowAdagrad", "touched": 4096, "peer": "fused AdamW"},
           at_least=30, aim=100, against="fused AdamW"),
+    *(Aim(f"update of {touched:,} rows of 1,000,000 x 200, {ours}", TABLES,
+            {"row": "update of rows", "ours": ours, "touched": touched, "peer": peer},
+            at_least=2, aim=aim, against=peer)
+      for ours, peer, aim in (("RowAdam", "SparseAdam", 3), ("RowAdagrad", "sparse Adagrad", 4))
+      for touched in (4096, 20000)),
+    *(Aim(f"a whole kept finetune, 2,000 texts, {precision}", "models/finetuning.py",
+            {"row": "finetune", "texts": 2000, "precision": precision},
+            at_least=1.5, against="Trainer, group_by_length")
+      for precision in ("fp32",)),
     Aim("CoLAKE with 4.8 million rows of 384, GB (by a line)", TABLES,
           {"row": "memory of CoLAKE", "case": "RowAdagrad, host table"}, "gb_at_4_800_000",
           at_most=12, aim=6),
