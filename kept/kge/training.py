@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, logsigmoid
 
+from kept.batches.host_copies import moved, on_host
 from kept.errors import ConfigError
 from kept.kge.all_entities_loss import mean_cross_entropy
 from kept.kge.comparisons import rows_with_summed_gradient
@@ -47,11 +48,11 @@ def train(
     """
     if not len(triples):
         raise ConfigError("there are no triples to train on")
-    data = torch.as_tensor(np.array(triples, np.int64), device=scorer.entities.device)
-    sampler = Sampler(data, scorer.n_entities, scorer.n_relations, config)
+    data, device = torch.as_tensor(np.array(triples, np.int64)), scorer.entities.device
+    sampler = Sampler(data.to(device), scorer.n_entities, scorer.n_relations, config)
 
     def loss_of(rows: Tensor) -> Tensor:
-        return batch_loss(scorer, data[rows.to(data.device)], sampler, config, generator)
+        return batch_loss(scorer, moved(data[rows], device), sampler, config, generator)
 
     return run_epochs(
         scorer,
@@ -101,15 +102,15 @@ class Sampler:
         self._known = self._keys(triples).sort().values if config.reject_known else None
 
     def corrupts_tail(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        """Bool `[batch]`: replace the tail (else the head)."""
+        """Bool `[batch]` in host memory: replace the tail (else the head)."""
         chance = torch.rand(len(batch), generator=generator)
-        return chance.to(batch.device) < self.tail_chance.to(batch.device)[batch[:, 1]]
+        return chance < self.tail_chance[on_host(batch)[:, 1]]
 
     def entities(self, n_batch: int, generator: torch.Generator, device: torch.device) -> Tensor:
         """Entity ids `[negative]` where the batch shares them, else `[batch negative]`."""
         n = self.config.n_negatives
         shape = (n,) if self.config.share_negatives else (n_batch, n)
-        return torch.randint(self.n_entities, shape, generator=generator).to(device)
+        return moved(torch.randint(self.n_entities, shape, generator=generator), device)
 
     def without_known(self, scores: Tensor, batch: Tensor, sampled: Tensor, slot: int) -> Tensor:
         """`scores [batch negative]`, with those of training triples masked, if so configured."""
@@ -156,7 +157,7 @@ def batch_loss(
     """Mean loss of one batch of triples `[batch 3]`."""
     head, relation, tail = batch.unbind(1)
     (head_states, tail_states), entities = rows_with_summed_gradient(
-        scorer.entities, batch[:, [0, 2]].T
+        scorer.entities, torch.stack([head, tail])
     )
     states = (head_states, embedding(relation, scorer.relations), tail_states)
     if config.objective == "one_vs_all":
@@ -183,12 +184,12 @@ def _sampled_loss(
     generator: torch.Generator,
 ) -> Tensor:
     if config.corrupt == "both":
-        sides = [torch.arange(len(batch), device=batch.device)] * 2
+        sides = [torch.arange(len(batch))] * 2
     else:
         tail_side = sampler.corrupts_tail(batch, generator)
-        sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
+        sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]  # in host memory
     sampled = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
-    sizes, rows = [len(side) for side in sides], torch.cat(sides)
+    sizes, rows = [len(side) for side in sides], moved(torch.cat(sides), batch.device)
     ordered, sampled_states = batch[rows], [part.index_select(0, rows) for part in states]
     against = _loss_against_shared if config.share_negatives else _loss_against_sampled
     positive, scores = against(scorer, ordered, sampled_states, entities, sampled, sizes)
