@@ -149,13 +149,13 @@ AIMS = [
     *(Aim(line, STARTUP, {"row": line}, "kept_s", at_most=most, aim=aim)
       for line, most, aim in (("kept --help", 0.4, 0.2), ("kept finetunne", 0.4, 0.2),
                               ("kept link, two sentences", 1.0, 0.6))),
-    *(Aim(f"encode, {work}", INFERENCE, {"row": "encode beside", "peer": peer, "texts": n},
+    *(Aim(f"encode, {work}", INFERENCE, {"row": "encode compared", "peer": peer, "texts": n},
             at_least=least, aim=aim, against=peer)
       for work, n in (("64 texts", 64), ("one text", 1))
       for peer, least, aim in (("OpenVINO", 0.9, 1.0), ("ONNX Runtime", 0.9, 1.0),
                                ("sentence-transformers", 1.0, 1.5))),
     Aim("encode, one text, over tokenising and the host's products", INFERENCE,
-          {"row": "encode beside", "peer": "OpenVINO", "texts": 1}, "over_floor",
+          {"row": "encode compared", "peer": "OpenVINO", "texts": 1}, "over_floor",
           at_most=1.1, against="the floor"),
     *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")

@@ -103,19 +103,21 @@ class Computation:
             names: tuple[str, ...] = (
                 ("bf16", "int8") if self.precision == "auto" else (self.precision,)
             )
-            made: dict[str, nn.Module] = {name: _in_precision(self.encoder, name) for name in names}
+            models: dict[str, nn.Module] = {
+                name: _in_precision(self.encoder, name) for name in names
+            }
         else:
             hosts.compute_with(self.encoder.host, self._counted)
             names = (self.precision,)
-            made = {self.precision: self.encoder}
+            models = {self.precision: self.encoder}
         best = Agreement(self.backend, "fp32", 0.0, 1.0, 1.0)
         for name in names:
-            ours, spent = _timed(made[name], batch)
+            ours, spent = _timed(models[name], batch)
             agreement = _agreement(self, name, batch, reference, ours, seconds / max(spent, 1e-9))
             _log.info("%s", agreement)
             is_better = agreement.times_as_fast > best.times_as_fast
             if self.precision != "auto" or (is_better and agreement.least_cosine >= LEAST_COSINE):
-                best, self._model = agreement, made[name]
+                best, self._model = agreement, models[name]
         self._require_same(best)
         self.agreement = best
         if self.precision == "auto":
