@@ -166,13 +166,13 @@ AIMS = [
           ("load, seconds", "load_s", None, 1.0, ""),
           ("memory, of the weights' file", "memory_of_file", None, 1.2, ""),
           ("words per second", "words_of_peer", 0.5, None, "llama.cpp alone"))),
-    *(Aim(f"encode, {work}", INFERENCE, {"row": "encode beside", "peer": peer, "texts": n},
+    *(Aim(f"encode, {work}", INFERENCE, {"row": "encode compared", "peer": peer, "texts": n},
             at_least=least, aim=aim, against=peer)
       for work, n in (("64 texts", 64), ("one text", 1))
       for peer, least, aim in (("OpenVINO", 0.9, 1.0), ("ONNX Runtime", 0.9, 1.0),
                                ("sentence-transformers", 1.0, 1.5))),
     Aim("encode, one text, over tokenising and the host's products", INFERENCE,
-          {"row": "encode beside", "peer": "OpenVINO", "texts": 1}, "over_floor",
+          {"row": "encode compared", "peer": "OpenVINO", "texts": 1}, "over_floor",
           at_most=1.1, against="the floor"),
     *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
