@@ -178,8 +178,10 @@ def _of_one(
 
 def _proper_incoming(graph: KnowledgeGraph, entity: int) -> Rows:
     """Rows of the triples that end at an entity and begin at another."""
-    rows = graph.in_order[graph.in_offsets[entity] : graph.in_offsets[entity + 1]].astype(np.int64)
-    return rows[graph.triples[rows, 0] != entity]
+    places = slice(*graph.in_offsets[entity : entity + 2].tolist())
+    rows: Rows = graph.in_order[places].astype(np.int64)
+    proper: Rows = rows[graph.triples[rows, 0] != entity]
+    return proper
 
 
 def _candidates(
