@@ -300,12 +300,12 @@ def _sample_one(
     places = keys.tolist()
     if n_all > n:
         some = _some_places_of_one(n_all, n, generator)
-        places = [some[place] for place in places]
+        places = [some[index] for index in places]
     if not is_both:
-        return np.array([start + place for place in places], np.int64)
+        return np.array([start + index for index in places], np.int64)
     rows = [
-        start + place if place < n_out else graph.in_order[in_start - n_out + place]
-        for place in places
+        start + index if index < n_out else graph.in_order[in_start - n_out + index]
+        for index in places
     ]
     return np.array(rows, np.int64)
 
@@ -314,8 +314,8 @@ def _some_places_of_one(n_all: int, n: int, generator: np.random.Generator) -> l
     """`_some_places` below one number."""
     places: dict[int, None] = {}
     for last, random in enumerate(generator.random(n).tolist(), n_all - n):
-        place = int(random * (last + 1.0))
-        places[last if place in places else place] = None
+        index = int(random * (last + 1.0))
+        places[last if index in places else index] = None
     return list(places)
 
 
