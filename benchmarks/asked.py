@@ -36,6 +36,7 @@ NO_GROWTH = {
     "models/recipe_rates.py": "how well rates let a method read, no speed",
     "models/decoders.py": "one decoder, of one size",
     "models/intervals.py": "a simulation of intervals, no speed",
+    "linking/one_call.py": "one call, which has no size",
     "linking/linking_rerankers.py": "how often links are right, no speed",
 }
 """Scripts without three sizes, and why."""
@@ -74,6 +75,7 @@ class Aim:
 READERS, NEIGHBOURS = "graphs/readers.py", "graphs/neighbours.py"
 LINKING, PROCESSES = "linking/linking.py", "linking/processes.py"
 DECODERS = "models/decoders.py"
+ONE_CALL = "linking/one_call.py"
 COMPLETION, TABLES = "models/kg_completion.py", "models/entity_tables.py"
 ENCODERS, STARTUP, LARGE_GRAPH = (
     "models/encoders.py", "commands/startup.py", "graphs/large_graph.py",
@@ -104,6 +106,14 @@ AIMS = [
     *(Aim("mentions of 100,000 aliases", LINKING, {"row": "mentions", "peer": peer},
             at_least=least, aim=aim, against=peer)
       for peer, least, aim in (("spaCy PhraseMatcher", 14, 19), ("flashtext", 3.5, 4.6))),
+    Aim("mentions of a sentence, µs", ONE_CALL, {"row": "mentions of a sentence"}, "kept_us",
+          at_most=40, aim=20),
+    Aim("mentions of a sentence", ONE_CALL, {"row": "mentions of a sentence"},
+          at_least=0.5, aim=1, against="pyahocorasick"),
+    Aim("DictionaryLinker, a sentence, µs", ONE_CALL, {"row": "DictionaryLinker, a sentence"},
+          "kept_us", at_most=100, aim=60),
+    Aim("15 random neighbours of a hub", ONE_CALL, {"row": "15 random neighbours of a hub"},
+          at_least=0.3, aim=0.5, against="dict, random.sample"),
     *(Aim(f"filtered ranking, CoDEx-M, {kind}", COMPLETION, {"row": "ranking", "kind": kind},
             at_least=least, against="PyKEEN")
       for kind, least in (("TransE L2", 66), ("ComplEx", 53), ("RotatE L2", 305))),
