@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag, pad
 
 from kept.evaluation.ranks.counting import Comparable
+from kept.layers.products import is_for_onednn, linear
 
 Norm = Literal[1, 2]
 TINY = 1e-20  # keeps the gradient of a square root finite at 0
@@ -29,11 +30,17 @@ _MIN_ROWS = 16  # fewer rows take other kernels, whose sums round otherwise
 def products(queries: Tensor, candidates: Tensor) -> Tensor:
     """Inner products `[batch candidate]`; their bits do not depend on how queries are batched."""
     if _needs_gradient(queries, candidates):
+        if is_for_onednn(queries, candidates):
+            return linear(queries, candidates)
         return queries @ candidates.T
     wide = _at_least_min_rows(queries)
     result = wide.new_empty(len(wide), len(candidates))
     for columns in _columns(len(candidates)):
-        torch.mm(wide, candidates[columns].T, out=result[:, columns])
+        tile = candidates[columns]
+        if is_for_onednn(wide[:_MIN_ROWS], tile):  # whichever way, however many queries there are
+            result[:, columns] = linear(wide, tile)
+        else:
+            torch.mm(wide, tile.T, out=result[:, columns])
     return result[: len(queries)]
 
 
@@ -80,7 +87,10 @@ def _without_squares(
     for i, columns in enumerate(_columns(len(candidates))):
         part = candidates[columns]
         squares_known = part.square().sum(1) if squares is None else squares[i]
-        yield columns, torch.addmm(squares_known, doubled, part.T, beta=-1)
+        if is_for_onednn(doubled[:_MIN_ROWS], part):
+            yield columns, linear(doubled, part).sub_(squares_known)
+        else:
+            yield columns, torch.addmm(squares_known, doubled, part.T, beta=-1)
 
 
 def _with_the_same_root(values: Tensor) -> tuple[Tensor, Tensor]:

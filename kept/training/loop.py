@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from kept.batches.shares import Share, TrainingBatch
 from kept.errors import ConfigError, TrainingError
 from kept.host_facts import require_trainable_precision
+from kept.layers.products import Way, choice, using
 from kept.plotting import REMEDY, can_draw
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
@@ -59,7 +61,14 @@ from kept.training.optimisers import (
 from kept.training.precision import PrecisionChoice, choose_precision
 from kept.training.processes.shards import Shards
 from kept.training.processes.together import join_processes, processes, report_dead_process
-from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
+from kept.training.resuming import (
+    PRODUCTS,
+    Resume,
+    checkpoint_to_resume,
+    environment,
+    products_of,
+    require_same_run,
+)
 from kept.training.stream import Data, Shares, n_steps_of, read_batches, stream_of
 from kept.training.weighing import PartCount, StepCount
 from kg_loaders.disk.writing import claim
@@ -99,8 +108,8 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     together = join_processes(config.device)
     claimed = together.first_only(claim(folder / "checkpoints"))
-    with claimed, process_settings(config), report_dead_process():
-        run = _Run(model, data, config, folder, reporter if together.is_first else None)
+    with claimed, process_settings(config) as settings, report_dead_process():
+        run = _Run(model, data, config, folder, reporter if together.is_first else None, settings)
         run.costs.budget_since = budget_since
         with run.stages:
             run.start(resume)
@@ -115,8 +124,10 @@ class _Run:
         config: TrainConfig,
         folder: Path,
         reporter: Reporter | None,
+        settings: ExitStack,
     ) -> None:
         self.config, self.folder, self.reporter = config, folder, reporter
+        self.settings = settings
         self.together = processes()
         self.checkpoints, self.log_path = folder / "checkpoints", folder / "log.jsonl"
         self.curves_path = folder / "curves.png"
@@ -152,6 +163,7 @@ class _Run:
         if path is None:
             choose = partial(choose_precision, self.config, self.device, self.model)
             self._compute_in(self.together.from_first(choose))
+            self._compute_products(self.together.from_first(lambda: choice().way))
         else:
             state = load_checkpoint(
                 path,
@@ -179,6 +191,12 @@ class _Run:
             self.config = self.config.model_copy(update={"precision": choice.precision})
             self._notice(str(choice))
 
+    def _compute_products(self, way: Way) -> None:
+        """Let `way` compute the products of the run, until the run ends."""
+        if way != choice().way:
+            self._notice(f"products: {way}, as this run began")
+            self.settings.enter_context(using(way))
+
     def _checkpoint(self, resume: Resume) -> Path | None:
         remove_leftovers(self.checkpoints)
         return checkpoint_to_resume(self.checkpoints, resume, self._notice)
@@ -188,8 +206,12 @@ class _Run:
 
         def check(state: TrainState) -> None:
             self._compute_in(PrecisionChoice(state.binding["precision"]))
+            self._compute_products(products_of(state))
             require_same_run(path, state, self.config, self.fingerprint, self.n_steps)
-            if changed := differences(state.environment, self._environment()):
+            before, now = dict(state.environment), self._environment()
+            if PRODUCTS in now:
+                before.setdefault(PRODUCTS, "torch")  # checkpoints of kept 0.1 say nothing of them
+            if changed := differences(before, now):
                 self._notice("not bitwise the same from here: " + "; ".join(changed))
 
         return check
@@ -236,7 +258,7 @@ class _Run:
         self.model.zero_grad(set_to_none=True)
         means: dict[str, float] = {}
         norms: dict[str, float] | None = None
-        shares = [self._on_device(next(batches)) for _ in range(config.accumulate)]
+        shares = [self._on_device(self._next(batches)) for _ in range(config.accumulate)]
         counts = self._count(shares)
         for part, share in enumerate(shares):
             self._seed(part)
@@ -266,6 +288,13 @@ class _Run:
         self.step += 1
         self.costs.step_seconds += time.monotonic() - start
         return self._record(means, norm, rows, norms)
+
+    def _next(self, batches: Iterator[Share[TrainingBatch]]) -> Share[TrainingBatch]:
+        """The next batch; the time until it is there is counted."""
+        start = time.monotonic()
+        share = next(batches)
+        self.costs.waiting_seconds += time.monotonic() - start
+        return share
 
     def _skip(self) -> None:
         """Count a batch that holds no label of any objective; ConfigError where every one is so."""
@@ -390,6 +419,7 @@ class _Run:
             texts_per_second=texts_per_second,
             peak_memory_mib=peak_memory_mib(),
             seconds=self.costs.seconds,
+            waiting_seconds=self.costs.waiting_seconds,
         )
 
     def _epoch(self, step: int) -> int:
@@ -472,6 +502,7 @@ class _Run:
             curves=self.curves_path,
             notices=tuple(self.notices),
             precision=self.config.precision,
+            products=self._environment().get(PRODUCTS),
         )
 
     def _publish(self, weights: Mapping[str, Tensor] | None) -> None:

@@ -17,6 +17,7 @@ from torch import nn
 
 from kept import hosts
 from kept.errors import ConfigError
+from kept.layers.products import Linear
 from kept.training.config import TrainConfig
 
 Precision = Literal["fp32", "bf16"]
@@ -89,7 +90,7 @@ def step_seconds(device: torch.device) -> dict[Precision, float]:
     """
     threads, is_cuda = torch.get_num_threads(), device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if is_cuda else []):
-        layer = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        layer = nn.Sequential(Linear(WIDTH, 4 * WIDTH), nn.GELU(), Linear(4 * WIDTH, WIDTH))
         words = torch.randn(N_WORDS, WIDTH)
     layer, words = layer.to(device), words.to(device)
     turns: dict[Precision, list[float]] = {"fp32": [], "bf16": []}

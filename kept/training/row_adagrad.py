@@ -45,9 +45,7 @@ class RowAdagrad(Optimizer):
         return loss
 
 
-def _update(
-    table: Tensor, sums: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]
-) -> None:
+def _update(table: Tensor, sums: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
     """Add up and update block by block: what is read twice is still in the cache."""
     for at, change in row_blocks(table, rows, grad):
         sums[at] += change.float().square().mean(1)

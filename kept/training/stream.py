@@ -6,6 +6,7 @@ compute batches ahead of time.
 
 from __future__ import annotations
 
+import resource
 import signal
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -344,14 +345,21 @@ class Shares(Dataset[Share[TrainingBatch]]):
 
 
 def read_batches(
-    stream: Dataset[_Batch], first: int, last: int, *, workers: int, prefetch: int
-) -> Iterator[_Batch]:
-    """Batches `first` to `last` (exclusive) in order, computed ahead by spawned workers."""
+    stream: Dataset[_Batch], first: int, last: int, *, workers: int, prefetch: int,
+    pin: bool = False,
+) -> Iterator[_Batch]:  # fmt: skip
+    """Batches `first` to `last` (exclusive) in order, computed ahead by spawned workers.
+
+    `pin`: in memory that a GPU can copy from by itself, while it computes.
+    """
+    if workers:
+        _allow_many_files()
     loader = DataLoader(
         stream,
         batch_size=None,
         sampler=range(first, last),
         num_workers=workers,
+        pin_memory=pin,
         multiprocessing_context="spawn" if workers else None,
         prefetch_factor=prefetch if workers else None,
         worker_init_fn=_leave_interrupts_to_the_parent,
@@ -359,6 +367,12 @@ def read_batches(
         generator=torch.Generator(),  # else the loader draws from the global one
     )
     return iter(loader)
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files to what the system allows: each tensor of a worker is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _as_it_is(batch: Any) -> Any:

@@ -145,7 +145,15 @@ def predict_command(
             "--kg", help="Folder of the graph or data set that the scorer was trained on."
         ),
     ],
-    model: Model,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Folder of a trained scorer (default: ULTRA's ready weights, where the package "
+            "kept-weights is installed).",
+        ),
+    ] = None,
     tail: Annotated[str, typer.Argument(help='Identifier or label, or "?".')] = "?",
     top: Annotated[
         int, typer.Option(min=1, max=MAX_COUNT, help="Number of answers to print.")

@@ -18,7 +18,7 @@ from kept.kgc.completers.folders import is_completer, open_completer
 from kept.kgc.completers.mix import MixCompleter
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kge.splits import Seen, Splits, read_splits
+from kept.kge.splits import Seen, Splits, read_splits, whole_graph
 from kept.kge.trained import load_scorer, read_description
 from kg_loaders.literal_entities import literal_notes
 
@@ -72,13 +72,19 @@ class Opened:
         return int(self.trained_on.holds(self.splits.graph, rows).sum())
 
 
-def open_over(source: Path, model: Path) -> Opened:
-    """Open the scorer in `model`, and `source`; a completer's source may be any graph."""
+def open_over(source: Path, model: Path, *, is_whole: bool = False) -> Opened:
+    """Open the scorer in `model`, and `source`; a completer's source may be any graph.
+
+    `is_whole`: all triples of a graph folder are read, and none are held out as in training.
+    """
     described = read_description(model)
     training = described["training"]
-    splits = read_splits(
-        source, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0)
-    )
+    if is_whole:
+        splits = whole_graph(source)
+    else:
+        splits = read_splits(
+            source, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0)
+        )
     if training.get("literals", False):
         splits = with_literals(splits, source)
     if not is_completer(model):

@@ -27,8 +27,11 @@ from kept.kge.prediction import (
 )
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
+from kept.packaged import ready_weights
 
 N_REASONS = 6
+READY = "ultra"
+"""The name of the ready weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +47,16 @@ class PredictOptions:
     as_json: bool
 
 
-def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
-    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`."""
-    opened = open_over(source, model)
+def predict(
+    source: Path, model: Path | None, question: Question, options: PredictOptions
+) -> Answers:
+    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`.
+
+    Without a model the ready weights of ULTRA answer, where kept-weights is installed.
+    """
+    is_ready = model is None
+    model = _ready() if model is None else model
+    opened = open_over(source, model, is_whole=is_ready)
     is_new = options.text is not None or options.facts is not None
     question = by_identifiers(opened.splits.graph, question, allow_new=is_new)
     if options.text is not None or options.facts is not None:
@@ -62,12 +72,29 @@ def predict(source: Path, model: Path, question: Question, options: PredictOptio
     if options.as_json:
         _print_json(answers, reasons)
         return answers
+    if is_ready:
+        graphs = ", ".join(opened.described["training"].get("graphs", ()))
+        echo(
+            f"by the ready weights of ULTRA in {model}, trained on {graphs}, not on this graph; "
+            "-m DIR takes a scorer that was"
+        )
     _print_answers(answers, opened)
     if calibration is not None and question[1] != UNKNOWN:
         _tell_confidence(first, calibration, options.refuse_below)
     if reasons is not None and first is not None:
         _print_reasons(reasons, first)
     return answers
+
+
+def _ready() -> Path:
+    """The ready weights of ULTRA; ConfigError: kept-weights is not installed."""
+    folder = ready_weights(READY)
+    if folder is None:
+        raise ConfigError(
+            "no scorer is given (-m DIR), and kept-weights, which has one for any graph, is not "
+            "installed; train one: kept kgc train KG -o DIR"
+        )
+    return folder
 
 
 def _seen(opened: Opened, model: Path, question: Question) -> Seen:
