@@ -34,6 +34,7 @@ LARGE = {
 NO_GROWTH = {
     "graphs/real_rdf.py": "how many statements of real files are read, no speed",
     "models/recipe_rates.py": "how well rates let a method read, no speed",
+    "linking/one_call.py": "single calls on inputs of one size",
     "models/decoders.py": "one decoder, of one size",
     "models/sparse_updates.py": "peers of rows whose growth models/entity_tables.py has",
     "models/intervals.py": "a simulation of intervals, no speed",
@@ -79,6 +80,7 @@ COMPLETION, TABLES = "models/kg_completion.py", "models/entity_tables.py"
 ENCODERS, STARTUP, LARGE_GRAPH = (
     "models/encoders.py", "commands/startup.py", "graphs/large_graph.py",
 )  # fmt: skip
+INFERENCE = "commands/inference.py"
 
 AIMS = [
     Aim("N-Triples to ids, checked", READERS, {"row": "nt-ids"},
@@ -165,6 +167,14 @@ AIMS = [
           ("load, seconds", "load_s", None, 1.0, ""),
           ("memory, of the weights' file", "memory_of_file", None, 1.2, ""),
           ("words per second", "words_of_peer", 0.5, None, "llama.cpp alone"))),
+    *(Aim(f"encode, {work}", INFERENCE, {"row": "encode beside", "peer": peer, "texts": n},
+            at_least=least, aim=aim, against=peer)
+      for work, n in (("64 texts", 64), ("one text", 1))
+      for peer, least, aim in (("OpenVINO", 0.9, 1.0), ("ONNX Runtime", 0.9, 1.0),
+                               ("sentence-transformers", 1.0, 1.5))),
+    Aim("encode, one text, over tokenising and the host's products", INFERENCE,
+          {"row": "encode beside", "peer": "OpenVINO", "texts": 1}, "over_floor",
+          at_most=1.1, against="the floor"),
     *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
       for work in ("kept link", "kept kg build facts.nt", "kept kg build facts.tsv")),
