@@ -22,7 +22,16 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "help_texts", "outputs", "randomness", "values"),
+    (
+        "bounds",
+        "cache_folder",
+        "csv_text",
+        "errors",
+        "help_texts",
+        "outputs",
+        "randomness",
+        "values",
+    ),
     ("model_settings",),
     (
         "batches",
@@ -35,7 +44,8 @@ FLOORS = (
         "suggestions",
         "vectors",
     ),
-    ("evaluation", "graphs", "host_families", "layers", "model_files"),
+    ("evaluation", "graphs", "layers", "model_files"),
+    ("host_families",),
     ("cluster", "hosts", "kge"),
     ("adapters", "tasks"),
     ("encoders",),

@@ -213,7 +213,6 @@ def _local_reply(
 ) -> Reply:
     """What a decoder on this machine writes, and what each fact did to it."""
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from kept.decoders import load_decoder
     from kept.decoders.asking import Asker, AskOptions
@@ -223,7 +222,6 @@ def _local_reply(
     options_for_decoder = AskOptions(**options)
     if threads is not None:
         torch.set_num_threads(threads)
-    disable_progress_bar()
     ordered, matcher = _order(order, answerer.matcher)
     tokenizer = load_tokenizer(decoder)
     host = (
