@@ -34,7 +34,7 @@ LARGE = {
 NO_GROWTH = {
     "graphs/real_rdf.py": "how many statements of real files are read, no speed",
     "models/recipe_rates.py": "how well rates let a method read, no speed",
-    "models/gpu.py": "needs a GPU",
+    "models/decoders.py": "one decoder, of one size",
     "models/intervals.py": "a simulation of intervals, no speed",
     "linking/linking_rerankers.py": "how often links are right, no speed",
 }
@@ -73,10 +73,12 @@ class Aim:
 
 READERS, NEIGHBOURS = "graphs/readers.py", "graphs/neighbours.py"
 LINKING, PROCESSES = "linking/linking.py", "linking/processes.py"
+DECODERS = "models/decoders.py"
 COMPLETION, TABLES = "models/kg_completion.py", "models/entity_tables.py"
 ENCODERS, STARTUP, LARGE_GRAPH = (
     "models/encoders.py", "commands/startup.py", "graphs/large_graph.py",
 )  # fmt: skip
+INFERENCE = "commands/inference.py"
 
 AIMS = [
     Aim("N-Triples to ids, checked", READERS, {"row": "nt-ids"},
@@ -120,11 +122,20 @@ AIMS = [
           {"row": "entity softmax", "ours": "1024 negatives shared"},
           at_least=1000, aim=1000, against="full softmax"),
     Aim("update of 4,096 rows of 1,000,000 x 200, Adam", TABLES,
-          {"row": "update of rows", "ours": "RowAdam", "touched": 4096},
+          {"row": "update of rows", "ours": "RowAdam", "touched": 4096, "peer": "fused AdamW"},
           at_least=30, aim=100, against="fused AdamW"),
     Aim("update of 4,096 rows of 1,000,000 x 200, Adagrad", TABLES,
-          {"row": "update of rows", "ours": "RowAdagrad", "touched": 4096},
+          {"row": "update of rows", "ours": "RowAdagrad", "touched": 4096, "peer": "fused AdamW"},
           at_least=30, aim=100, against="fused AdamW"),
+    *(Aim(f"update of {touched:,} rows of 1,000,000 x 200, {ours}", TABLES,
+            {"row": "update of rows", "ours": ours, "touched": touched, "peer": peer},
+            at_least=2, aim=aim, against=peer)
+      for ours, peer, aim in (("RowAdam", "SparseAdam", 3), ("RowAdagrad", "sparse Adagrad", 4))
+      for touched in (4096, 20000)),
+    *(Aim(f"a whole kept finetune, 2,000 texts, {precision}", "models/finetuning.py",
+            {"row": "finetune", "texts": 2000, "precision": precision},
+            at_least=1.5, against="Trainer, group_by_length")
+      for precision in ("fp32",)),
     Aim("CoLAKE with 4.8 million rows of 384, GB (by a line)", TABLES,
           {"row": "memory of CoLAKE", "case": "RowAdagrad, host table"}, "gb_at_4_800_000",
           at_most=12, aim=6),
@@ -148,6 +159,21 @@ AIMS = [
     *(Aim(line, STARTUP, {"row": line}, "kept_s", at_most=most, aim=aim)
       for line, most, aim in (("kept --help", 0.4, 0.2), ("kept finetunne", 0.4, 0.2),
                               ("kept link, two sentences", 1.0, 0.6))),
+    *(Aim(f"SmolLM2 by {case}: {what}", DECODERS, {"row": "decoder", "case": case}, value,
+            at_least=least, at_most=most, against=peer)
+      for case in ("llama.cpp", "torch")
+      for what, value, least, most, peer in (
+          ("load, seconds", "load_s", None, 1.0, ""),
+          ("memory, of the weights' file", "memory_of_file", None, 1.2, ""),
+          ("words per second", "words_of_peer", 0.5, None, "llama.cpp alone"))),
+    *(Aim(f"encode, {work}", INFERENCE, {"row": "encode beside", "peer": peer, "texts": n},
+            at_least=least, aim=aim, against=peer)
+      for work, n in (("64 texts", 64), ("one text", 1))
+      for peer, least, aim in (("OpenVINO", 0.9, 1.0), ("ONNX Runtime", 0.9, 1.0),
+                               ("sentence-transformers", 1.0, 1.5))),
+    Aim("encode, one text, over tokenising and the host's products", INFERENCE,
+          {"row": "encode beside", "peer": "OpenVINO", "texts": 1}, "over_floor",
+          at_most=1.1, against="the floor"),
     *(Aim(f"2 workers compared with 1, {work}, clock", PROCESSES, {"work": work}, "ratio",
             at_least=1.6, aim=1.9, against="one worker")
       for work in ("kept link", "kept kg build facts.nt", "kept kg build facts.tsv")),

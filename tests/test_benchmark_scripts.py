@@ -13,6 +13,10 @@ import torch
 
 from tests.forked import Forked
 
+gpu = pytest.importorskip(
+    "benchmarks.gpu", reason="benchmarks are not here: the tests of an installed package"
+)
+PARTS: dict[str, float] = gpu.PARTS
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -27,27 +31,50 @@ def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
     process = Forked([BENCHMARKS / script, *flags], os.environ)
     said, _ = process.communicate(600)
     assert process.returncode == 0, said
-    return [json.loads(row) for row in re.findall(r'\{"(?:work|row)".*\}$', said, re.MULTILINE)]
+    return [
+        json.loads(row) for row in re.findall(r'\{"(?:work|row|part)".*\}$', said, re.MULTILINE)
+    ]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is at hand")
 def test_without_a_gpu_its_benchmark_says_so() -> None:
-    (row,) = rows_of("models/gpu.py")
+    (row,) = rows_of("gpu.py")
     assert row["found"] is None
     assert "there is no GPU" in row["said"]
 
 
 @pytest.mark.slow
-@pytest.mark.minilm
-def test_what_a_gpu_does_is_measured_small_on_a_cpu() -> None:
-    rows = rows_of("models/gpu.py", "--small", "--minutes", "1")
-    assert rows[0]["found"] == "CPU"
-    assert [row["work"] for row in rows[1:]] == [*["attention"] * 3, "step", "table", "pretrain"]
-    assert [row["way"] for row in rows[1:4]] == ["eager", "sdpa", "flex"]
-    trained = rows[-1]
-    assert trained["steps"] == 2
-    assert trained["last_loss"] > 0
-    assert all(row["nodes_a_second"] > 0 for row in (rows[4], trained))
+def test_what_a_gpu_does_is_measured_small_on_a_cpu(tmp_path: Path) -> None:
+    rows = rows_of("gpu.py", "--small", "-o", str(tmp_path / "lines.jsonl"))
+    written = (tmp_path / "lines.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in written] == rows
+    ends = {row["part"]: row["ended"] for row in rows if "part" in row}
+    assert ends == dict.fromkeys(PARTS, "done"), rows
+    parts = {name: [row for row in rows if row.get("work") == name] for name in PARTS}
+    steps = [row for row in parts["step"] if "method" in row]
+    assert [row["method"] for row in steps] == ["kbert", "colake", "ernie"]
+    assert all(row["nodes_a_second"] > 0 for row in steps)
+    assert [row["workers"] for row in parts["pretrain"]] == [0, 1]
+    assert len({row["last_loss"] for row in parts["pretrain"]}) == 1  # workers change nothing
+    trained, answers, vectors = parts["finetune"]
+    assert trained["steps"] == 4
+    assert answers["equal"]
+    assert answers["same_answers"] == 1
+    assert vectors["farthest"] == 0
+    assert [row["unequal_to_plain"] for row in parts["ranking"]] == [0, 0]
+    assert [row["unequal_to_cpu"] for row in parts["ranking"]] == [0, 0]
+    assert parts["kgc"][0]["triples_a_second"] > 0
+    ways = [row["way"] for row in parts["attention"] if "forward_ms" in row]
+    assert ways == ["eager", "sdpa", "flex", "eager", "sdpa"]
+    assert all(row["farthest"] < 1e-5 for row in parts["attention"] if "forward_ms" in row)
+    assert [row["optimiser"] for row in parts["table"]] == ["adam", "adagrad"]
+
+
+def test_a_part_of_the_gpu_benchmark_that_takes_too_long_is_ended() -> None:
+    rows = rows_of("gpu.py", "--small", "--minutes", "0.1", "--only", "pretrain", "table")
+    assert [(row["part"], row["ended"]) for row in rows if "part" in row] == [
+        ("pretrain", "its time was up"), ("table", "no time was left"),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from kept.batches.checks import SPAN_FIELDS, check
+from kept.batches.host_copies import moved
 from kept.batches.visibility import Visibility, derived
 from kept.errors import BatchError
 
@@ -141,7 +142,11 @@ class KnowledgeBatch:
 
     def to(self, device: torch.device | str) -> KnowledgeBatch:
         """The same batch on `device`."""
-        return _with_each(self, lambda value: value.to(device))
+        return _with_each(self, lambda value: _to(value, device))
+
+    def pin_memory(self) -> KnowledgeBatch:
+        """The same in memory that a GPU can copy from by itself."""
+        return _with_each(self, lambda value: value.pin_memory())
 
     def take(self, rows: Tensor | slice) -> KnowledgeBatch:
         """The samples at `rows`, padding included."""
@@ -373,9 +378,13 @@ class TripleBatch:
     def __len__(self) -> int:
         return len(self.heads)
 
+    def pin_memory(self) -> TripleBatch:
+        """See `KnowledgeBatch.pin_memory`."""
+        return _with_each(self, lambda value: value.pin_memory())
+
     def to(self, device: torch.device | str) -> TripleBatch:
         """The same triples on `device`."""
-        return _with_each(self, lambda value: value.to(device))
+        return _with_each(self, lambda value: _to(value, device))
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -390,6 +399,10 @@ def _same(one: Any, other: Any) -> bool:
 
 
 Fields = TypeVar("Fields", KnowledgeBatch, TripleBatch)
+
+
+def _to(value: Any, device: torch.device | str) -> Any:
+    return moved(value, device) if isinstance(value, Tensor) else value.to(device)
 
 
 def _with_each(fields: Fields, change: Callable[[Any], Any], but: Collection[str] = ()) -> Fields:

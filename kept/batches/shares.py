@@ -40,6 +40,14 @@ class Share(Generic[Batch]):
     batch: Batch
     is_spare: bool = False
 
+    def pin_memory(self) -> Share[Batch]:
+        """The same in memory that a GPU can copy from by itself, where the batch can be put there.
+
+        torch's loader calls this.
+        """
+        pinned = getattr(self.batch, "pin_memory", None)
+        return self if pinned is None else Share(pinned(), self.is_spare)
+
 
 class Part(NamedTuple):
     """Which of `n` samples are a process's own; `is_spare` as of `Share`."""

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from kept.batches.host_copies import moved
 from kept.errors import BatchError
 
 Value = TypeVar("Value")
@@ -118,7 +119,11 @@ class Visibility:
 
     def to(self, device: torch.device | str) -> Visibility:
         """The same on `device`."""
-        return derived(Visibility, {"mask": self.mask.to(device)})
+        return derived(Visibility, {"mask": moved(self.mask, device)})
+
+    def pin_memory(self) -> Visibility:
+        """See `KnowledgeBatch.pin_memory`."""
+        return derived(Visibility, {"mask": self.mask.pin_memory()})
 
     def __getitem__(self, rows: Tensor | slice) -> Visibility:
         """That of the samples at `rows`."""

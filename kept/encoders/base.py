@@ -24,10 +24,12 @@ from transformers import (
 from kept import hosts
 from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
 from kept.batches import PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import on_both, on_host
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.host_families import family_of
 from kept.layers.part_table import PartTable
+from kept.layers.products import use_products
 from kept.layers.rows import RowTable
 from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
@@ -114,8 +116,9 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
 
     def save_pretrained(self, save_directory: Any, *args: Any, **options: Any) -> None:
-        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it."""
-        super().save_pretrained(save_directory, *args, **options)
+        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it; no bar."""
+        with hosts.without_bar():
+            super().save_pretrained(save_directory, *args, **options)
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(save_directory)
         seal_model(save_directory)
@@ -149,6 +152,11 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     def freeze(self) -> None:
         """Freeze what this model never trains; called after construction and loading."""
 
+    def post_init(self) -> None:
+        """As Hugging Face's; linear layers compute as `kept.layers.products` chooses."""
+        super().post_init()
+        use_products(self)
+
     def _init_weights(self, module: nn.Module) -> None:
         """As Hugging Face's, in a part of a table too."""
         if isinstance(module, PartTable):
@@ -174,7 +182,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         if Path(name_or_path).is_dir():
             verify_model(name_or_path)
         # the check below is stricter than transformers' remarks
-        with hosts.only_errors(), readable(name_or_path):
+        with hosts.only_errors(), hosts.without_bar(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
         has_prefix = not hasattr(model, cls.base_model_prefix)
@@ -270,7 +278,7 @@ class KnowledgeEncoder(KnowledgeModel):
         self, vectors: Float[Tensor, "batch node embedding"], batch: KnowledgeBatch
     ) -> KnowledgeOutput:
         """Run the host over a vector for each node, at the batch's positions and segments."""
-        positions = batch.positions + hosts.own_position_offset(self.host)
+        positions = hosts.own_positions(self.host, batch.positions)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
         states = hosts.run(
             self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
@@ -284,18 +292,19 @@ class KnowledgeEncoder(KnowledgeModel):
     ) -> Float[Tensor, "batch node embedding"]:
         """Each node's row of the table of its kind; raises `BatchError` for one without a row."""
         checks = not torch.compiler.is_compiling()
-        if checks and (other := set(batch.node_kinds.unique().tolist()) - tables.keys()):
+        kinds = on_host(batch.node_kinds) if checks else batch.node_kinds
+        if checks and (other := set(kinds.unique().tolist()) - tables.keys()):
             raise BatchError(
                 f"this method reads no nodes of kind {min(other)}; make the batch with its own view"
             )
         vectors = None
         for kind, table in tables.items():
             is_kind = batch.node_kinds == kind
-            rows = batch.node_ids.where(is_kind, PAD_ROW)
-            if checks and int(rows.max()) >= table.num_embeddings:
+            rows = _rows_of(batch, kind)
+            if checks and int(on_host(rows).max()) >= table.num_embeddings:
                 name = NodeKind(kind).name.lower() if kind < len(NodeKind) else "piece"
                 raise BatchError(
-                    f"{name} row {int(rows.max())} is beyond the table of "
+                    f"{name} row {int(on_host(rows).max())} is beyond the table of "
                     f"{table.num_embeddings} rows; the batch was made with another graph or "
                     "tokenizer"
                 )
@@ -385,6 +394,13 @@ class KnowledgeEncoder(KnowledgeModel):
         return lambda name: (
             name.startswith(prefixes) or (name.startswith("host.") and is_inside(name, kinds))
         )
+
+
+def _rows_of(batch: KnowledgeBatch, kind: int) -> Tensor:
+    """The rows of the nodes of one kind, PAD_ROW for all others."""
+    return on_both(
+        lambda ids, kinds: ids.where(kinds == kind, PAD_ROW), batch.node_ids, batch.node_kinds
+    )
 
 
 def layer_group(index: int) -> str:

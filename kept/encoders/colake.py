@@ -19,6 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import on_both
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.graph import NodeKind
@@ -176,7 +177,7 @@ class CoLAKE(KnowledgeEncoder):
         hidden = hosts.embed(
             self.host,
             self.vectors_of(batch),
-            batch.positions + self.position_offset,
+            on_both(lambda counted: counted + self.position_offset, batch.positions),
             batch.node_kinds if own_kinds else batch.segment_ids,
         )
         states = hosts.run(

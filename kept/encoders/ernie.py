@@ -20,6 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
+from kept.batches.host_copies import on_host
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import RECIPE, open_vectors, vector_rows
@@ -208,10 +209,11 @@ class ERNIE(KnowledgeEncoder):
     ) -> Float[Tensor, "batch node entity_width"]:
         """The frozen vector of each row; raises `BatchError` for a row beyond them."""
         n_rows = self.entity_vectors.num_embeddings
-        if not torch.compiler.is_compiling() and bool((entity_ids >= n_rows).any()):
+        checks = not torch.compiler.is_compiling() and entity_ids.numel() > 0
+        if checks and (highest := int(on_host(entity_ids).max())) >= n_rows:
             raise BatchError(
-                f"entity row {int(entity_ids.max())} is beyond the {n_rows} entity vectors; the "
-                "batch was made with another graph"
+                f"entity row {highest} is beyond the {n_rows} entity vectors; the batch was made "
+                "with another graph"
             )
         vectors: Tensor = self.entity_vectors(entity_ids)
         return vectors

@@ -95,7 +95,7 @@ class KBERT(KnowledgeEncoder):
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of every node; those of padding are meaningless."""
         segments = batch.segment_ids + self.config.segment_offset * batch.node_mask
-        positions = batch.positions + hosts.own_position_offset(self.host)
+        positions = hosts.own_positions(self.host, batch.positions)
         hidden = hosts.embed(self.host, self.word_vectors(batch), positions, segments)
         if self.config.mask == "host":
             states = hosts.run(

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import on_host
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError
 from kept.graphs.views.ktnet import CONCEPTS
@@ -216,7 +217,7 @@ class KTNET(KnowledgeEncoder):
     ) -> Float[Tensor, "batch node joint"]:
         """Each state beside what it reads of its concepts."""
         n_rows = self.concept_vectors.num_embeddings
-        if not torch.compiler.is_compiling() and bool((ids >= n_rows).any()):
+        if not torch.compiler.is_compiling() and bool((on_host(ids) >= n_rows).any()):
             raise BatchError(
                 f"concept row {int(ids.max())} is beyond the {n_rows} concept vectors; the batch "
                 "was made with another graph"

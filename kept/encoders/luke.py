@@ -316,9 +316,10 @@ class LUKE(KnowledgeEncoder):
     def _words(self, batch: KnowledgeBatch) -> Float[Tensor, "batch node width"]:
         """Embedded words; what stands at an entity's node here is read by nobody."""
         ids = batch.node_ids.where(batch.node_kinds == int(NodeKind.WORD), 0)
-        offset = hosts.own_position_offset(self.host)
         vectors = hosts.word_table(self.host)(ids)
-        return hosts.embed(self.host, vectors, batch.positions + offset, batch.segment_ids)
+        return hosts.embed(
+            self.host, vectors, hosts.own_positions(self.host, batch.positions), batch.segment_ids
+        )
 
     def _entities(self, batch: KnowledgeBatch, slots: Slots) -> Float[Tensor, "batch slot width"]:
         """Embedded entities."""

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from kept import hosts
 from kept.batches import KnowledgeBatch
+from kept.batches.host_copies import on_host
 from kept.errors import BatchError
 
 
@@ -17,9 +18,10 @@ def piece_vectors(
 ) -> Float[Tensor, "batch node embedding"]:
     """The host's embedding of every node; raises `BatchError` for a piece that it does not have."""
     words = hosts.word_table(host)
-    if not torch.compiler.is_compiling() and int(batch.node_ids.max()) >= words.num_embeddings:
+    checks = not torch.compiler.is_compiling()
+    if checks and (highest := int(on_host(batch.node_ids).max())) >= words.num_embeddings:
         raise BatchError(
-            f"word piece {int(batch.node_ids.max())} is beyond the host's "
+            f"word piece {highest} is beyond the host's "
             f"{words.num_embeddings}; the batch was made with another tokenizer or view"
         )
     vectors: Tensor = words(batch.node_ids)

@@ -41,7 +41,7 @@ class FactsAsWords(KnowledgeEncoder):
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of every node; those of padding are meaningless."""
-        positions = batch.positions + hosts.own_position_offset(self.host)
+        positions = hosts.own_positions(self.host, batch.positions)
         vectors = piece_vectors(self.host, batch)
         hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
         states = hosts.run(

@@ -21,6 +21,7 @@ from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.luke import LUKE
 from kept.errors import BatchError, ConfigError
 from kept.heads.base import Head
+from kept.layers.spans import all_there
 from kept.outputs import KnowledgeOutput
 
 
@@ -82,7 +83,7 @@ class EntitiesHead(Head):
         states, spans = output.target_states, batch.target_spans
         if states is None or spans is None:
             raise BatchError("the head entities reads target_spans, and a sample has none")
-        if not self.each and not bool((spans[..., 1] > spans[..., 0]).all()):
+        if not self.each and not all_there(spans):
             raise BatchError("the head entities reads target_spans, and a sample has none")
         if not self.each and states.shape[1] != self.n_targets:
             raise BatchError(

@@ -171,7 +171,7 @@ class EntityLinker(nn.Module):
         low = scores < self.threshold
         weights = scores.masked_fill(low, FAR).softmax(2)
         mixed = (weights[:, :, None] @ entities).squeeze(2)
-        null = self.entities(torch.tensor(UNKNOWN_ROW, device=scores.device))
+        null = self.entities(torch.full((), UNKNOWN_ROW, device=scores.device))
         return weights, torch.where(low.all(2)[..., None], null.to(mixed.dtype), mixed)
 
     def _weigh_with_null(
@@ -183,7 +183,7 @@ class EntityLinker(nn.Module):
         assert self.threshold is not None
         level = torch.full_like(scores[..., :1], self.threshold)
         weights = torch.cat([scores, level], dim=2).softmax(2)
-        null = self.entities(torch.tensor(UNKNOWN_ROW, device=scores.device)).to(entities.dtype)
+        null = self.entities(torch.full((), UNKNOWN_ROW, device=scores.device)).to(entities.dtype)
         mixed = (weights[..., None, :-1] @ entities).squeeze(2) + weights[..., -1:] * null
         return weights[..., :-1], mixed
 

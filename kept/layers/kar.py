@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches.host_copies import on_host
 from kept.errors import BatchError, ConfigError
 from kept.layers.entity_linker import EntityLinker, EntityTable, PartEntityTable
 from kept.options import read_options
@@ -121,6 +122,7 @@ def check_candidates(batch: KnowledgeBatch, specs: Sequence[KAR]) -> None:
     ids, graphs = batch.candidate_ids, batch.mention_graphs
     if ids is None or batch.candidate_priors is None:
         raise BatchError("KnowBERT reads candidate_ids and candidate_priors; build with its view")
+    ids, graphs = on_host(ids), None if graphs is None else on_host(graphs)
     if graphs is not None and graphs.numel() and int(graphs.max()) >= len(specs):
         raise BatchError(f"a mention is of graph {int(graphs.max())}, there are {len(specs)} KARs")
     for index, spec in enumerate(specs):

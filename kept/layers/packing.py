@@ -12,6 +12,8 @@ from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from kept.batches import Visibility
+from kept.batches.host_copies import moved, on_host
+from kept.batches.visibility import derived
 
 WORTH = 0.9
 """Pack when dense rows have at most this share of the padded batch's places."""
@@ -26,21 +28,22 @@ class DenseRows:
 
     def __init__(self, node_mask: Bool[Tensor, "batch node"], placed: Sequence[tuple[int, int]]):
         """`placed`: row and first place of every sample (see `dense_rows`)."""
-        lengths = node_mask.sum(dim=1).tolist()
+        known, device = on_host(node_mask), node_mask.device
+        lengths = known.sum(dim=1).tolist()
         self.shape, self._lengths, self._placed = tuple(node_mask.shape), lengths, tuple(placed)
         self.n_rows, self.n_places = 1 + max(row for row, _ in placed), max(lengths)
-        device = node_mask.device
-        self._nodes = node_mask.flatten().nonzero()[:, 0]
+        nodes = known.flatten().nonzero()[:, 0]
         firsts = [row * self.n_places + column for row, column in placed]
-        self._places = torch.cat(
+        places = torch.cat(
             [
-                torch.arange(first, first + length, device=device)
+                torch.arange(first, first + length)
                 for first, length in zip(firsts, lengths, strict=True)
             ]
         )
-        self._sources: Int[Tensor, " place"] = torch.zeros(
-            self.n_rows * self.n_places, dtype=torch.int64, device=device
-        ).index_copy(0, self._places, self._nodes)
+        sources = torch.zeros(self.n_rows * self.n_places, dtype=torch.int64)
+        sources[places] = nodes
+        self._nodes, self._places = moved(nodes, device), moved(places, device)
+        self._sources: Int[Tensor, " place"] = moved(sources, device)
 
     def __repr__(self) -> str:
         return f"DenseRows({self.shape} in {self.n_rows} rows of {self.n_places})"
@@ -63,6 +66,8 @@ class DenseRows:
         self, visibility: Visibility, node_mask: Bool[Tensor, "batch node"]
     ) -> Visibility:
         """Who sees whom in dense rows: block diagonal."""
+        if node_mask.device.type != "cpu":
+            return self._packed_at_once(visibility)
         blocks = []
         at_front = self._at_front(node_mask)
         for sample, ((row, start), length) in enumerate(
@@ -75,6 +80,24 @@ class DenseRows:
             blocks.append((row, start, block[:length, :length]))
         shape = (self.n_rows, self.n_places)
         return Visibility.in_blocks(blocks, shape, device=node_mask.device)
+
+    def _packed_at_once(self, visibility: Visibility) -> Visibility:
+        """`pack_visibility` in a few operations, however many samples there are."""
+        n_node, form = self.shape[1], (self.n_rows, self.n_places)
+        known = on_host(self._sources).view(form)
+        is_filled = torch.zeros(self.n_rows * self.n_places, dtype=torch.bool)
+        is_filled[on_host(self._places)] = True
+        samples = (known // n_node).where(is_filled.view(form), -1)
+        device = visibility.mask.device
+        same = moved(samples[:, :, None] == samples[:, None], device)
+        itself = torch.eye(self.n_places, dtype=torch.bool, device=device)
+        seen = visibility.mask.flatten(0, 1).index_select(0, self._sources).unflatten(0, form)
+        keys = moved(known % n_node, device)
+        seen = seen.gather(2, keys[:, None].expand(-1, self.n_places, -1))
+        is_real = moved(is_filled.view(form), device)
+        return derived(
+            Visibility, {"mask": (seen & same & is_real[:, :, None]) | (itself & ~is_real[:, None])}
+        )
 
     def _at_front(self, node_mask: Tensor) -> list[bool]:
         """Which samples have all their padding at the end."""
@@ -91,7 +114,7 @@ def dense_rows(node_mask: Bool[Tensor, "batch node"]) -> DenseRows | None:
     """
     if torch.compiler.is_compiling():
         return None
-    lengths = node_mask.sum(dim=1).tolist()
+    lengths = on_host(node_mask).sum(dim=1).tolist()
     widest = max(lengths)
     n_padded = node_mask.numel()
     if min(lengths) == 0 or sum(lengths) > WORTH * n_padded:

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from kept.batches.host_copies import on_host
 from kept.errors import BatchError
 
 FAR = -10_000.0
@@ -86,11 +87,17 @@ class SpanLayer(nn.Module):
         return states.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
 
 
+def all_there(spans: Int[Tensor, "batch target 2"]) -> bool:
+    """Whether no span is empty."""
+    known = on_host(spans)
+    return bool((known[..., 1] > known[..., 0]).all())
+
+
 def target_states(
     states: Float[Tensor, "batch node width"], spans: Int[Tensor, "batch target 2"] | None
 ) -> Float[Tensor, "batch target width"]:
     """State of the first node of every target; raises `BatchError` where a target is absent."""
-    if spans is None or not bool((spans[..., 1] > spans[..., 0]).all()):
+    if spans is None or not all_there(spans):
         raise BatchError("this head reads target_spans, and a sample has none")
     rows = spans[..., 0, None].expand(-1, -1, states.shape[2])
     return states.gather(1, rows)
@@ -100,7 +107,7 @@ def target_means(
     states: Float[Tensor, "batch node width"], spans: Int[Tensor, "batch target 2"] | None
 ) -> Float[Tensor, "batch target width"]:
     """Mean state of every target's nodes; raises `BatchError` where a target is absent."""
-    if spans is None or not bool((spans[..., 1] > spans[..., 0]).all()):
+    if spans is None or not all_there(spans):
         raise BatchError("this head reads target_spans, and a sample has none")
     nodes = torch.arange(states.shape[1], device=states.device)
     inside = ((nodes >= spans[..., :1]) & (nodes < spans[..., 1:])).to(states.dtype)

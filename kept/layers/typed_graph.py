@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.batches import PAD_ROW, KnowledgeBatch, Role
+from kept.batches.host_copies import on_host
 from kept.errors import BatchError
 
 N_NODE_TYPES = len(Role) + 1
@@ -96,7 +97,7 @@ def typed_graph(
             "this method reads subgraphs, and the batch has none; make it with SubgraphView"
         )
     checks = not torch.compiler.is_compiling() and edges.numel() > 0
-    if checks and int(edges[..., 1].max()) >= n_relations:
+    if checks and int(on_host(edges)[..., 1].max()) >= n_relations:
         raise BatchError(
             f"relation {int(edges[..., 1].max())} is beyond the {n_relations} of this model; the "
             "batch was made with another graph"

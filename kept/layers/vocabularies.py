@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, NONE
+from kept.batches.host_copies import moved, on_host
 from kept.errors import BatchError
 from kept.layers.transform import Transform
 
@@ -79,16 +80,18 @@ def allowed_losses(
     probabilities (SenseBERT, section 3.3, equations 3 and 4). With one label both are the cross
     entropy; without any both are 0. Raises `BatchError` for a label outside the vocabulary.
     """
-    is_labelled = labels != IGNORE
-    outside = is_labelled & ((labels < 0) | (labels >= logits.shape[-1]))
+    known = on_host(labels)
+    is_labelled = known != IGNORE
+    outside = is_labelled & ((known < 0) | (known >= logits.shape[-1]))
     if bool(outside.any()):
         raise BatchError(
-            f"label {int(labels[outside][0])} is outside the {logits.shape[-1]} entries of the "
+            f"label {int(known[outside][0])} is outside the {logits.shape[-1]} entries of the "
             "vocabulary"
         )
     allowed = torch.zeros_like(logits, dtype=torch.bool)
     rows, _ = is_labelled.nonzero(as_tuple=True)
-    allowed[rows, labels[is_labelled]] = True
+    entries = moved(rows * logits.shape[-1] + known[is_labelled], logits.device)
+    allowed.view(-1).index_fill_(0, entries, True)
     some = allowed.any(1)
     shares = logits.log_softmax(1)
     least = torch.finfo(shares.dtype).min

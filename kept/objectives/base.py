@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.mentions import LinkedText, Mention
-from kept.batches import KnowledgeBatch
+from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches.host_copies import places
 from kept.encoders.base import KnowledgeEncoder
+from kept.graphs.graph import NodeKind
 from kept.graphs.views.base import View
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
@@ -27,6 +30,15 @@ from kg_loaders import KnowledgeGraph
 
 Pairing = Literal["next_sentence", "sentence_order"]
 """Kinds of text pairs (see `kept.inputs.pairs`)."""
+
+
+def labelled_nodes(batch: KnowledgeBatch, kind: NodeKind) -> Int[Tensor, " chosen"]:
+    """The flat places of the nodes of a kind that have a label."""
+    assert batch.node_labels is not None
+    return places(
+        lambda kinds, labels: (kinds == kind.value) & (labels != IGNORE),
+        batch.node_kinds, batch.node_labels,
+    )  # fmt: skip
 
 
 class Objective(nn.Module, ABC):

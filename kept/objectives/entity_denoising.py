@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import at, on_both, places
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.ernie import ERNIE
 from kept.errors import BatchError, ConfigError
@@ -150,10 +151,11 @@ class EntityDenoising(Objective):
         if batch.entity_labels is None:
             return {}
         assert isinstance(encoder, ERNIE)
-        has_label = batch.entity_labels != IGNORE
-        labels: Int[Tensor, " chosen"] = batch.entity_labels[has_label]
+        chosen = places(lambda labels: labels != IGNORE, batch.entity_labels)
+        labels: Int[Tensor, " chosen"] = at(batch.entity_labels, chosen)
         slots = entity_slots(labels, batch.sampled_entities)
         sampled = labels if batch.sampled_entities is None else batch.sampled_entities
-        logits = self.entity_logits(output.node_states[has_label], encoder.slots(sampled[None])[0])
+        vectors = encoder.slots(on_both(lambda rows: rows[None], sampled))[0]
+        logits = self.entity_logits(at(output.node_states, chosen), vectors)
         total = F.cross_entropy(logits, slots, reduction="sum")
         return {"dea": mean_of(total, len(slots))}

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import at, on_both, places
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.knowbert import KnowBERT
 from kept.errors import ConfigError
@@ -169,13 +170,14 @@ class EntityLinking(Objective):
         assert isinstance(encoder, KnowBERT)
         losses = {}
         for index, spec in enumerate(encoder.specs):
-            is_labelled = labels != IGNORE
-            if batch.mention_graphs is not None:
-                is_labelled = is_labelled & (batch.mention_graphs == index)
-            real = ids[is_labelled] != PAD_ROW
-            right = real & (ids[is_labelled] == labels[is_labelled][:, None])
+            chosen = _labelled(labels, batch.mention_graphs, index)
+            real = on_both(lambda rows: rows != PAD_ROW, at(ids, chosen))
+            right = on_both(
+                lambda real, rows, gold: real & (rows == gold[:, None]),
+                real, at(ids, chosen), at(labels, chosen),
+            )  # fmt: skip
             name = "el" if len(encoder.specs) == 1 else f"el_{spec.name}"
-            losses[name] = self._loss(spec, scores[is_labelled], real, right)
+            losses[name] = self._loss(spec, at(scores, chosen), real, right)
         return losses
 
     def _loss(
@@ -188,6 +190,13 @@ class EntityLinking(Objective):
         if spec.loss == "margin":
             return margin_loss(scores, real, right, margin=spec.margin)
         return softmax_loss(scores, real, right, missing_gold=self.missing_gold)
+
+
+def _labelled(labels: Tensor, graphs: Tensor | None, index: int) -> Tensor:
+    """The flat places of the labelled mentions of graph `index`."""
+    if graphs is None:
+        return places(lambda labels: labels != IGNORE, labels)
+    return places(lambda labels, graphs: (labels != IGNORE) & (graphs == index), labels, graphs)
 
 
 def margin_loss(
@@ -210,7 +219,7 @@ def softmax_loss(
     missing_gold: str = "ignore",
 ) -> Float[Tensor, ""]:
     """Cross entropy of the gold candidate (its first place); 0 where no mention has one."""
-    counts = right.any(1) if missing_gold == "ignore" else real.any(1)
-    targets = right[counts].to(torch.uint8).argmax(1)
-    total = F.cross_entropy(scores[counts], targets, reduction="sum")
+    chosen = places(lambda each: each.any(1), right if missing_gold == "ignore" else real)
+    targets = right.index_select(0, chosen).to(torch.uint8).argmax(1)
+    total = F.cross_entropy(scores.index_select(0, chosen), targets, reduction="sum")
     return mean_of(total, len(targets))

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, TripleBatch
+from kept.batches.host_copies import on_host
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.graphs.coverage import look
@@ -161,10 +162,10 @@ class KnowledgeEmbedding(Objective):
             if triples.relation_texts is None:
                 raise BatchError("described relations need relation_texts in the batch")
             return vectors[triples.relation_texts]
-        ids = triples.relations - N_SPECIAL_ROWS
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.relations):
+        ids, known = triples.relations - N_SPECIAL_ROWS, on_host(triples.relations) - N_SPECIAL_ROWS
+        if len(ids) and not 0 <= int(known.min()) <= int(known.max()) < len(self.relations):
             raise BatchError(
-                f"relation rows reach {int(triples.relations.max())}; the table holds rows "
+                f"relation rows reach {int(known.max()) + N_SPECIAL_ROWS}; the table holds rows "
                 f"{N_SPECIAL_ROWS} to {len(self.relations) + N_SPECIAL_ROWS - 1}"
             )
         return self.relations[ids].to(vectors.dtype)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches.host_copies import at
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.luke import LUKE
 from kept.errors import ConfigError
@@ -32,7 +33,7 @@ from kept.layers.means import mean_of
 from kept.layers.part_table import PartTable
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, PreparationContext
+from kept.objectives.base import Objective, Preparation, PreparationContext, labelled_nodes
 from kept.objectives.masked_nodes import corrected, entity_slots
 from kept.objectives.masking import EntitySampler
 from kept.outputs import KnowledgeOutput
@@ -178,8 +179,8 @@ class MaskedEntities(Objective):
         if batch.node_labels is None:
             return {}
         assert isinstance(encoder, LUKE)
-        is_masked = (batch.node_kinds == NodeKind.ENTITY) & (batch.node_labels != IGNORE)
-        states, labels = output.node_states[is_masked], batch.node_labels[is_masked]
+        chosen = labelled_nodes(batch, NodeKind.ENTITY)
+        states, labels = at(output.node_states, chosen), at(batch.node_labels, chosen)
         sampled = batch.sampled_entities
         if sampled is None:
             logits = self.all_logits(states, encoder)

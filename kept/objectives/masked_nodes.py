@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept import hosts
-from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches import MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches.host_copies import at, moved, on_host
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.colake import CoLAKE
 from kept.errors import BatchError, ConfigError
@@ -26,7 +27,7 @@ from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.rows import RowTable
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, PreparationContext
+from kept.objectives.base import Objective, Preparation, PreparationContext, labelled_nodes
 from kept.objectives.masking import EntitySampler, MaskingConfig, mask_nodes
 from kept.outputs import KnowledgeOutput
 
@@ -205,8 +206,9 @@ class MaskedNodes(Objective):
         words, sampled = hosts.word_table(encoder.host).weight, batch.sampled_entities
         candidates = words[:1] if sampled is None else encoder.entity_embeddings(sampled)
         relations, node_states = encoder.relation_embeddings.weight, output.node_states
-        labels = {kind: batch.node_labels[_labelled(batch, kind)] for kind in NodeKind}
-        states = {kind: node_states[_labelled(batch, kind)] for kind in NodeKind}
+        chosen = {kind: labelled_nodes(batch, kind) for kind in NodeKind}
+        labels = {kind: at(batch.node_labels, where) for kind, where in chosen.items()}
+        states = {kind: at(node_states, where) for kind, where in chosen.items()}
         slots = entity_slots(labels[NodeKind.ENTITY], sampled)
         word, entity, relation = NodeKind
         return {
@@ -229,12 +231,6 @@ class MaskedNodes(Objective):
         return mean_of(total, len(targets), least=0 if self.empty_loss == "nan" else 1)
 
 
-def _labelled(batch: KnowledgeBatch, kind: NodeKind) -> Tensor:
-    assert batch.node_labels is not None
-    labelled: Tensor = (batch.node_kinds == kind.value) & (batch.node_labels != IGNORE)
-    return labelled
-
-
 def entity_slots(
     rows: Int[Tensor, " chosen"], sampled: Int[Tensor, " candidate"] | None
 ) -> Int[Tensor, " chosen"]:
@@ -243,12 +239,12 @@ def entity_slots(
         return rows
     if sampled is None:
         raise BatchError("the batch has entity labels but no sampled_entities to rank")
-    ordered, order = sampled.sort()
-    positions = torch.searchsorted(ordered, rows).clamp(max=len(sampled) - 1)
-    absent = rows[ordered[positions] != rows]
+    known, (ordered, order) = on_host(rows), on_host(sampled).sort()
+    positions = torch.searchsorted(ordered, known).clamp(max=len(sampled) - 1)
+    absent = known[ordered[positions] != known]
     if len(absent):
         raise BatchError(f"entity label {int(absent[0])} is not among the sampled entities")
-    return order[positions]
+    return moved(order[positions], rows.device)
 
 
 def corrected(

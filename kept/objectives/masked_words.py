@@ -33,7 +33,7 @@ from kept.graphs.graph import NodeKind
 from kept.host_families import layer_norm_eps
 from kept.layers.means import mean_of
 from kept.layers.transform import Transform
-from kept.objectives.base import Objective, Preparation, PreparationContext
+from kept.objectives.base import Objective, Preparation, PreparationContext, labelled_nodes
 from kept.objectives.word_starts import word_starts
 from kept.outputs import KnowledgeOutput
 
@@ -246,7 +246,9 @@ class MaskedWords(Objective):
         """`mlm`: the mean over labelled WORD nodes; 0 where labels exist but none at a word."""
         if batch.node_labels is None:
             return {}
-        is_masked = (batch.node_kinds == NodeKind.WORD) & (batch.node_labels != IGNORE)
-        logits = self.logits(output.node_states[is_masked], hosts.word_table(encoder.host).weight)
-        total = F.cross_entropy(logits, batch.node_labels[is_masked], reduction="sum")
+        chosen = labelled_nodes(batch, NodeKind.WORD)
+        states = output.node_states.flatten(0, 1).index_select(0, chosen)
+        logits = self.logits(states, hosts.word_table(encoder.host).weight)
+        labels = batch.node_labels.flatten().index_select(0, chosen)
+        total = F.cross_entropy(logits, labels, reduction="sum")
         return {"mlm": mean_of(total, len(logits))}

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.batches import IGNORE, N_SPECIAL_ROWS, KnowledgeBatch
+from kept.batches.host_copies import on_both, places
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.kadapter import KAdapter
 from kept.errors import BatchError, ConfigError
@@ -188,11 +189,12 @@ class RelationPairs(Objective):
         """
         if batch.target_spans is None or batch.labels is None:
             return {}
-        has_label = batch.labels != IGNORE
-        logits = self.logits(self.features(output)[has_label], batch.target_spans[has_label])
-        losses = F.cross_entropy(logits, batch.labels[has_label], reduction="none")
+        chosen = places(lambda labels: labels != IGNORE, batch.labels)
+        spans = on_both(lambda whole, rows: whole.index_select(0, rows), batch.target_spans, chosen)
+        logits = self.logits(self.features(output).index_select(0, chosen), spans)
+        losses = F.cross_entropy(logits, batch.labels.index_select(0, chosen), reduction="none")
         if batch.mention_weights is not None:
-            losses = losses * _pair_weights(batch)[has_label]
+            losses = losses * _pair_weights(batch).index_select(0, chosen)
         return {"relation_pairs": mean_of(losses.sum(), len(logits))}
 
 

@@ -52,6 +52,8 @@ class Costs:
     n_nodes: int = 0
     n_texts: int = 0
     step_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    """Of `step_seconds`, those in which the next batch was not there yet."""
 
     @property
     def seconds(self) -> float:

@@ -27,7 +27,9 @@ class StepRecord:
     unweighted loss on the encoder's dense part, of the step's first batch; None at steps where they
     are not measured. `nodes_per_second` and `texts_per_second` are this process's means over its
     steps, waiting for batches included; `peak_memory_mib` is this process's; `seconds` adds up over
-    resumes. `groups`: the trained groups of the encoder, lowest first, under gradual unfreezing.
+    resumes. `waiting_seconds` are those of this process in which the next batch was not there yet:
+    more workers make them fewer. `groups`: the trained groups of the encoder, lowest first, under
+    gradual unfreezing.
     """
 
     step: int
@@ -42,6 +44,7 @@ class StepRecord:
     texts_per_second: float
     peak_memory_mib: float
     seconds: float
+    waiting_seconds: float = 0.0
     loss_gradient_norms: dict[str, float] | None = None
     groups: tuple[str, ...] | None = None
 
@@ -62,6 +65,7 @@ class Reporter(Protocol):
 class TrainResult:
     """How a run ended; it computed in `precision`, "fp32" or "bf16".
 
+    `products`: the library of its products on a processor (`kept.layers.products`), None on a GPU.
     `first` and `last` are the records of this process's first and last step, None when there was
     none left; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
     """
@@ -79,6 +83,7 @@ class TrainResult:
     curves: Path
     notices: tuple[str, ...]
     precision: str = "fp32"
+    products: str | None = None
 
     def require_end(self) -> None:
         """Raise `UnfinishedError` unless every step was done: such a model is not evaluated."""

@@ -97,6 +97,8 @@ STUDIES = {
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "private-questions.yaml":
         "kept/lab/questions/test_question_command.py::test_the_shipped_file_in_small",
+    "ready_weights/ultra.yaml":
+        "experiments/test_ready_weights.py::test_the_package_is_taken_by_name_and_says_so",
     "relation_extraction/mechanisms.yaml":
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":

@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
+from kept.batches.host_copies import on_host
 from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import RECIPE, open_vectors, vector_rows
@@ -209,7 +210,11 @@ class SubgraphEncoder(KnowledgeEncoder):
     def typed_graph(self, batch: KnowledgeBatch) -> TypedGraph:
         """The subgraphs of a batch; raises `BatchError` without any, or for other ids."""
         ids, n_rows = batch.subgraph_ids, self.entity_vectors.num_embeddings
-        if ids is not None and not torch.compiler.is_compiling() and bool((ids >= n_rows).any()):
+        if (
+            ids is not None
+            and not torch.compiler.is_compiling()
+            and bool((on_host(ids) >= n_rows).any())
+        ):
             raise BatchError(
                 f"entity row {int(ids.max())} is beyond the {n_rows} entity vectors; the batch was "
                 "made with another graph"

@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from entity_linking.senses.gloss_links import FUNCTION_WORDS
 from kept.batches import IGNORE, NONE, KnowledgeBatch
+from kept.batches.host_copies import at, places
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.lexical.sensebert import SenseBERT
 from kept.errors import BatchError, ConfigError
@@ -196,7 +197,7 @@ class Senses(Objective):
         if labels is None:
             return {}
         assert isinstance(encoder, SenseBERT)
-        is_labelled = (labels != IGNORE).any(-1)
-        logits = self.head(output.node_states[is_labelled], encoder.senses.vectors.weight)
-        together, each = allowed_losses(logits, labels[is_labelled])
+        chosen = places(lambda each: (each != IGNORE).any(-1), labels)
+        logits = self.head(at(output.node_states, chosen), encoder.senses.vectors.weight)
+        together, each = allowed_losses(logits, at(labels, chosen))
         return {SENSES: mean_of((together + each).sum(), len(logits))}

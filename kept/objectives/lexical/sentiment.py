@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from kept.batches import IGNORE, NONE, KnowledgeBatch
+from kept.batches.host_copies import at, places
 from kept.encoders.base import KnowledgeEncoder
 from kept.encoders.lexical.sentilare import SentiLARE
 from kept.errors import BatchError, ConfigError
@@ -235,8 +236,8 @@ class Sentiment(Objective):
         for name in (PART, POLARITY, RATING):
             labels = (batch.extra_labels or {}).get(name)
             if labels is not None:
-                is_labelled = labels[..., 0] != IGNORE
-                logits = self.logits(name, output.node_states[is_labelled], encoder)
-                losses, _ = allowed_losses(logits, labels[is_labelled])
+                chosen = places(lambda each: each[..., 0] != IGNORE, labels)
+                logits = self.logits(name, at(output.node_states, chosen), encoder)
+                losses, _ = allowed_losses(logits, at(labels, chosen))
                 by_name[name] = mean_of(losses.sum(), len(losses))
         return by_name

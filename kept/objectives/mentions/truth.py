@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
+from kept.batches.host_copies import at, places
 from kept.encoders.base import KnowledgeEncoder
 from kept.errors import ConfigError
 from kept.graphs.views.base import View
@@ -198,15 +199,15 @@ class MentionTruth(Objective):
         if batch.mention_classes is None or batch.mention_spans is None:
             return {}
         labels = batch.mention_classes
-        is_labelled = labels != IGNORE
+        chosen = places(lambda each: each != IGNORE, labels)
         scores = self.logits(self.features(output, batch, encoder), batch.mention_spans)
         names = ("mention_first", "mention_last") if self.read == ENDS else ("mention_truth",)
         losses = {}
         for name, logits in zip(names, scores, strict=True):
-            each = F.cross_entropy(logits[is_labelled], labels[is_labelled], reduction="none")
+            each = F.cross_entropy(at(logits, chosen), at(labels, chosen), reduction="none")
             if batch.mention_weights is not None:
-                each = each * batch.mention_weights[is_labelled]
-            losses[name] = mean_of(each.sum(), is_labelled.sum())
+                each = each * at(batch.mention_weights, chosen)
+            losses[name] = mean_of(each.sum(), len(chosen))
         return losses
 
     def chance_true(
