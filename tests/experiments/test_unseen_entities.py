@@ -25,6 +25,7 @@ from experiments.unseen_entities.many import SETTINGS, check_kernels, run_many
 from experiments.unseen_entities.paths import (
     PathSettings,
     ReadGraph,
+    device_scores,
     make_path_model,
     path_scores,
 )
@@ -223,13 +224,14 @@ def test_path_scores_are_those_of_the_library(kind: str) -> None:
     edges = Edges.of(world.train, n_entities=world.n_entities, n_relations=N_RELATIONS)
     kept = edges.only(without_easy(edges, batch))
     expected = model(kept, relation_graph(edges), anchors, batch[:, 1], is_head)
-    graph = ReadGraph.of(model, world.train, world, "cpu")
-    keep = graph.edges.without(batch)
-    scores = path_scores(model, graph, anchors, batch[:, 1], is_head, keep=keep)
-    torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
-    candidates = torch.arange(5).expand(8, 5)
-    few = path_scores(model, graph, anchors, batch[:, 1], is_head, candidates, keep)
-    torch.testing.assert_close(few, scores[:, :5])
+    graph = ReadGraph.of(world.train, world, "cpu")
+    keep = graph.on_device.without(batch)
+    for function in (path_scores, device_scores):
+        scores = function(model, graph, anchors, batch[:, 1], is_head, keep=keep)
+        torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
+        candidates = torch.arange(5).expand(8, 5)
+        few = function(model, graph, anchors, batch[:, 1], is_head, candidates, keep)
+        torch.testing.assert_close(few, scores[:, :5], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("part", [VALID, TEST])
