@@ -126,7 +126,7 @@ class PartQuestions:
 
     @property
     def side(self) -> Tensor:
-        """0 where the head is asked for, 1 where the tail is, `[question]`."""
+        """0 where the head is the answer, 1 where the tail is, `[question]`."""
         return torch.arange(2, device=self.gold.device).repeat_interleave(len(self.triples))
 
     def scored(self, scorer: Any) -> Tensor:

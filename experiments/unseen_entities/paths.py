@@ -29,7 +29,7 @@ from kept.randomness import torch_draws, torch_seed
 SEGMENT = 32
 """Edges of one row that one program of a kernel sums."""
 N_TRIES = 8
-"""Times that a negative which is a known answer is drawn again."""
+"""Times that a negative which is a known answer is sampled again."""
 
 
 @dataclass(frozen=True)
@@ -315,8 +315,8 @@ def _negatives(
     negatives = torch.zeros(shape, dtype=torch.int64, device=device)
     is_open = torch.ones(shape, dtype=torch.bool, device=device)
     for _ in range(N_TRIES):
-        drawn = entities[torch.randint(len(entities), shape, generator=draws, device=device)]
-        negatives = torch.where(is_open, drawn, negatives)
+        sample = entities[torch.randint(len(entities), shape, generator=draws, device=device)]
+        negatives = torch.where(is_open, sample, negatives)
         keys = (anchors[:, None] * edges.n_nodes + negatives) * edges.n_types + types
         place = torch.searchsorted(edges.keys, keys).clamp(max=len(edges.keys) - 1)
         is_open = edges.keys[place] == keys

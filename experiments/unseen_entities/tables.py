@@ -184,7 +184,7 @@ def page(results: Results) -> str:
         "## Both against the better of its parts", _headline(results),
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
         "## By the number of facts that may be read", *_by_facts(results),
-        "## By what is asked for", *_by_side(results), "## By relation", *_by_relation(results),
+        "## By what is unseen", *_by_side(results), "## By relation", *_by_relation(results),
         "## By split and seed", _by_split(results), "## Weights of the mix", _weights(results),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -301,7 +301,7 @@ def _by_side(results: Results) -> list[str]:
     parts = []
     for graph in results.graphs:
         rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
-        parts += [f"**{TITLES[graph]}**", _table(("asked", *SLICE_HEAD), [r for r in rows if r])]
+        parts += [f"**{TITLES[graph]}**", _table(("query", *SLICE_HEAD), [r for r in rows if r])]
     return parts
 
 
