@@ -88,8 +88,8 @@ class SplitResults:
     def gain(self, ours: str, theirs: str, mask: Mask) -> Effect:
         """Return the difference of two rows, paired by seed and question."""
         left, right = (self.counts(row, mask) for row in (ours, theirs))
-        n = max(len(left), len(right))
-        left, right = (np.repeat(c, n, 0) if len(c) < n else c for c in (left, right))
+        n = min(len(left), len(right))
+        left, right = left[:n], right[:n]
         both = np.concatenate([left, right], axis=-1)
         return effect(both, minus(f1_value, left.shape[-1]))
 
@@ -104,7 +104,7 @@ class Results:
 
     @classmethod
     def read(cls, folder: Path) -> Results:
-        """Read the cells that are there; rows that not all seeds of a split have are left out."""
+        """Read the cells that are there; some rows are of the first seed alone."""
         cells: dict[tuple[str, int], dict[int, dict[str, NDArray]]] = {}  # type: ignore[type-arg]
         notes = {}
         for path in sorted(folder.glob("*.npz")):
@@ -121,8 +121,9 @@ class Results:
                 questions = {name: stored[name] for name in stored.files}
             alone = {name: questions.pop(name)[None] for name in ("degree", "PageRank")}
             own = [seeds[seed] for seed in sorted(seeds)]
-            both = [row for row in own[0] if all(row in arrays for arrays in own)]
-            ranks = {row: np.stack([arrays[row] for arrays in own]) for row in both}
+            ranks = {
+                row: np.stack([arrays[row] for arrays in own if row in arrays]) for row in own[0]
+            }
             results = SplitResults(questions, alone | ranks, tuple(sorted(seeds)))
             splits.setdefault(graph, []).append(results)
         relations = json.loads((folder / "relations.json").read_text(encoding="utf-8"))
@@ -183,7 +184,7 @@ def page(results: Results) -> str:
         "## Both against the better of its parts", _headline(results),
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
         "## By the number of facts that may be read", *_by_facts(results),
-        "## By what is asked for", *_by_side(results), "## By relation", *_by_relation(results),
+        "## By what is unseen", *_by_side(results), "## By relation", *_by_relation(results),
         "## By split and seed", _by_split(results), "## Weights of the mix", _weights(results),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -300,7 +301,7 @@ def _by_side(results: Results) -> list[str]:
     parts = []
     for graph in results.graphs:
         rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
-        parts += [f"**{TITLES[graph]}**", _table(("asked", *SLICE_HEAD), [r for r in rows if r])]
+        parts += [f"**{TITLES[graph]}**", _table(("query", *SLICE_HEAD), [r for r in rows if r])]
     return parts
 
 
