@@ -38,7 +38,6 @@ NO_GROWTH = {
     "models/decoders.py": "one decoder, of one size",
     "models/sparse_updates.py": "peers of rows whose growth models/entity_tables.py has",
     "models/intervals.py": "a simulation of intervals, no speed",
-    "linking/one_call.py": "one call, which has no size",
     "linking/linking_rerankers.py": "how often links are right, no speed",
 }
 """Scripts without three sizes, and why."""
