@@ -10,7 +10,7 @@ Axis legend: batch, node, type, edge, segment, width, negative, candidate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class DeviceEdges:
 
     def _sums(self, kept: Tensor) -> Any:
         if self.keys.device.type != "cuda":
-            return lambda *inputs: self.plainly_summed(*inputs, kept)
+            return partial(self.plainly_summed, kept)
         from experiments.unseen_entities.kernels import MaskedSums
 
         orders = (self.received.order, self.sent.order, self.of_type.order)
@@ -149,7 +149,7 @@ class DeviceEdges:
         )
 
     def plainly_summed(
-        self, states: Tensor, vectors: Tensor, boundary: Tensor, keep: Tensor
+        self, keep: Tensor, states: Tensor, vectors: Tensor, boundary: Tensor
     ) -> Tensor:
         """The same by torch alone, with all messages at once; the kernels are compared with it."""
         messages = states[:, self.second] * vectors[:, self.types] * keep[:, None]
