@@ -123,6 +123,7 @@ def _measure(bench: Bench, step: Step, method: str, shape: str, rates: dict[str,
         with precision(name):
             ms = bench.median_ms(lambda dtype=dtype: step(dtype))
             queued = queued_ms(bench, step, dtype)
+            kernels = {} if name == "fp32" else profile_of(step, dtype)
         done = 6 * host_numbers(host) * step.n_nodes / (ms / 1e3)
         rows, n_nodes = step.batch.node_ids.shape
         line = {
@@ -134,7 +135,7 @@ def _measure(bench: Bench, step: Step, method: str, shape: str, rates: dict[str,
         }  # fmt: skip
         if name == "fp32" and not bench.small:
             line |= waits_of(step)
-        if name != "fp32":
-            line |= profile_of(step, dtype)
+        if kernels:
+            line |= kernels
             line["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
         bench.line(**line)
