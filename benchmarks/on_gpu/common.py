@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import statistics
 import sys
@@ -60,7 +61,7 @@ class Bench:
 
     def median_ms(self, run: Callable[[], object], repeats: int | None = None) -> float:
         """Wall milliseconds of a run, the GPU's work included; three rounds warm up."""
-        times, warm = [], 1 if self.small else 3
+        times, warm = [], 1 if self.small or repeats is not None else 3
         for round_ in range((repeats or self.repeats) + warm):
             self.wait()
             start = time.perf_counter()
@@ -155,7 +156,7 @@ def forked(name: str, run: Callable[[], int]) -> float:
     Nothing may have started the GPU or threads of torch here before.
     """
     start = time.monotonic()
-    with tempfile.TemporaryFile() as printed:
+    with (Path(tempfile.gettempdir()) / "kept-printed.txt").open("w+b") as printed:
         child = os.fork()
         if child == 0:
             os.dup2(printed.fileno(), 1)
@@ -178,6 +179,7 @@ def forked(name: str, run: Callable[[], int]) -> float:
 
 
 def _command(flags: list[str]) -> int:
+    faulthandler.dump_traceback_later(40, repeat=True)  # where it is, should it take long
     sys.argv = ["kept", *flags]
     try:
         main()

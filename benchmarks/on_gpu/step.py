@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from kept.training.pretraining.config import PretrainConfig
 from kept.training.stream import BatchStream
 
 METHODS = ("kbert", "colake", "ernie")
+SIZES = (
+    ("minilm", 256, METHODS), ("minilm", 2048, METHODS), ("bert-base", 1024, ("kbert", "colake")),
+)  # fmt: skip
+"""Host, texts of a batch, methods."""
 
 
 class Step:
@@ -66,6 +71,17 @@ def waits_of(step: Step) -> dict[str, Any]:
     }
 
 
+def queued_ms(bench: Bench, step: Step, dtype: torch.dtype | None) -> float:
+    """Milliseconds a step where many follow one another and nothing waits in between."""
+    n = 2 if bench.small else 10
+    bench.wait()
+    start = time.perf_counter()
+    for _ in range(n):
+        step(dtype)
+    bench.wait()
+    return round(1e3 * (time.perf_counter() - start) / n, 2)
+
+
 def profile_of(step: Step, dtype: torch.dtype | None) -> dict[str, Any]:
     """Kernels of a step, the time that they took together, and the longest of them."""
     from torch.profiler import ProfilerActivity, profile
@@ -87,10 +103,10 @@ def run(bench: Bench) -> None:
     """Each method on each host in each precision."""
     rates = {name: _rate(bench, name, dtype) for name, dtype in bench.precisions.items()}
     bench.line(matrix_tflops={name: round(rate / 1e12, 1) for name, rate in rates.items()})
-    shapes = {"tiny": 4} if bench.small else {"minilm": 256, "bert-base": 256}
-    for shape, n_texts in shapes.items():
+    sizes = (("tiny", 4, METHODS),) if bench.small else SIZES
+    for shape, n_texts, methods in sizes:
         with world(shape) as folder:
-            for method in METHODS:
+            for method in methods:
                 _measure(bench, Step(folder, method, bench, n_texts), method, shape, rates)
 
 
@@ -102,19 +118,23 @@ def _rate(bench: Bench, name: str, dtype: torch.dtype | None) -> float:
 def _measure(bench: Bench, step: Step, method: str, shape: str, rates: dict[str, float]) -> None:
     host = step.model.encoder.host
     for name, dtype in bench.precisions.items():
+        if name == "fp32" and len(step.batch) > 256:
+            continue
         with precision(name):
             ms = bench.median_ms(lambda dtype=dtype: step(dtype))
+            queued = queued_ms(bench, step, dtype)
         done = 6 * host_numbers(host) * step.n_nodes / (ms / 1e3)
         rows, n_nodes = step.batch.node_ids.shape
         line = {
             "method": method, "host": shape, "precision": name, "ms": round(ms, 2),
+            "queued_ms": queued,
             "rows": rows, "padded_to": n_nodes, "nodes": step.n_nodes,
             "nodes_a_second": round(1e3 * step.n_nodes / ms),
             "share_of_matrix_rate": round(done / rates[name], 3),
         }  # fmt: skip
         if name == "fp32" and not bench.small:
             line |= waits_of(step)
-        if name == "bf16":
+        if name != "fp32":
             line |= profile_of(step, dtype)
             line["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
         bench.line(**line)

@@ -64,6 +64,8 @@ UNFITTED = {
 """Mixes under the weights of "text + paths"."""
 FEW = (1, 4)
 """Most facts of an unseen entity that are read, in rows of their own."""
+FIRST = 0
+"""The seed under which networks also read fewer facts."""
 ALONE = (
     "text", *(f"text ({kind})" for kind in CONTROLS), "ULTRA", "NBFNet",
     "ULTRA, facts withheld", "NBFNet, facts withheld",
@@ -124,7 +126,7 @@ class PartQuestions:
 
     @property
     def side(self) -> Tensor:
-        """0 where the head is asked for, 1 where the tail is, `[question]`."""
+        """0 where the head is the answer, 1 where the tail is, `[question]`."""
         return torch.arange(2, device=self.gold.device).repeat_interleave(len(self.triples))
 
     def scored(self, scorer: Any) -> Tensor:
@@ -211,8 +213,10 @@ def run_cell(world: World, folder: Path, settings: CellSettings, seed: int, devi
     parts = {part: PartQuestions.of(world, part, device) for part in (VALID, TEST)}
     scores: dict[int, dict[str, Tensor]] = {VALID: {}, TEST: {}}
     notes: dict[str, Any] = {}
-    worlds = {"": world, ", facts withheld": with_facts(world, 0)}
-    worlds |= {f", at most {n}": with_facts(world, n) for n in FEW}
+    worlds = {"": world}
+    if seed == FIRST:
+        worlds |= {", facts withheld": with_facts(world, 0)}
+        worlds |= {f", at most {n}": with_facts(world, n) for n in FEW}
     for kind, name in (("ultra", "ULTRA"), ("nbfnet", "NBFNet")):
         own: PathSettings = getattr(settings, kind)
         model = make_path_model(kind, world, own, seed)
@@ -234,7 +238,8 @@ def run_cell(world: World, folder: Path, settings: CellSettings, seed: int, devi
                 row = "text" if name == "true" else f"text ({name})"
                 scores[part][row] = questions.scored(TextScorer(reader, rows))
     clock("text scores")
-    ranks = {name: parts[TEST].doubled_ranks(scores[TEST][name]) for name in ALONE}
+    alone = [name for name in ALONE if name in scores[TEST]]
+    ranks = {name: parts[TEST].doubled_ranks(scores[TEST][name]) for name in alone}
     notes["weights"], more = _mixes(parts, scores)
     notes["valid"] = {
         name: float(np.mean(2 / parts[VALID].doubled_ranks(value)))
@@ -255,6 +260,8 @@ def _mixes(
     fitted, ranks = {}, {}
     test = parts[TEST]
     for name, of in FITTED.items():
+        if of[-1] not in scores[TEST]:
+            continue
         valid = [scores[VALID][one] for one in of]
         fitted[name] = fit_weights(valid, parts[VALID].gold, parts[VALID].side)
         ranks[name] = test.doubled_ranks(mixed([scores[TEST][i] for i in of], fitted[name],
@@ -262,7 +269,7 @@ def _mixes(
     unfitted: list[tuple[str, tuple[str, ...], str]] = [
         (name, of, "text + paths") for name, of in UNFITTED.items()
     ]
-    for n in FEW:
+    for n in FEW if any(", at most" in name for name in scores[TEST]) else ():
         paths = tuple(f"{name}, at most {n}" for name in ("ULTRA", "NBFNet"))
         unfitted.append((f"paths, at most {n}", paths, "ULTRA + NBFNet"))
         unfitted.append((f"text + paths, at most {n}", ("text", *paths), "text + paths"))
@@ -282,6 +289,7 @@ class _Clock:
     def __call__(self, stage: str) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
+            torch.cuda.empty_cache()
         now = time.perf_counter()
         self.seconds[stage] = round(now - self._last, 2)
         self._last = now

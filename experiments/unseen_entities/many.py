@@ -121,7 +121,7 @@ def run_many(folder: Path, out: Path, cells: list[Cell], *, device: str, process
 
 
 def check_kernels(device: str = "cuda") -> None:
-    """Compare the kernels with the library's own sums, values and gradients; raises ValueError."""
+    """Compare the kernels with plain sums, values and gradients; raises ValueError."""
     import torch
 
     from experiments.unseen_entities.paths import DeviceEdges

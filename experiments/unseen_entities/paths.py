@@ -1,8 +1,8 @@
 """Paths: ULTRA and NBFNet, trained on the triples of seen entities, on a GPU or a CPU.
 
-The networks are those of `kept.kge.ultra`; their training here keeps one order of the edges and
-leaves out those of a batch by a mask, which needs no sorting in a step. On a CPU the messages are
-summed by torch, on a GPU by `kernels`.
+The networks are those of `kept.kge.ultra`, which a CPU runs as they are. On a GPU one order of the
+edges serves the whole training: those of a batch are left out by a mask, so that nothing is sorted
+in a step, and `kernels` sums the messages of all questions at once.
 
 Axis legend: batch, node, type, edge, segment, width, negative, candidate.
 """
@@ -10,7 +10,7 @@ Axis legend: batch, node, type, edge, segment, width, negative, candidate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from torch.nn.functional import linear
 from experiments.unseen_entities.worlds import World
 from kept.evaluation.ranking import Direction
 from kept.kge.ultra.graphs import Edges, relation_graph
-from kept.kge.ultra.messages import summed_products
 from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import ConditionalLayer, ConditionalNetwork, Ultra, make_ultra
 from kept.randomness import torch_draws, torch_seed
@@ -30,7 +29,7 @@ from kept.randomness import torch_draws, torch_seed
 SEGMENT = 32
 """Edges of one row that one program of a kernel sums."""
 N_TRIES = 8
-"""Times that a negative which is a known answer is drawn again."""
+"""Times that a negative which is a known answer is sampled again."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +138,8 @@ class DeviceEdges:
         return self._sums(torch.ones(len(self.keys), device=self.keys.device))
 
     def _sums(self, kept: Tensor) -> Any:
-        if self.keys.device.type == "cpu":
-            return self._summed(kept.bool())
+        if self.keys.device.type != "cuda":
+            return partial(self.plainly_summed, kept)
         from experiments.unseen_entities.kernels import MaskedSums
 
         orders = (self.received.order, self.sent.order, self.of_type.order)
@@ -149,13 +148,12 @@ class DeviceEdges:
             states.contiguous(), vectors.contiguous(), boundary, self, keeps
         )
 
-    def _summed(self, keep: Tensor) -> Any:
-        """The same with the library's sums, which are made for a CPU."""
-        ends = torch.stack([self.first, self.second])
-        received, sent = Edges(ends, self.types, self.n_nodes, self.n_types).only(keep).groups
-        return lambda states, vectors, boundary: (
-            boundary + summed_products(states, vectors.contiguous(), received, sent)
-        )
+    def plainly_summed(
+        self, keep: Tensor, states: Tensor, vectors: Tensor, boundary: Tensor
+    ) -> Tensor:
+        """The same by torch alone, with all messages at once; the kernels are compared with it."""
+        messages = states[:, self.second] * vectors[:, self.types] * keep[:, None]
+        return boundary.index_add(1, self.first, messages)
 
 
 # ---- the networks --------------------------------------------------------------------------------
@@ -179,45 +177,65 @@ def hidden(
 
 @dataclass(frozen=True, eq=False)
 class ReadGraph:
-    """The edges that a network may read, and how their types meet (None: it is not read)."""
+    """The edges that a network may read, and how their types meet; on a device, too."""
 
-    edges: DeviceEdges
-    between: DeviceEdges | None
+    edges: Edges
+    between: Edges
+    device: Any
 
     @classmethod
-    def of(cls, model: Ultra | NBFNet, triples: np.ndarray, world: World, device: Any) -> ReadGraph:
+    def of(cls, triples: np.ndarray, world: World, device: Any) -> ReadGraph:
         """Return those of triples."""
         sizes = {"n_entities": world.n_entities, "n_relations": world.n_relations}
         edges = Edges.of(triples, **sizes)
-        between = None
-        if isinstance(model, Ultra):
-            between = DeviceEdges.of(relation_graph(edges), device)
-        return cls(DeviceEdges.of(edges, device), between)
+        return cls(edges, relation_graph(edges), device)
+
+    @cached_property
+    def on_device(self) -> DeviceEdges:
+        """The edges in the orders that a device needs."""
+        return DeviceEdges.of(self.edges, self.device)
+
+    @cached_property
+    def between_on_device(self) -> DeviceEdges:
+        """How types meet, in the orders that a device needs."""
+        return DeviceEdges.of(self.between, self.device)
 
 
 def path_scores(
     model: Ultra | NBFNet, graph: ReadGraph, anchors: Tensor, relations: Tensor, is_head: Tensor,
     candidates: Tensor | None = None, keep: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the scores of `candidates [batch candidate]`, or of all nodes; as the model's own."""
-    types = relations + is_head * (graph.edges.n_types // 2)
+    """Return the scores of `candidates [batch candidate]`, or of all nodes; `keep [edge]`."""
+    if anchors.device.type != "cpu":
+        return device_scores(model, graph, anchors, relations, is_head, candidates, keep)
+    edges = graph.edges if keep is None else graph.edges.only(keep.bool())
+    scores: Tensor = model(edges, graph.between, anchors, relations, is_head, candidates)
+    return scores
+
+
+def device_scores(
+    model: Ultra | NBFNet, graph: ReadGraph, anchors: Tensor, relations: Tensor, is_head: Tensor,
+    candidates: Tensor | None = None, keep: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Return what the model's own `forward` does, with the sums of a device."""
+    edges, between = graph.on_device, graph.between_on_device
+    types = relations + is_head * (edges.n_types // 2)
     vectors = None
     rows = torch.arange(len(anchors), device=anchors.device)
     if isinstance(model, Ultra):
-        assert graph.between is not None
         network = model.relation_model
         distinct, inverse = relations.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         width = network.options.layer.width
         ones = torch.ones(len(distinct), width, device=anchors.device)
-        start = ones.new_zeros(len(distinct), graph.between.n_nodes, width)
+        start = ones.new_zeros(len(distinct), between.n_nodes, width)
         start[torch.arange(len(distinct), device=anchors.device), distinct] = 1
-        vectors = hidden(network, start, ones, graph.between.sums())[inverse]
+        vectors = hidden(network, start, ones, between.sums())[inverse]
         query = vectors[rows, types]
     else:
         query = model.query(types)
-    boundary = query.new_zeros(len(anchors), graph.edges.n_nodes, query.shape[1])
+    boundary = query.new_zeros(len(anchors), edges.n_nodes, query.shape[1])
     boundary = boundary.index_put((rows, anchors), query)
-    states = hidden(model.entity_model, boundary, query, graph.edges.sums(keep), vectors)
+    states = hidden(model.entity_model, boundary, query, edges.sums(keep), vectors)
     first, _, last = model.entity_model.mlp
     assert isinstance(first, Linear)
     assert isinstance(last, Linear)
@@ -245,7 +263,7 @@ def train_paths(
     """
     model.to(device).train()
     data = torch.from_numpy(world.train).to(device)
-    graph = ReadGraph.of(model, world.train, world, device)
+    graph = ReadGraph.of(world.train, world, device)
     draws = torch.Generator(device).manual_seed(torch_seed(seed, "path batches"))
     entities = torch.from_numpy(np.flatnonzero(world.trained)).to(device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate)
@@ -276,8 +294,8 @@ def _loss(
     head, relation, tail = batch.unbind(1)
     is_head = torch.arange(len(batch), device=batch.device) >= len(batch) // 2
     anchors, answers = torch.where(is_head, tail, head), torch.where(is_head, head, tail)
-    negatives = _negatives(graph.edges, anchors, relation, is_head, entities, settings, draws)
-    keep = graph.edges.without(batch)
+    negatives = _negatives(graph.on_device, anchors, relation, is_head, entities, settings, draws)
+    keep = graph.on_device.without(batch)
     both = torch.cat([answers[:, None], negatives], 1)
     scores = path_scores(model, graph, anchors, relation, is_head, both, keep)
     positive, negative = scores[:, 0], scores[:, 1:]
@@ -297,8 +315,8 @@ def _negatives(
     negatives = torch.zeros(shape, dtype=torch.int64, device=device)
     is_open = torch.ones(shape, dtype=torch.bool, device=device)
     for _ in range(N_TRIES):
-        drawn = entities[torch.randint(len(entities), shape, generator=draws, device=device)]
-        negatives = torch.where(is_open, drawn, negatives)
+        sample = entities[torch.randint(len(entities), shape, generator=draws, device=device)]
+        negatives = torch.where(is_open, sample, negatives)
         keys = (anchors[:, None] * edges.n_nodes + negatives) * edges.n_types + types
         place = torch.searchsorted(edges.keys, keys).clamp(max=len(edges.keys) - 1)
         is_open = edges.keys[place] == keys
@@ -313,7 +331,7 @@ class PathScorer:
         batch_size: int,
     ) -> None:  # fmt: skip
         self.model, self.device, self.batch_size = model, device, batch_size
-        self.graph = ReadGraph.of(model, triples, world, device)
+        self.graph = ReadGraph.of(triples, world, device)
 
     @torch.no_grad()
     def scores(self, direction: Direction, triples: Tensor, /) -> Tensor:

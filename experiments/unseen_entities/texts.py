@@ -175,11 +175,11 @@ def _loss(
     known = _is_known(keys, _keys(head[:, None], relation[:, None], tail[None], world))
     mask = ~known | torch.eye(len(batch), dtype=torch.bool, device=device)
     head_mask = ~_is_known(keys, _keys(head, relation, head, world))
-    found = contrast(
+    contrasts = contrast(
         questions, answers, model.log_scale, mask, margin=settings.margin, heads=own,
         head_mask=head_mask,
     )  # fmt: skip
-    forwards, backwards = found.losses()
+    forwards, backwards = contrasts.losses()
     return forwards + backwards
 
 

@@ -151,17 +151,17 @@ class UnseenTrial(CellTrial):
 
 
 def questions_of(world: World) -> dict[str, np.ndarray]:
-    """Return the test's questions, heads asked first, and what is known of their entities.
+    """Return the test's questions, first those for heads, and what is known of their entities.
 
-    `unseen`: the held-out entity that a question is about (the one it is asked of, where both
-    are); `n_facts`: its facts that may be read; `is_answer`: it is what is asked for.
+    `unseen`: the held-out entity that a question is about (not the answer, where both
+    are); `n_facts`: its facts that may be read; `is_answer`: it is the answer.
     """
     rows = world.questions(TEST)
     degrees = np.bincount(world.facts(TEST)[:, [0, 2]].ravel(), minlength=world.n_entities)
-    asked_of = np.concatenate([rows[:, 2], rows[:, 0]])
+    anchors = np.concatenate([rows[:, 2], rows[:, 0]])
     answers = np.concatenate([rows[:, 0], rows[:, 2]])
-    is_answer = world.group[asked_of] == 0
-    unseen = np.where(is_answer, answers, asked_of)
+    is_answer = world.group[anchors] == 0
+    unseen = np.where(is_answer, answers, anchors)
     is_held = world.group[rows[:, [0, 2]]] > 0
     return {
         "relation": np.tile(rows[:, 1], 2).astype(np.uint16),

@@ -1,4 +1,4 @@
-"""Graphs with entities held out: which triples are trained on, read, and asked, and their texts.
+"""Graphs with entities held out: which triples are trained on, read, and tested, and their texts.
 
 A *world* is a graph under one split, as arrays alone: a file that another machine reads without the
 data and without a tokenizer. `write_pack` makes the files from the public data, `World.read` opens
@@ -73,8 +73,8 @@ class World:
     """A graph under a split.
 
     `triples [triple 3]` with what each is for, `use [triple]`; `group [entity]`: 1 held out for
-    validation, 2 for the test, 0 seen; `asked`: rows of `triples` that are questions, by VALID and
-    TEST; `texts` of entities by kind, `relation_texts` likewise.
+    validation, 2 for the test, 0 seen; `queries`: which rows of `triples` are questions, by VALID
+    and TEST; `texts` of entities by kind, `relation_texts` likewise.
     """
 
     name: str
@@ -83,7 +83,7 @@ class World:
     triples: Ids
     use: NDArray[np.uint8]
     group: NDArray[np.uint8]
-    asked: dict[int, Ids]
+    queries: dict[int, Ids]
     texts: dict[str, Pieces]
     relation_texts: Pieces
 
@@ -109,12 +109,12 @@ class World:
         return np.asarray(self.triples[self.use == CONTEXT[part]])
 
     def context(self, part: int) -> Ids:
-        """Return all triples that may be read when a part is asked."""
+        """Return all triples that may be read with the queries of a part."""
         return np.concatenate([self.train, self.facts(part)])
 
     def questions(self, part: int) -> Ids:
-        """Return the triples of a part that are asked, for their head and for their tail."""
-        return np.asarray(self.triples[self.asked[part]])
+        """Return the triples of a part that are queries, for their head and for their tail."""
+        return np.asarray(self.triples[self.queries[part]])
 
     def candidates(self, part: int) -> Ids:
         """Return the seen entities and those held out for the part, in ascending order."""
@@ -133,7 +133,7 @@ class World:
         if self.group[self.train[:, [0, 2]]].any():
             raise ValueError(f"{self.name}, split {self.split}: a held-out entity is trained on")
         for part in (VALID, TEST):
-            rows = self.asked[part]
+            rows = self.queries[part]
             wrong = (self.use[rows] != part).any()
             if wrong or not self.group[self.triples[rows][:, [0, 2]]].any(1).all():
                 raise ValueError(f"{self.name}, split {self.split}: a question of no unseen entity")
@@ -142,7 +142,13 @@ class World:
     def digest(self) -> str:
         """A hash of triples, split, questions and texts."""
         state = hashlib.sha256()
-        arrays = [self.triples, self.use, self.group, *self.asked.values(), self.relation_texts.ids]
+        arrays = [
+            self.triples,
+            self.use,
+            self.group,
+            *self.queries.values(),
+            self.relation_texts.ids,
+        ]
         arrays += [array for text in self.texts.values() for array in (text.ids, text.starts)]
         for array in arrays:
             state.update(np.ascontiguousarray(array).tobytes())
@@ -157,7 +163,7 @@ class World:
         world = cls(
             name, split, int(arrays["n_relations"]), arrays["triples"].astype(np.int64),
             arrays[f"use-{split}"], arrays[f"group-{split}"],
-            {part: arrays[f"asked-{split}-{NAMES[part]}"].astype(np.int64)
+            {part: arrays[f"queries-{split}-{NAMES[part]}"].astype(np.int64)
              for part in (VALID, TEST)},
             texts, _pieces(arrays, "relations"),
         )  # fmt: skip
@@ -172,7 +178,7 @@ def _pieces(arrays: dict[str, NDArray[Any]], name: str) -> Pieces:
 # ---- from the public data ------------------------------------------------------------------------
 @dataclass(frozen=True)
 class SplitSettings:
-    """Shares of `split_unseen`, and how many triples of each part are asked."""
+    """Shares of `split_unseen`, and how many triples of each part are queries."""
 
     valid_share: float
     test_share: float
@@ -216,7 +222,7 @@ def _extracts(folder: Path) -> dict[str, str]:
 def cut_names(graph: KnowledgeGraph, descriptions: Sequence[str]) -> list[str]:
     """Return descriptions without the names of entities that share a triple with theirs.
 
-    Whatever the triple is for, and whichever of both is asked for: no text says an answer's name.
+    Whatever the triple is for, and whichever of both is the answer: no text says an answer's name.
     Names of fewer than four letters stay.
     """
     neighbours: dict[int, set[int]] = {}
@@ -273,12 +279,12 @@ def split_arrays(splits: Splits, settings: SplitSettings, seed: int) -> SplitArr
     for number, part in ((1, VALID), (2, TEST)):
         own = split.parts[NAMES[part]].entities
         group[np.setdiff1d(own, split.train.entities)] = number
-    asked = {}
+    queries = {}
     for part, n in ((VALID, settings.n_valid), (TEST, settings.n_test)):
         rows = np.flatnonzero(use == part)
         draws = generator(seed, "questions", NAMES[part])
-        asked[part] = np.sort(draws.permutation(rows)[:n])
-    return triples, use, group, asked
+        queries[part] = np.sort(draws.permutation(rows)[:n])
+    return triples, use, group, queries
 
 
 PieceRows = dict[str, list[list[int]]]
@@ -341,10 +347,10 @@ def write_graph(path: Path, pieces: PieceRows, of_splits: Sequence[SplitArrays])
         own = Pieces.of(rows, n)
         arrays |= {f"{kind}-ids": own.ids, f"{kind}-starts": own.starts}
     arrays["triples"] = of_splits[0][0].astype(np.uint16)
-    for number, (_, use, group, asked) in enumerate(of_splits):
+    for number, (_, use, group, queries) in enumerate(of_splits):
         arrays |= {f"use-{number}": use, f"group-{number}": group}
-        for part, questions in asked.items():
-            arrays[f"asked-{number}-{NAMES[part]}"] = questions.astype(np.int32)
+        for part, own_rows in queries.items():
+            arrays[f"queries-{number}-{NAMES[part]}"] = own_rows.astype(np.int32)
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
 
 

@@ -46,7 +46,7 @@ def complete(
     kg: KnowledgeGraph | str | Path,
     tail: str = ...,
     *,
-    model: str | Path | None = ...,
+    model: str | Path,
     top: int = ...,
     untrained: bool = ...,
     text: str | None = ...,

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,9 @@ class AutoEncoder:
         sentence-transformers gives its own vectors of sentences, by its pooling and normalisation;
         what else `modules.json` names is not read, as the log says. `revision` is the branch, tag
         or commit of a hub's. Tokenizer, builder settings, the view's options and the `case` of
-        links by names are those of the folder where none are given. `backend` and `precision` are those
-        of `compute_with`. Weights are read from
-        safetensors alone, and no code that came with them is run. Raises `CheckpointError` when a
+        links by names are those of the folder where none are given. `backend` and `precision` are
+        those of `compute_with`. Weights are read from safetensors alone, and no code that came with
+        them is run. Raises `CheckpointError` when a
         folder holds no model, no tokenizer, or not what was saved, `HostError` for a host that
         cannot be opened.
 
@@ -162,7 +163,7 @@ class AutoEncoder:
 
     @property
     def agreement(self) -> Agreement | None:
-        """How the first batch agreed with torch in float32; None before it, and for torch itself."""
+        """How the first batch agreed with torch in float32; None before it, and for torch."""
         return self._computation.agreement
 
     @property
@@ -412,7 +413,7 @@ class AutoEncoder:
                 f"{type(self.encoder).__name__} reads the graph whenever it encodes: give kg, the "
                 f"graph it was trained with (id space {self.encoder.config.id_space_hash[:12]})"
             )
-        return graph_from_records([])
+        return _no_graph()
 
     def _tools(
         self, graph: KnowledgeGraph, *, needs_linker: bool
@@ -471,6 +472,12 @@ def _settings(
 def _shortened(builder: BuilderConfig, n_words: int) -> BuilderConfig:
     n_words = max(3, min(builder.max_words, n_words))
     return dataclasses.replace(builder, max_words=n_words, max_nodes=2 * n_words)
+
+
+@cache
+def _no_graph() -> KnowledgeGraph:
+    """The graph of a method that reads none."""
+    return graph_from_records([])
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

@@ -120,7 +120,7 @@ def _onnx_runner(host: PreTrainedModel) -> Runner:
             _Layers(host).eval(), _example(host), str(folder / "layers.onnx"), dynamo=False,
             input_names=names, output_names=outputs, opset_version=17,
             dynamic_axes={name: axes[name] for name in names}
-            | {name: axes["hidden"] for name in outputs},
+            | dict.fromkeys(outputs, axes["hidden"]),
         )  # fmt: skip
 
     folder = _exported(host, f"onnx-{torch.__version__.partition('+')[0]}", export)

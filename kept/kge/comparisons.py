@@ -252,7 +252,7 @@ def _scatter(queries: Tensor, sampled: Tensor, weights: Tensor, n_rows: int) -> 
     """`sum_ij weights_ij queries_i` at row `sampled_ij`, `[entity width]`, in a fixed order."""
     ids = sampled.flatten()
     order = _in_order(ids, n_rows)
-    ends = ids.bincount(minlength=n_rows).cumsum(0)
+    ends = _counts(ids, n_rows).cumsum(0)
     starts = pad(ends[:-1], (1, 0))
     return embedding_bag(
         order // sampled.shape[1],
@@ -261,6 +261,13 @@ def _scatter(queries: Tensor, sampled: Tensor, weights: Tensor, n_rows: int) -> 
         per_sample_weights=weights.flatten()[order],
         mode="sum",
     )
+
+
+def _counts(ids: Tensor, n_rows: int) -> Tensor:
+    """How often each of `n_rows` ids is there; `bincount` on a GPU waits for it."""
+    if ids.device.type == "cpu":
+        return ids.bincount(minlength=n_rows)
+    return ids.new_zeros(n_rows).index_add_(0, ids, torch.ones_like(ids))
 
 
 def _in_order(ids: Tensor, n_rows: int) -> Tensor:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding, logsigmoid
 
+from kept.batches.host_copies import moved, on_host
 from kept.errors import ConfigError
 from kept.kge.all_entities_loss import mean_cross_entropy
 from kept.kge.comparisons import rows_of_all, rows_with_summed_gradient
@@ -48,11 +49,11 @@ def train(
     """
     if not len(triples):
         raise ConfigError("there are no triples to train on")
-    data = torch.as_tensor(np.array(triples, np.int64), device=scorer.entities.device)
-    sampler = Sampler(data, scorer.n_entities, scorer.n_relations, config)
+    data, device = torch.as_tensor(np.array(triples, np.int64)), scorer.entities.device
+    sampler = Sampler(data.to(device), scorer.n_entities, scorer.n_relations, config)
 
     def loss_of(rows: Tensor) -> Tensor:
-        return batch_loss(scorer, data[rows.to(data.device)], sampler, config, generator)
+        return batch_loss(scorer, moved(data[rows], device), sampler, config, generator)
 
     return run_epochs(
         scorer,
@@ -93,7 +94,8 @@ def contrast(
 class Corruption:
     """The triples of a batch whose head is replaced, then those whose tail is.
 
-    `rows [row]` of the batch, `sizes` of the two parts, and for each part the `entities`, shared
+    `rows [row]` of the batch (in host memory), `sizes` of the two parts, and for each part the
+    `entities`, shared
     `[negative]` or `[row negative]`.
     """
 
@@ -115,17 +117,17 @@ class Sampler:
         self._known = self._keys(triples).sort().values if config.reject_known else None
 
     def corrupts_tail(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        """Bool `[batch]`: replace the tail (else the head)."""
+        """Bool `[batch]` in host memory: replace the tail (else the head)."""
         chance = torch.rand(len(batch), generator=generator)
-        return chance.to(batch.device) < self.tail_chance.to(batch.device)[batch[:, 1]]
+        return chance < self.tail_chance[on_host(batch)[:, 1]]
 
     def corruption(self, batch: Tensor, generator: torch.Generator) -> Corruption:
         """What replaces heads and tails of a batch `[batch 3]`."""
         if self.config.corrupt == "both":
-            sides = [torch.arange(len(batch), device=batch.device)] * 2
+            sides = [torch.arange(len(batch))] * 2
         else:
             tail_side = self.corrupts_tail(batch, generator)
-            sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]
+            sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]  # in host memory
         sampled = [self.entities(len(rows), generator, batch.device) for rows in sides]
         return Corruption(torch.cat(sides), [len(side) for side in sides], sampled)
 
@@ -133,7 +135,7 @@ class Sampler:
         """Entity ids `[negative]` where the batch shares them, else `[batch negative]`."""
         n = self.config.n_negatives
         shape = (n,) if self.config.share_negatives else (n_batch, n)
-        return torch.randint(self.n_entities, shape, generator=generator).to(device)
+        return moved(torch.randint(self.n_entities, shape, generator=generator), device)
 
     def without_known(self, scores: Tensor, batch: Tensor, sampled: Tensor, slot: int) -> Tensor:
         """`scores [batch negative]`, with those of training triples masked, if so configured."""
@@ -178,8 +180,8 @@ def batch_loss(
     generator: torch.Generator,
 ) -> Tensor:
     """Mean loss of one batch of triples `[batch 3]`."""
-    _, relation, _ = batch.unbind(1)
-    ends = batch[:, [0, 2]].T
+    head, relation, tail = batch.unbind(1)
+    ends = torch.stack([head, tail])
     if config.objective == "one_vs_all":
         (heads, tails), entities = rows_with_summed_gradient(scorer.entities, ends)
         states = (heads, embedding(relation, scorer.relations), tails)
@@ -213,7 +215,7 @@ def _sampled_loss(
     sampler: Sampler,
     config: TrainingConfig,
 ) -> Tensor:
-    rows, sizes = corruption.rows, corruption.sizes
+    rows, sizes = moved(corruption.rows, batch.device), corruption.sizes
     ordered = batch[rows]
     positive, scores = against(ordered, [part.index_select(0, rows) for part in states], corruption)
     parts = zip(

@@ -21,53 +21,63 @@ from kept.layers.products import Linear, is_for_onednn, packed, pointwise
 
 
 def bert_layer(
-    layer: Any, hidden: Float[Tensor, "batch node width"], mask: Tensor | None
+    layer: nn.Module, hidden: Float[Tensor, "batch node width"], mask: Tensor | None
 ) -> Float[Tensor, "batch node width"]:
     """Return what `layer(hidden, mask)` returns, up to rounding; for layers that `is_fusable`."""
-    read = layer.attention.self
+    _, read, _, attended, _, wide, output, *maps = _parts(layer)
     n_batch, n_nodes, _ = hidden.shape
     heads = (n_batch, n_nodes, read.num_attention_heads, -1)
     query, key, value = (
-        pointwise(hidden, packed(part), part.bias).view(heads).transpose(1, 2)
-        for part in (read.query, read.key, read.value)
+        pointwise(hidden, packed(part), part.bias).view(heads).transpose(1, 2) for part in maps[:3]
     )
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=read.scaling)
-    attended = _with_residual(layer.attention.output, mixed.transpose(1, 2).flatten(2), hidden)
-    wide = layer.intermediate.dense
-    activated = pointwise(attended, packed(wide), wide.bias, "gelu", "none")
-    return _with_residual(layer.output, activated, attended)
+    states = _with_residual(attended, mixed.transpose(1, 2).flatten(2), hidden)
+    activated = pointwise(states, packed(wide), wide.bias, "gelu", "none")
+    return _with_residual(output, activated, states)
 
 
-def _with_residual(part: Any, states: Tensor, residual: Tensor) -> Tensor:
+def _with_residual(part: nn.Module, states: Tensor, residual: Tensor) -> Tensor:
+    dense: Any = part._modules["dense"]
     total = torch.ops.mkldnn._linear_pointwise.binary(
-        states, residual, packed(part.dense), part.dense.bias, "add"
+        states, residual, packed(dense), dense.bias, "add"
     )
-    normalised: Tensor = part.LayerNorm(total)
+    norm: Any = part._modules["LayerNorm"]
+    normalised: Tensor = norm(total)
     return normalised
 
 
-def is_fusable(layer: Any, hidden: Tensor) -> bool:
+def _parts(layer: nn.Module) -> tuple[Any, ...]:
+    """The modules that `bert_layer` stands for: the six maps are at the end, three of them the
+    queries', keys' and values'. Read from the dictionaries of modules, which is four times as fast
+    as by attributes."""
+    modules: Any = layer._modules
+    attention, output, middle = modules["attention"], modules["output"], modules["intermediate"]
+    read, attended = attention._modules["self"], attention._modules["output"]
+    reads = read._modules
+    wide = middle._modules["dense"]
+    maps = (reads["query"], reads["key"], reads["value"])
+    dense = (attended._modules["dense"], wide, output._modules["dense"])
+    return (attention, read, layer, attended, middle, wide, output, *maps, *dense)
+
+
+def is_fusable(layer: nn.Module, hidden: Tensor) -> bool:
     """Return whether `bert_layer` computes this layer of BERT's parts.
 
     That is in inference, by oneDNN, in a layer that nothing was inserted into or listens to.
     """
     if layer.training or torch.is_grad_enabled() or not type(layer).__module__.startswith(_OF_HF):
         return False
-    read, attended = layer.attention.self, layer.attention.output
-    maps = (read.query, read.key, read.value, attended.dense)
-    maps += (layer.intermediate.dense, layer.output.dense)
+    parts = _parts(layer)
+    read, attended, middle, output, maps = parts[1], parts[3], parts[4], parts[6], parts[7:]
+    dropouts = (attended._modules["dropout"], output._modules["dropout"])
     return (
         all(type(each) is Linear and each.bias is not None for each in maps)
-        and all(is_for_onednn(hidden, each.weight) for each in maps[:1])
+        and is_for_onednn(hidden, maps[0].weight)
         and read.config._attn_implementation == "sdpa"
-        and type(layer.intermediate.intermediate_act_fn) is GELUActivation
-        and all(type(part.dropout) is nn.Dropout for part in (attended, layer.output))
-        and not any(_is_heard(each) for each in layer.modules())
+        and type(middle.intermediate_act_fn) is GELUActivation
+        and all(type(each) is nn.Dropout for each in dropouts)
+        and not any(each._forward_hooks or each._forward_pre_hooks for each in (*parts, *dropouts))
     )
-
-
-def _is_heard(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 _OF_HF = "transformers.models."

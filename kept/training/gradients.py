@@ -54,23 +54,28 @@ def row_norm(
     tables: Sequence[nn.Parameter],
     shared: Sequence[nn.Parameter] = (),
     together: Processes = SINGLE_PROCESS,
-) -> float | None:
+) -> float | Tensor | None:
     """The norm over all tables with sparse gradients, which are coalesced; None without tables.
 
-    `shared` are rows that this process of several has; the others have the rest.
+    `shared` are rows that this process of several has; the others have the rest. Of tables on a GPU
+    it is a tensor, which nobody has waited for.
     """
-    squares = _squares(tables)
+    parts = _squares(tables)
+    if not shared and any(part.device.type != "cpu" for part in parts):
+        there = next(part.device for part in parts if part.device.type != "cpu")
+        return torch.stack([part.to(there, non_blocking=True) for part in parts]).sum().sqrt()
+    squares = sum(map(float, parts))
     if shared:
-        squares += together.sums([_squares(shared)])[0]
+        squares += together.sums([sum(map(float, _squares(shared)))])[0]
     return math.sqrt(squares) if tables or shared else None
 
 
-def _squares(tables: Sequence[nn.Parameter]) -> float:
-    squares = 0.0
+def _squares(tables: Sequence[nn.Parameter]) -> list[Tensor]:
+    squares = []
     for table in tables:
         if table.grad is not None:
             if table.grad.is_sparse:
                 table.grad = table.grad.coalesce()  # the optimiser need not do it again
             values = table.grad.values() if table.grad.is_sparse else table.grad
-            squares += float(values.square().sum())
+            squares.append(values.square().sum())
     return squares

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor, nn
 
+from kept.batches.host_copies import on_host
 from kept.batches.shares import Share, TrainingBatch
 from kept.errors import ConfigError, TrainingError
 from kept.host_facts import require_trainable_precision
@@ -70,6 +72,7 @@ from kept.training.resuming import (
     require_same_run,
 )
 from kept.training.stream import Data, Shares, n_steps_of, read_batches, stream_of
+from kept.training.unread import UnreadStep
 from kept.training.weighing import PartCount, StepCount
 from kg_loaders.disk.writing import claim
 
@@ -78,6 +81,8 @@ __all__ = ["Evaluate", "Resume", "TrainResult", "train"]
 Evaluate = Callable[[nn.Module, int], dict[str, float]]
 FRUITLESS = 100
 """Batches without a loss, and none with one before them, after which a run stops."""
+LAG = 2
+"""How many steps a GPU is given before the numbers of the first are read: it never waits then."""
 STOPS: tuple[Stop | None, ...] = (None, "request", "budget")
 
 
@@ -153,6 +158,9 @@ class _Run:
         self.shared = shared_parameters(self.model)
         self.stages = Stages(self.model, config.unfreezing)
         self.first: StepRecord | None = None
+        self.last: StepRecord | None = None
+        self.unread: deque[UnreadStep] = deque()
+        self.lag = LAG if device.type != "cpu" and self.together.n == 1 else 0
         self.saved_step, self.saved_at = -1, self.costs.started
         self.n_without_loss = 0
         self.is_published = False
@@ -220,7 +228,7 @@ class _Run:
     def run_until_done(
         self, evaluate: Evaluate | None, should_stop: Callable[[], bool] | None
     ) -> TrainResult:
-        config, last = self.config, None
+        config = self.config
         stopped: Stop = "finished"
         batches = read_batches(
             Shares(self.stream, rank=self.together.rank, n=self.together.n),
@@ -228,35 +236,51 @@ class _Run:
             self.n_steps * config.accumulate,
             workers=config.workers,
             prefetch=config.prefetch,
+            pin=self.device.type == "cuda",
         )
         while self.step < self.n_steps:
-            last = self._one_step(batches)
-            self.first = self.first or last
+            self.unread.append(self._one_step(batches))
             done = self.step == self.n_steps
-            if self._due(config.log_every) or done or last.loss_gradient_norms is not None:
-                self.log.step(last)
-            if self.reporter is not None:
-                self.reporter.step(last)
-            if evaluate is not None and (self._due(config.evaluate_every) or done):
+            is_evaluated = evaluate is not None and (self._due(config.evaluate_every) or done)
+            self._report(all_steps=done or is_evaluated)
+            if evaluate is not None and is_evaluated:
                 self._evaluate(evaluate)
             if done:
                 break
             reason, is_due = self._agreed(should_stop)
+            if reason is not None or is_due:
+                self._report(all_steps=True)
             if reason is not None:
                 stopped = reason
                 break
             if is_due:
                 self._save()
                 self.together.from_first(lambda: draw_curves(self.log_path, self.curves_path))
-        return self._finish(last, stopped)
+        return self._finish(stopped)
 
-    def _one_step(self, batches: Iterator[Share[TrainingBatch]]) -> StepRecord:
+    def _report(self, *, all_steps: bool) -> None:
+        """Check, log and show the steps whose numbers are there; with `all_steps` wait for them."""
+        while self.unread and (all_steps or len(self.unread) > self.lag):
+            unread = self.unread.popleft()
+            record = unread.read()
+            at = record.step - 1
+            self._require_finite(record.losses, at)
+            if record.gradient_norm is not None and not math.isfinite(record.gradient_norm):
+                self._diverged(f"gradient norm {record.gradient_norm}", at)
+            self.first, self.last = self.first or record, record
+            is_logged = record.step % self.config.log_every == 0 or record.step == self.n_steps
+            if is_logged or record.loss_gradient_norms is not None:
+                self.log.step(record)
+            if self.reporter is not None:
+                self.reporter.step(record)
+
+    def _one_step(self, batches: Iterator[Share[TrainingBatch]]) -> UnreadStep:
         config, number, start = self.config, self.step, time.monotonic()
         set_rates(self.optimisers, config, rate_factor(number, self.n_steps, config))
         self.stages.enter(number, self._epoch(number))
         self.model.train()
         self.model.zero_grad(set_to_none=True)
-        means: dict[str, float] = {}
+        means: dict[str, float | Tensor] = {}
         norms: dict[str, float] | None = None
         shares = [self._on_device(self._next(batches)) for _ in range(config.accumulate)]
         counts = self._count(shares)
@@ -287,7 +311,7 @@ class _Run:
                 optimiser.step()
         self.step += 1
         self.costs.step_seconds += time.monotonic() - start
-        return self._record(means, norm, rows, norms)
+        return UnreadStep.of(self._record(norms), means, norm, rows, self.config.weight_of)
 
     def _next(self, batches: Iterator[Share[TrainingBatch]]) -> Share[TrainingBatch]:
         """The next batch; the time until it is there is counted."""
@@ -350,24 +374,34 @@ class _Run:
 
     def _forward(
         self, share: Share[TrainingBatch], counts: StepCount | None, part: int
-    ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """The share's part of each loss, and what the parts of all add up to."""
+    ) -> tuple[dict[str, Tensor], Mapping[str, float | Tensor]]:
+        """The share's part of each loss, and what the parts of all add up to.
+
+        That is read later where one process trains on a GPU, which it would have to wait for.
+        """
         batch, is_spare = share.batch, share.is_spare
         counting = self.together.counting(is_spare)
         if counts is not None:
             counting = counts.shares(part, is_spare=is_spare)
         with autocast(self.config, self.device), counting:
             losses: dict[str, Tensor] = self.losses(batch)
-        sizes = (0, 0) if share.is_spare else (int(batch.node_mask.sum()), len(batch))
+        sizes = (0, 0)
+        if not share.is_spare:
+            sizes = (int(on_host(batch.node_mask).sum()), len(batch))
+        self._meet(losses)
+        if self.lag:
+            self.costs.count(*sizes)
+            return losses, {name: loss.detach() for name, loss in losses.items()}
         n_nodes, n_texts, *values = self.together.sums(
             [*sizes, *(loss.item() for loss in losses.values())]
         )
         self.costs.count(int(n_nodes), int(n_texts))
         by_name = dict(zip(losses, values, strict=True))
-        self._check_losses(by_name)
+        self._require_finite(by_name, self.step)
         return losses, by_name
 
-    def _check_losses(self, losses: dict[str, float]) -> None:
+    def _meet(self, losses: Iterable[str]) -> None:
+        """Note the names of losses; raises `ConfigError` for a weight of one that none has."""
         self.met |= dict.fromkeys(losses)
         every_task_came = self.step * self.config.accumulate >= self.stream.period - 1
         unknown = [name for name in self.config.objective_weights if name not in self.met]
@@ -375,32 +409,32 @@ class _Run:
             raise ConfigError(
                 f"objective_weights names {unknown}; the model's losses are {list(self.met)}"
             )
+
+    def _require_finite(self, losses: Mapping[str, float], step: int) -> None:
         bad = {name: value for name, value in losses.items() if not math.isfinite(value)}
         if bad:
-            self._diverged(f"loss {bad}")
+            self._diverged(f"loss {bad}", step)
 
-    def _diverged(self, what: str) -> NoReturn:
+    def _diverged(self, what: str, step: int) -> NoReturn:
         raise TrainingError(
-            f"{what} at step {self.step}: start again with a lower learning rate, warm-up or "
+            f"{what} at step {step}: start again with a lower learning rate, warm-up or "
             f"clipping; {self.checkpoints} holds the weights before"
         )
 
-    def _clip(self) -> float | None:
+    def _clip(self) -> float | Tensor | None:
         if not self.dense:
             return None
         limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
-        norm = self.shards.number(self.accelerator.clip_grad_norm_(self.dense, limit))
+        total: Tensor = self.accelerator.clip_grad_norm_(self.dense, limit)
+        if self.lag:
+            return total
+        norm = self.shards.number(total)
         if not math.isfinite(norm):
-            self._diverged(f"gradient norm {norm}")
+            self._diverged(f"gradient norm {norm}", self.step)
         return norm
 
-    def _record(
-        self,
-        losses: dict[str, float],
-        norm: float | None,
-        rows: float | None,
-        loss_gradient_norms: dict[str, float] | None,
-    ) -> StepRecord:
+    def _record(self, loss_gradient_norms: dict[str, float] | None) -> StepRecord:
+        """The step's record; its losses and norms are read later."""
         number = self.step - 1
         nodes_per_second, texts_per_second = self.costs.rates()
         return StepRecord(
@@ -408,10 +442,10 @@ class _Run:
             n_steps=self.n_steps,
             epoch=self._epoch(number),
             groups=self.stages.at(number, self._epoch(number)),
-            losses=losses,
-            total_loss=sum(self.config.weight_of(name) * value for name, value in losses.items()),
-            gradient_norm=norm,
-            row_gradient_norm=rows,
+            losses={},
+            total_loss=0.0,
+            gradient_norm=None,
+            row_gradient_norm=None,
             loss_gradient_norms=loss_gradient_norms,
             learning_rate=self.config.learning_rate
             * rate_factor(number, self.n_steps, self.config),
@@ -474,7 +508,7 @@ class _Run:
             whole=whole,
         )
 
-    def _finish(self, last: StepRecord | None, stopped: Stop) -> TrainResult:
+    def _finish(self, stopped: Stop) -> TrainResult:
         self.model.eval()
         if self.n_without_loss and not self.met:
             self._nothing_to_learn()
@@ -496,7 +530,7 @@ class _Run:
             cpu_seconds=self.costs.cpu_seconds,
             peak_memory_mib=peak_memory_mib(),
             first=self.first,
-            last=last,
+            last=self.last,
             checkpoint=list_checkpoints(self.checkpoints)[-1],
             log=self.log_path,
             curves=self.curves_path,

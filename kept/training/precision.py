@@ -24,6 +24,8 @@ Precision = Literal["fp32", "bf16"]
 LEAST_GAIN = 1.25
 """How many times as fast bfloat16 must be to be chosen: less is not worth its rounding."""
 WIDTH, N_WORDS, N_TIMES = 384, 128, 4
+ENOUGH_SECONDS = 0.1
+"""Of a processor, after which no further turn is timed: one turn tells seven times slower."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ def step_seconds(device: torch.device) -> dict[Precision, float]:
         for _ in range(N_TIMES):
             for precision, seconds in turns.items():
                 seconds.append(_seconds(layer, words, precision))
+            if not is_cuda and sum(map(sum, turns.values())) > ENOUGH_SECONDS:
+                break
     finally:
         torch.set_num_threads(threads)
     return {precision: min(seconds) for precision, seconds in turns.items()}

@@ -78,10 +78,10 @@ def read(path: str | Path, report: DamageReport) -> Iterator[Record]:
     """
     folder = Path(path)
     files = [_file(folder, names) for names in (ENTITIES, RELATIONSHIPS)]
-    for file, names in zip(files, (ENTITIES, RELATIONSHIPS), strict=True):
+    for file, known in zip(files, (ENTITIES, RELATIONSHIPS), strict=True):
         if file is None:
             raise SourceError(
-                f"{folder} has no {names[0]}: give the folder that GraphRAG wrote, mostly `output`"
+                f"{folder} has no {known[0]}: give the folder that GraphRAG wrote, mostly `output`"
             )
     report.units = "rows"
     entities, relationships = files

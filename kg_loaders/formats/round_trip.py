@@ -113,7 +113,7 @@ class NodeNote:
             return None
         name, fields = values.get("id"), values.get("fields")
         rows = _texts(name, values.get("texts"), is_relation=False)
-        if rows is None or not _are_fields(fields):
+        if rows is None or fields is None or not _are_fields(fields):
             return None
         return cls(str(name), rows, fields)
 

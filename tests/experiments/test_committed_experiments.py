@@ -98,7 +98,7 @@ STUDIES = {
     "private-questions.yaml":
         "kept/lab/questions/test_question_command.py::test_the_shipped_file_in_small",
     "ready_weights/ultra.yaml":
-        "experiments/test_ready_weights.py::test_the_package_is_used_and_says_so",
+        "experiments/test_ready_weights.py::test_the_package_is_taken_by_name_and_says_so",
     "relation_extraction/mechanisms.yaml":
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":

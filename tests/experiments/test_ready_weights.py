@@ -103,13 +103,14 @@ def test_the_committed_plan_names_no_graph_that_it_is_evaluated_on() -> None:
         assert not any(held in name for name in graphs)
 
 
-def test_the_package_is_used_and_says_so(
+def test_the_package_is_taken_by_name_and_says_so(
     plan: UltraPlan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     KnowledgeGraph.from_triples([("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")]).save(
         tmp_path / "kg"
     )
-    question = ["kgc", "predict", "a", "r", "--kg", str(tmp_path / "kg")]
+    plain = ["kgc", "predict", "a", "r", "--kg", str(tmp_path / "kg")]
+    question = [*plain, "-m", "ready:ultra"]
     assert ready_weights("ultra") is None
     without = CliRunner().invoke(app, question)
     assert without.exit_code == 1
@@ -124,14 +125,50 @@ def test_the_package_is_used_and_says_so(
     assert ready_weights("ultra") == tmp_path / "package" / READY_PACKAGE / "ultra"
     assert READY_PACKAGE not in sys.modules
     assert ready_weights("other") is None
-    told = CliRunner().invoke(app, question)
-    assert told.exit_code == 0, told.output
-    assert "ready weights of ULTRA" in told.output.replace("\n", " ")
+    result = CliRunner().invoke(app, question)
+    assert result.exit_code == 0, result.output
+    assert "by ready weights in" in result.output.replace("\n", " ")
     rows = json.loads(CliRunner().invoke(app, [*question, "--json"]).output)
     known = {row["id"]: row["known"] for row in rows}
     assert known["b"], "all triples of a graph are read, none is held out"
-    own = CliRunner().invoke(app, [*question, "-m", str(weights), "--json"])
-    assert own.exit_code != 0 or len(json.loads(own.output)) == len(rows)
+    evaluated = CliRunner().invoke(app, ["kgc", "eval", str(data / "ring"), "-m", "ready:ultra"])
+    assert evaluated.exit_code == 0, evaluated.output
+
+
+def test_a_tagger_is_taken_by_name(
+    plan: UltraPlan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from entity_linking.errors import LinkingError
+    from kept.linking.tagging import tagger_folder
+
+    assert tagger_folder("runs/names") == "runs/names"
+    with pytest.raises(LinkingError, match="ready:names: kept-weights is not installed"):
+        tagger_folder("ready:names")
+    names = tmp_path / "names"
+    names.mkdir()
+    (names / "manifest.json").write_text("{}")
+    weights = train(plan, data, tmp_path / "run")
+    command.package(weights, plan, tmp_path / "package", names=names)
+    monkeypatch.syspath_prepend(str(tmp_path / "package"))
+    folder = Path(tagger_folder("ready:names"))
+    assert folder == tmp_path / "package" / READY_PACKAGE / "names"
+    assert (folder / "manifest.json").read_text() == "{}"
+
+
+def test_spans_and_links_are_scored(tmp_path: Path) -> None:
+    from experiments.ready_weights.names import marked_texts, scores
+
+    (tmp_path / "el").mkdir()
+    rows = [
+        {"span": [4, 9], "entity_id": "Q1471"}, {"span": [18, 23], "entity_id": "Q90"},
+        {"span": [0, 3], "entity_id": "Q0"},
+    ]  # fmt: skip
+    row = {"text": "The Seine reaches Paris.", "labels": rows}
+    (tmp_path / "el" / "tiny.benchmark.jsonl").write_text(json.dumps(row) + "\n")
+    labels = {"Q1471": "Seine", "Q90": "Paris"}
+    graph = KnowledgeGraph.from_triples([("Q1471", "P", "Q90")], labels)
+    texts = list(marked_texts(tmp_path, "tiny"))
+    assert scores(graph, texts, None) == {"spans": 0.8, "links": 1.0}
 
 
 def test_a_damaged_package_is_refused(
@@ -143,6 +180,8 @@ def test_a_damaged_package_is_refused(
     file = tmp_path / "package" / READY_PACKAGE / "ultra" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-4] + b"\1\2\3\4")
     monkeypatch.syspath_prepend(str(tmp_path / "package"))
-    done = CliRunner().invoke(app, ["kgc", "predict", "a", "r", "--kg", str(tmp_path / "kg")])
+    done = CliRunner().invoke(
+        app, ["kgc", "predict", "a", "r", "--kg", str(tmp_path / "kg"), "-m", "ready:ultra"]
+    )
     assert done.exit_code == 1
     assert "model.safetensors" in done.output.replace("\n", "")

@@ -25,6 +25,7 @@ from experiments.unseen_entities.many import SETTINGS, check_kernels, run_many
 from experiments.unseen_entities.paths import (
     PathSettings,
     ReadGraph,
+    device_scores,
     make_path_model,
     path_scores,
 )
@@ -94,12 +95,12 @@ def world_of(
     triples: np.ndarray, use: np.ndarray, group: np.ndarray, texts: list[list[int]],
     n_relations: int = N_RELATIONS,
 ) -> World:  # fmt: skip
-    """A world in which all held-out triples that may not be read are asked."""
+    """A world in which all held-out triples that may not be read are queries."""
     pieces = Pieces.of(texts, 47)
     relations = Pieces.of([[3 + i] for i in range(2 * n_relations)], 16)
-    asked = {part: np.flatnonzero(use == part) for part in (VALID, TEST)}
+    queries = {part: np.flatnonzero(use == part) for part in (VALID, TEST)}
     kinds = dict.fromkeys(TEXT_KINDS, pieces)
-    world = World("tiny", 0, n_relations, triples, use, group, asked, kinds, relations)
+    world = World("tiny", 0, n_relations, triples, use, group, queries, kinds, relations)
     world.check()
     return world
 
@@ -120,7 +121,7 @@ def random_splits() -> Splits:
 def test_no_entity_of_the_test_is_trained_on(seed: int) -> None:
     settings = SplitSettings(0.05, 0.1, 0.5, 20, 40)
     splits = random_splits()
-    triples, use, group, asked = split_arrays(splits, settings, seed)
+    triples, use, group, queries = split_arrays(splits, settings, seed)
     ends = group[triples[:, [0, 2]]]
     assert (group == 1).sum() == 4
     assert (group == 2).sum() == 8
@@ -129,8 +130,8 @@ def test_no_entity_of_the_test_is_trained_on(seed: int) -> None:
         own = ends[np.isin(use, (part, CONTEXT[part]))]
         assert (own == number).any(1).all()
         assert np.isin(own, (0, number)).all()
-        assert (use[asked[part]] == part).all()
-    assert len(asked[TEST]) == 40
+        assert (use[queries[part]] == part).all()
+    assert len(queries[TEST]) == 40
     assert (
         len(triples)
         == len(np.unique(triples, axis=0))
@@ -152,7 +153,7 @@ def test_splits_differ_by_seed_alone() -> None:
 def test_a_world_that_trains_on_a_held_out_entity_is_refused() -> None:
     world = random_world()
     use = world.use.copy()
-    use[world.asked[TEST][0]] = TRAIN
+    use[world.queries[TEST][0]] = TRAIN
     with pytest.raises(ValueError, match="is trained on"):
         replace(world, use=use).check()
 
@@ -223,13 +224,14 @@ def test_path_scores_are_those_of_the_library(kind: str) -> None:
     edges = Edges.of(world.train, n_entities=world.n_entities, n_relations=N_RELATIONS)
     kept = edges.only(without_easy(edges, batch))
     expected = model(kept, relation_graph(edges), anchors, batch[:, 1], is_head)
-    graph = ReadGraph.of(model, world.train, world, "cpu")
-    keep = graph.edges.without(batch)
-    scores = path_scores(model, graph, anchors, batch[:, 1], is_head, keep=keep)
-    torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
-    candidates = torch.arange(5).expand(8, 5)
-    few = path_scores(model, graph, anchors, batch[:, 1], is_head, candidates, keep)
-    torch.testing.assert_close(few, scores[:, :5])
+    graph = ReadGraph.of(world.train, world, "cpu")
+    keep = graph.on_device.without(batch)
+    for function in (path_scores, device_scores):
+        scores = function(model, graph, anchors, batch[:, 1], is_head, keep=keep)
+        torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
+        candidates = torch.arange(5).expand(8, 5)
+        few = function(model, graph, anchors, batch[:, 1], is_head, candidates, keep)
+        torch.testing.assert_close(few, scores[:, :5], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("part", [VALID, TEST])
@@ -276,7 +278,7 @@ BY_TEXT, BY_PATH, MEMBER, SEAT = range(4)
 def world_of_two_halves() -> World:
     """Each person has a class that a word of the text says, and a town that the club's seat says.
 
-    Of an unseen person the club alone may be read: class and town are asked.
+    Of an unseen person the club alone may be read: class and town are queries.
     """
     draws = np.random.default_rng(3)
     clubs = N_CLASSES + np.arange(N_CLUBS)
@@ -292,8 +294,8 @@ def world_of_two_halves() -> World:
     group[people[:40]], group[people[40:100]] = 1, 2
     use = np.full(len(rows), TRAIN, np.uint8)
     for number, part in ((1, VALID), (2, TEST)):
-        held = group[rows[:, 0]] == number
-        use[held] = np.where(rows[held, 1] == MEMBER, CONTEXT[part], part)
+        is_held = group[rows[:, 0]] == number
+        use[is_held] = np.where(rows[is_held, 1] == MEMBER, CONTEXT[part], part)
     noise = draws.integers(40, 120, (len(group), 3)).tolist()
     texts = [[20 + kind] for kind in range(N_CLASSES)] + noise[N_CLASSES : people[0]]
     texts += [[20 + kind, *noise[person]] for person, kind in zip(people, kinds, strict=True)]
@@ -364,7 +366,7 @@ def small_study(folder: Path) -> StudyConfig:
     world = random_world()
     rows = [[3 + entity % 40, 5] for entity in range(world.n_entities)]
     pieces = dict.fromkeys(TEXT_KINDS, rows) | {"relations": [[4]] * (2 * N_RELATIONS)}
-    arrays = world.triples, world.use, world.group, world.asked
+    arrays = world.triples, world.use, world.group, world.queries
     (folder / "pack").mkdir()
     write_graph(folder / "pack/codex-s.npz", pieces, [arrays])
     tiny_host(folder / "pack")

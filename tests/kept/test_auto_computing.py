@@ -143,7 +143,7 @@ def test_precisions_are_compared_with_float32(
         assert agreement.precision == precision
         assert f"torch in {precision}: " in caplog.text
         assert "cosine at least" in caplog.text
-        assert 0 < agreement.max_difference
+        assert agreement.max_difference > 0
     if agreement.precision == "fp32":
         assert torch.equal(vectors, reference)
     after = encoder.compute_with("torch").encode(TEXTS, small_graph).sentences

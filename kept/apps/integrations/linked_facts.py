@@ -98,7 +98,9 @@ class LinkedFacts:
     def _rows(self, entity: int) -> list[int]:
         """The rows of an entity's triples, those that start at it first."""
         graph = self.graph
-        rows = np.arange(*graph.out_offsets[entity : entity + 2])[:MOST_PER_ENTITY].tolist()
+        rows: list[int] = np.arange(*graph.out_offsets[entity : entity + 2])[
+            :MOST_PER_ENTITY
+        ].tolist()
         if self._directions == "both":
             start, stop = graph.in_offsets[entity : entity + 2]
             rows += graph.in_order[start:stop][:MOST_PER_ENTITY].tolist()

@@ -20,6 +20,9 @@ from kept.errors import ConfigError, KeptError
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training_config import TrainingConfig
 
+READ_AT_ONCE = 64
+"""Losses that are read from a GPU together: each reading waits for it."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingHistory:
@@ -57,6 +60,15 @@ class Progress:
         """What `vars` gave, from memory or from a file."""
         pairs = [(epoch, value) for epoch, value in values["validations"]]
         return cls(**{**values, "losses": list(values["losses"]), "validations": pairs})
+
+    def add(self, losses: list[tuple[Tensor, int]]) -> None:
+        """Add mean losses of so many rows each, and empty the list."""
+        if not losses:
+            return
+        values = torch.stack([loss for loss, _ in losses]).tolist()
+        for value, (_, n) in zip(values, losses, strict=True):
+            self.total += value * n
+        losses.clear()
 
     def end_epoch(self, mean: float) -> None:
         """Count the epoch at hand, whose loss is `mean`, and begin the next one."""
@@ -113,16 +125,21 @@ def run_epochs(
         module.train()
         if not progress.n_batches:
             before_epoch()
+        unread: list[tuple[Tensor, int]] = []
         for rows in _batches_left(progress, n, config.batch_size, generator):
             loss = loss_of(rows)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             after_step()
-            progress.total += float(loss.detach()) * len(rows)
+            unread.append((loss.detach(), len(rows)))
             progress.n_batches += 1
-            if snapshots is not None and snapshots.is_due and math.isfinite(progress.total):
+            is_due = snapshots is not None and snapshots.is_due
+            if is_due or loss.device.type == "cpu" or len(unread) == READ_AT_ONCE:
+                progress.add(unread)
+            if snapshots is not None and is_due and math.isfinite(progress.total):
                 snapshots.write(current())
+        progress.add(unread)
         _end_epoch(progress, n, config, error)
         if on_epoch is not None:
             on_epoch(progress.epoch, progress.losses[-1])

@@ -25,6 +25,7 @@ from kept.kge.comparisons import (
     rows_with_summed_gradient,
     sampled_products,
 )
+from kept.layers import products as matrix_products
 
 DRAWN = torch.tensor([[0, 3, 3], [4, 0, 1]])  # a row twice for one query, one twice for two
 
@@ -211,3 +212,24 @@ def test_sampled_ids_are_ordered_as_a_stable_sort_does(n_rows: int) -> None:
     ids = torch.randint(n_rows, (2000,), generator=torch.Generator().manual_seed(n_rows))
     ids[:2] = n_rows - 1
     assert torch.equal(comparisons._in_order(ids, n_rows), ids.argsort(stable=True))
+
+
+@pytest.mark.skipif(not matrix_products.has_onednn(), reason="this torch was built without oneDNN")
+@pytest.mark.parametrize("width", [64, 200])
+@pytest.mark.parametrize("way", ["torch", "onednn"])
+def test_scores_by_either_library(way: matrix_products.Way, width: int) -> None:
+    """The same scores up to rounding; their bits depend neither on the batch nor on the place."""
+    draws = torch.Generator().manual_seed(0)
+    queries, table = (torch.randn(n, width, generator=draws) for n in (300, 2100))
+    table[[5, 1023, 1500, 2099]] = table[0].clone()
+    exact = queries.double() @ table.double().T
+    with matrix_products.using(way):
+        scores = products(queries, table)
+        distances = negative_distances(queries, table, 2)
+        for n in (1, 16, 17, 200):
+            assert torch.equal(products(queries[:n], table), scores[:n])
+            assert torch.equal(negative_distances(queries[:n], table, 2), distances[:n])
+    assert torch.allclose(scores.double(), exact, atol=1e-4)
+    assert torch.allclose(distances, -torch.cdist(queries, table), atol=1e-3)
+    for columns in (scores, distances):
+        assert (columns[:, [5, 1023, 1500, 2099]] == columns[:, :1]).all()

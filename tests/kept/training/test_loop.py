@@ -99,7 +99,9 @@ def test_the_log_of_a_resumed_run_has_the_losses_of_a_whole_one(tmp_path: Path) 
     run(tmp_path / "cut", stop_at=6)
     run(tmp_path / "cut", resume=Resume.LATEST)
     rows = [read_log(tmp_path / name / "log.jsonl") for name in ("whole", "cut")]
-    timed = ("seconds", "nodes_per_second", "texts_per_second", "peak_memory_mib")
+    timed = (
+        "seconds", "waiting_seconds", "nodes_per_second", "texts_per_second", "peak_memory_mib",
+    )  # fmt: skip
     untimed = [[{k: v for k, v in r.items() if k not in timed} for r in rs] for rs in rows]
     assert untimed[0] == untimed[1]
     assert len(untimed[0]) == 12

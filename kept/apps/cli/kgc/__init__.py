@@ -31,7 +31,14 @@ def _group(ctx: typer.Context) -> None:
 Source = Annotated[
     Path, typer.Argument(help="Folder of a graph, or of a data set with train, valid and test.")
 ]
-Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained scorer.")]
+Model = Annotated[
+    Path,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Folder of a trained scorer, or ready:NAME: weights of the package kept-weights.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -145,15 +152,7 @@ def predict_command(
             "--kg", help="Folder of the graph or data set that the scorer was trained on."
         ),
     ],
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="Folder of a trained scorer (default: ULTRA's ready weights, where the package "
-            "kept-weights is installed).",
-        ),
-    ] = None,
+    model: Model,
     tail: Annotated[str, typer.Argument(help='Identifier or label, or "?".')] = "?",
     top: Annotated[
         int, typer.Option(min=1, max=MAX_COUNT, help="Number of answers to print.")

@@ -20,6 +20,7 @@ from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.texts.literals import with_literals
 from kept.kge.splits import Seen, Splits, read_splits, whole_graph
 from kept.kge.trained import load_scorer, read_description
+from kept.packaged import READY, ready_weights
 from kg_loaders.literal_entities import literal_notes
 
 if TYPE_CHECKING:
@@ -70,6 +71,23 @@ class Opened:
         if self.trained_on is None:
             return None
         return int(self.trained_on.holds(self.splits.graph, rows).sum())
+
+
+def scorer_folder(model: Path) -> Path:
+    """Return the folder of a scorer; `ready:NAME` is that of ready weights in kept-weights.
+
+    Raises `ConfigError` where the package is not installed or has no weights of that name.
+    """
+    name = str(model)
+    if not name.startswith(READY):
+        return model
+    folder = ready_weights(name.removeprefix(READY))
+    if folder is None:
+        raise ConfigError(
+            f"{name}: kept-weights is not installed or has no such weights; build its wheel "
+            "(python -m experiments ready_weights), or train a scorer: kept kgc train KG -o DIR"
+        )
+    return folder
 
 
 def open_over(source: Path, model: Path, *, is_whole: bool = False) -> Opened:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Column, Table
 
 from kept.apps.cli.console import TerminalConsole
-from kept.apps.cli.kgc.opening import Opened, open_over
+from kept.apps.cli.kgc.opening import Opened, open_over, scorer_folder
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
@@ -27,11 +27,9 @@ from kept.kge.prediction import (
 )
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
-from kept.packaged import ready_weights
+from kept.packaged import READY
 
 N_REASONS = 6
-READY = "ultra"
-"""The name of the ready weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +45,13 @@ class PredictOptions:
     as_json: bool
 
 
-def predict(
-    source: Path, model: Path | None, question: Question, options: PredictOptions
-) -> Answers:
+def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
     """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`.
 
-    Without a model the ready weights of ULTRA answer, where kept-weights is installed.
+    Ready weights read all triples of the graph, as none of them were held out in a training.
     """
-    is_ready = model is None
-    model = _ready() if model is None else model
+    is_ready = str(model).startswith(READY)
+    model = scorer_folder(model)
     opened = open_over(source, model, is_whole=is_ready)
     is_new = options.text is not None or options.facts is not None
     question = by_identifiers(opened.splits.graph, question, allow_new=is_new)
@@ -75,8 +71,8 @@ def predict(
     if is_ready:
         graphs = ", ".join(opened.described["training"].get("graphs", ()))
         echo(
-            f"by the ready weights of ULTRA in {model}, trained on {graphs}, not on this graph; "
-            "-m DIR takes a scorer that was"
+            f"by ready weights in {model}, trained on {graphs}, not on this graph: expect less "
+            "than of a scorer that was (kept kgc train)"
         )
     _print_answers(answers, opened)
     if calibration is not None and question[1] != UNKNOWN:
@@ -84,17 +80,6 @@ def predict(
     if reasons is not None and first is not None:
         _print_reasons(reasons, first)
     return answers
-
-
-def _ready() -> Path:
-    """The ready weights of ULTRA; ConfigError: kept-weights is not installed."""
-    folder = ready_weights(READY)
-    if folder is None:
-        raise ConfigError(
-            "no scorer is given (-m DIR), and kept-weights, which has one for any graph, is not "
-            "installed; train one: kept kgc train KG -o DIR"
-        )
-    return folder
 
 
 def _seen(opened: Opened, model: Path, question: Question) -> Seen:
