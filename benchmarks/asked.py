@@ -121,6 +121,14 @@ AIMS = [
     *(Aim(f"training, 32 negatives, {kind}", COMPLETION, {"row": "training", "kind": kind},
             at_least=least, aim=10, against="PyKEEN")
       for kind, least in (("TransE L2", 6), ("ComplEx", 8), ("RotatE L2", 8))),
+    *(Aim(f"filtered ranking, CoDEx-M, {kind}, and plain torch", COMPLETION,
+            {"row": "plain ranking", "kind": kind}, at_least=8, against="30 lines of torch")
+      for kind in ("TransE L2", "ComplEx", "RotatE L2")),
+    *(Aim(f"training, 32 shared negatives, {kind}", COMPLETION,
+            {"row": "plain training", "kind": kind}, at_least=3, against="a loop in torch")
+      for kind in ("TransE L2", "ComplEx", "RotatE L2")),
+    Aim("a training step of ULTRA, WN18RR_v1", COMPLETION, {"row": "ultra step"},
+          at_least=4, against="index_add over all edges"),
     Aim("cloze, processor", "models/probing.py", {"row": "cloze"},
           at_least=7.9, against="the loop of 2019"),
     Aim("cloze, clock", "models/probing.py", {"row": "cloze"}, "by_the_clock",
