@@ -32,6 +32,7 @@ TUTORIALS = (
     "private-graph",
     "ask-your-graph",
     "complete-a-graph",
+    "fine-tune-a-method",
     "compare-methods",
     "probe-a-model",
     "linking-you-can-trust",

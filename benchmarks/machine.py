@@ -12,7 +12,8 @@ from typing import Any
 FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16")
 """Of the processor, those that decide how fast matrix products and strings are."""
 LIBRARIES = ("torch", "numpy", "faiss-cpu", "pyarrow", "tokenizers", "transformers", "duckdb")
-PEERS = ("dgl", "flashtext", "pykeen", "pyoxigraph", "rdflib", "spacy")
+PEERS = ("dgl", "flashtext", "onnxruntime", "openvino", "pykeen", "pyoxigraph", "rdflib",
+         "sentence-transformers", "spacy")  # fmt: skip
 
 
 def described() -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -33,6 +35,16 @@ def in_turn(runs: Sequence[Callable[[], Any]], repeat: int) -> list[Spent]:
             if least is None or spent.processor < least.processor:
                 best[position] = spent
     return [spent for spent in best if spent is not None]
+
+
+def processor_seconds_of(command: Sequence[str]) -> float:
+    """User and system time of a child process that must end well, else SystemExit."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{process.stderr[-2000:]}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def write_line(**line: Any) -> None:

@@ -7,19 +7,33 @@ from dataclasses import replace
 from typing import NamedTuple, overload
 
 from entity_linking.decision import Decision
-from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.mentions import Link, LinkedText, Linker, Mention
 from entity_linking.parts import Candidates, CandidateSource, Scorer, Scores
+from entity_linking.scorers.features import PriorScorer
 
 TEXTS_PER_STEP = 256
 MOST_REMEMBERED = 16_384
 
 
 class _Decided(NamedTuple):
-    """What was decided for the very tuple `candidates` with these scores."""
+    """What was decided for the very tuple `candidates` with these scores.
+
+    `fixed` are the scores where nobody can write to them.
+    """
 
     candidates: Candidates
+    fixed: Scores | None
     scores: bytes
     link: Link
+
+    @classmethod
+    def of(cls, candidates: Candidates, scores: Scores, link: Link) -> _Decided:
+        return cls(candidates, None if scores.flags.writeable else scores, scores.tobytes(), link)
+
+    def is_for(self, candidates: Candidates, scores: Scores) -> bool:
+        if self.candidates is not candidates:
+            return False
+        return self.fixed is scores or self.scores == scores.tobytes()
 
 
 Likeness = Callable[[Sequence[LinkedText]], Sequence[Sequence[float]]]
@@ -90,7 +104,23 @@ class Pipeline:
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The same mentions, with candidates, choice and confidence."""
-        return self.decide(self.propose(texts))
+        if self._likeness is not None or not isinstance(self._scorer, PriorScorer):
+            return self.decide(self.propose(texts))
+        scores = self._scorer.of_candidates  # they alone count: no links need to be made of them
+        return [
+            LinkedText(
+                text.text,
+                tuple(
+                    [
+                        self._decide(link.mention, candidates, scores(candidates), 1.0)
+                        for link, candidates in zip(text.links, proposals, strict=True)
+                    ]
+                ),
+                text.id,
+                text.pair_start,
+            )
+            for text, proposals in zip(texts, self._source.candidates(texts), strict=True)
+        ]
 
     def propose(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
         """The same mentions with candidates, not yet linked (NIL)."""
@@ -123,22 +153,30 @@ class Pipeline:
             ]
         return [
             LinkedText(
-                text.text, tuple(map(self._decide, text.links, scores, sureness)), text.id,
+                text.text,
+                tuple(
+                    [
+                        self._decide(link.mention, link.candidates, of_link, span)
+                        for link, of_link, span in zip(text.links, scores, sureness, strict=True)
+                    ]
+                ),
+                text.id,
                 text.pair_start,
             )
             for text, scores, sureness in zip(texts, self._scorer.scores(texts), sure, strict=True)
-        ]  # fmt: skip
+        ]
 
-    def _decide(self, link: Link, scores: Scores, span: float) -> Link:
+    def _decide(
+        self, mention: Mention, candidates: Candidates, scores: Scores, span: float
+    ) -> Link:
         """The decision; sources that remember surfaces hand out one tuple again and again."""
-        candidates, written = link.candidates, scores.tobytes()
-        known = self._decided.get(id(candidates))
         if span != 1.0:
-            return self._decision.decide(link.mention, candidates, scores, span)
-        if known is None or known.candidates is not candidates or known.scores != written:
-            decided = self._decision.decide(link.mention, candidates, scores)
+            return self._decision.decide(mention, candidates, scores, span)
+        known = self._decided.get(id(candidates))
+        if known is None or not known.is_for(candidates, scores):
+            decided = self._decision.decide(mention, candidates, scores)
             if len(self._decided) >= MOST_REMEMBERED:
                 self._decided.clear()
-            known = self._decided[id(candidates)] = _Decided(candidates, written, decided)
+            known = self._decided[id(candidates)] = _Decided.of(candidates, scores, decided)
         same = known.link
-        return Link(link.mention, same.candidates, same.entity, same.confidence)
+        return Link(mention, same.candidates, same.entity, same.confidence)

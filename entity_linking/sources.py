@@ -31,7 +31,16 @@ class FirstFound:
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, as its source ordered them."""
         proposals: list[list[Candidates]] = [[()] * len(text.links) for text in texts]
-        for source in self._sources:
+        first, *others = self._sources
+        with_links = [row for row, text in enumerate(texts) if text.links]
+        if not with_links:
+            return proposals
+        of_first = first.candidates([texts[row] for row in with_links])
+        for row, of_text in zip(with_links, of_first, strict=True):
+            proposals[row] = list(of_text)
+        if all(map(all, proposals)):
+            return proposals
+        for source in others:
             empty = [
                 (row, places)
                 for row, links in enumerate(proposals)

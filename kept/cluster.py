@@ -1,4 +1,4 @@
-"""Work over the machines of a Ray cluster, by Ray Data: parts in order, each in the result once.
+"""Work over the machines of a Ray cluster: parts in order, each in the result once.
 
 A result is given when its part is whole. A part whose worker died is done again by another, so that
 nothing is lost or doubled, and results are those of one process wherever the work is a function of
@@ -7,9 +7,9 @@ the part. Needs the extra `ray`.
 
 from __future__ import annotations
 
-import logging
 import pickle
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 LOCAL = "local"
 """The cluster that is this machine alone, started for the work and ended after it."""
-PARTS_AT_ONCE = 4096
-"""Parts that Ray holds at once; workers are made anew for the next ones."""
+PARTS_AHEAD = 4
+"""Parts in flight for each worker: enough that none waits, few enough to bound the memory."""
 TEXTS_A_PART = 256
 
 
@@ -48,18 +48,25 @@ def over_workers(
     and results are pickled. An error of the function is raised here, as it is; raises
     `MissingExtraError` without Ray and `ConfigError` where no cluster answers.
     """
-    stream = iter(parts)
-    with _connected(cluster, n_workers) as data:
-        while some := list(islice(stream, PARTS_AT_ONCE)):
-            rows = [{"part": pickle.dumps(part)} for part in some]
-            worked = data.from_items(rows, override_num_blocks=len(rows)).map_batches(
-                _Worker, fn_constructor_args=(make,), concurrency=n_workers, batch_size=1
-            )
-            for row in worked.iter_rows():
-                result = pickle.loads(row["result"])
-                if isinstance(result, _Failed):
-                    raise result.error
-                yield result
+    with _connected(cluster, n_workers) as ray:
+        # of a machine that dies, the worker is started again on another, and its parts are repeated
+        actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(_Worker)
+        workers = [actor.remote(pickle.dumps(make)) for _ in range(n_workers)]
+        waiting: deque[Any] = deque()
+        for number, part in enumerate(parts):
+            waiting.append(workers[number % n_workers].work.remote(pickle.dumps(part)))
+            if len(waiting) >= PARTS_AHEAD * n_workers:
+                yield _opened(ray.get(waiting.popleft()))
+        while waiting:
+            yield _opened(ray.get(waiting.popleft()))
+
+
+def _opened(data: bytes) -> Any:
+    """A result as it was pickled; raises the error of the work."""
+    result = pickle.loads(data)
+    if isinstance(result, _Failed):
+        raise result.error
+    return result
 
 
 @dataclass(frozen=True)
@@ -70,18 +77,19 @@ class _Failed:
 class _Worker:
     """One process of the cluster: the function, made once, and what calls it."""
 
-    def __init__(self, make: Callable[[], Callable[[Any], Any]]) -> None:
+    def __init__(self, make: bytes) -> None:
         self._make = make
         self._work: Callable[[Any], Any] | None = None
 
-    def __call__(self, rows: dict[str, Any]) -> dict[str, list[bytes]]:
-        return {"result": [pickle.dumps(self._done(part)) for part in rows["part"]]}
+    def work(self, part: bytes) -> bytes:
+        """The result of a part, pickled."""
+        return pickle.dumps(self._done(part))
 
     def _done(self, part: bytes) -> Any:
         """The result, or the error: Ray would wrap it in one of its own, and try again."""
         try:
             if self._work is None:
-                self._work = self._make()
+                self._work = pickle.loads(self._make)()
             return self._work(pickle.loads(part))
         except Exception as error:  # noqa: BLE001  # raised by `over_workers`
             return _Failed(error)
@@ -89,10 +97,9 @@ class _Worker:
 
 @contextmanager
 def _connected(cluster: str, n_workers: int) -> Iterator[Any]:
-    """`ray.data` of the cluster, in order and silent; what is connected here is left again."""
+    """Ray, connected to the cluster and silent; what is connected here is left again."""
     try:
         import ray
-        import ray.data
     except ImportError as error:
         raise MissingExtraError("a cluster needs Ray: pip install 'kept[ray]'") from error
     is_ours = not ray.is_initialized()
@@ -105,14 +112,9 @@ def _connected(cluster: str, n_workers: int) -> Iterator[Any]:
                 f"no Ray cluster answers at {cluster!r} ({error}); give {LOCAL!r}, or start one "
                 "with `ray start --head`"
             ) from error
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
-    context = ray.data.DataContext.get_current()
-    before = context.execution_options.preserve_order, context.enable_progress_bars
-    context.execution_options.preserve_order, context.enable_progress_bars = True, False
     try:
-        yield ray.data
+        yield ray
     finally:
-        context.execution_options.preserve_order, context.enable_progress_bars = before
         if is_ours:
             ray.shutdown()
 

@@ -25,6 +25,7 @@ from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_p
 
 from kept.batches import Visibility
 from kept.errors import BatchError, HostError
+from kept.layers.fused import bert_layer, is_fusable
 
 Step = Callable[[nn.Module, Tensor], Tensor]
 """From a layer and states `[batch node width]` to the states after that layer."""
@@ -111,7 +112,15 @@ class Family:
     ) -> Step:
         """Return the function that computes a layer."""
         mask = self.mask(host, visibility, weights)
-        return lambda layer, hidden: layer(hidden, mask)
+
+        def step(layer: nn.Module, hidden: Tensor) -> Tensor:
+            if self.has_bert_layers and is_fusable(layer, hidden):
+                fused: Tensor = bert_layer(layer, hidden, mask)
+                return fused
+            states: Tensor = layer(hidden, mask)
+            return states
+
+        return step
 
     def mask(self, host: Any, visibility: Visibility, weights: Weights | None) -> Tensor:
         """Return the mask `[batch 1 node node]` in the form that the host's attention reads."""

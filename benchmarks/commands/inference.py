@@ -1,6 +1,12 @@
-"""`encode` in int8, bfloat16 and compiled, beside float32: how much faster, and how much the same.
+"""`encode` beside other libraries on the same vectors, and in int8, bfloat16 and compiled.
 
     python benchmarks/commands/inference.py [--texts 64] [--methods none,kbert] [--variants ...]
+
+`encode compared` is the whole call over the atlas's sentences, and over one of them, beside what
+computes the same vectors: OpenVINO and ONNX Runtime over the whole host, called as
+sentence-transformers calls a model (texts sorted by length, batches of 32, tokenised, padded,
+pooled, normalised), sentence-transformers itself, and torch's own products. `floor_s` are the
+host's matrix products alone, by the faster library, without padding; `tokenise_s` is tokenising.
 
 Sentences of the atlas through the encoder of `AutoEncoder`, MiniLM as host, one CPU. `pass` is the
 encoder over batches of 16 that are made already, `encode` the whole call (linking, graphs, view).
@@ -35,22 +41,32 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, in_turn, three_sizes, write_line
+from benchmarks.measuring import Spent, compared, growth, in_turn, three_sizes, write_line
 from kept import atlas
 from kept.auto import AutoEncoder
+from kept.auto.sentence_modules import SentenceModules
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import build_many
+from kept.hosts import load_host, load_tokenizer, minilm_folder
+from kept.layers.products import Linear, choice, linear, using
 
 BATCH, REPEATS = 16, 5
+PEER_BATCH, MAX_LENGTH = 32, 256
+"""As sentence-transformers calls MiniLM."""
 COMPILER = os.environ.get("CXX", "g++")
 
 
 def int8(encoder: nn.Module) -> nn.Module:
-    """Linear layers in int8, their inputs quantised as they come."""
+    """Linear layers in int8, their inputs quantised as they come, each row with its own scale."""
+    changed = copy.deepcopy(encoder)
+    for module in changed.modules():
+        if type(module) is Linear:
+            module.__class__ = nn.Linear
+    scheme = {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         quantised: nn.Module = torch.ao.quantization.quantize_dynamic(
-            copy.deepcopy(encoder), {nn.Linear}, dtype=torch.qint8
+            changed, scheme, dtype=torch.qint8
         )
     return quantised
 
@@ -128,6 +144,197 @@ def measure(method: str, n_texts: int, names: Sequence[str]) -> None:
     growth("encode", "texts", sizes, [spent.processor for spent in (*parts, whole)], method=method)
 
 
+# ---- other libraries on the same vectors ---------------------------------------------------------
+Call = Callable[[list[str]], Tensor]
+
+
+def pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """The normalised mean of each text's states, as MiniLM's `modules.json` has it."""
+    weights = mask[..., None].float()
+    return F.normalize((states * weights).sum(1) / weights.sum(1), dim=1)
+
+
+def sorted_by_length(forward: Callable[[dict[str, Tensor]], Tensor]) -> Call:
+    """As sentence-transformers' `encode`: long texts first, in padded batches."""
+    tokenizer = load_tokenizer("minilm")
+
+    def call(texts: list[str]) -> Tensor:
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        rows = []
+        for start in range(0, len(order), PEER_BATCH):
+            batch = tokenizer(
+                [texts[i] for i in order[start : start + PEER_BATCH]], padding=True,
+                truncation=True, max_length=MAX_LENGTH, return_tensors="pt",
+            )  # fmt: skip
+            rows.append(pooled(forward(dict(batch)), batch["attention_mask"]))
+        inverse = torch.tensor(order).argsort()
+        return torch.cat(rows)[inverse]
+
+    return call
+
+
+class _Whole(nn.Module):
+    """The host by words, as an exporter reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host = load_host("minilm").eval()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        states: Tensor = self.host(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        ).last_hidden_state
+        return states
+
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def example() -> tuple[Tensor, ...]:
+    batch = load_tokenizer("minilm")(["One text.", "Another."], padding=True, return_tensors="pt")
+    return tuple(batch[name] for name in INPUTS)
+
+
+def openvino() -> Call:
+    import openvino as ov
+
+    with torch.no_grad(), using("torch"):
+        model = ov.convert_model(_Whole().eval(), example_input=example())
+    settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = ov.Core().compile_model(model, "CPU", settings)
+    request = compiled.create_infer_request()
+
+    def forward(batch: dict[str, Tensor]) -> Tensor:
+        inputs = [batch[name].numpy() for name in INPUTS]
+        return torch.from_numpy(request.infer(inputs, share_inputs=True)[0])
+
+    return sorted_by_length(forward)
+
+
+def onnxruntime() -> Call:
+    import onnxruntime as runtime
+
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad(), using("torch"):
+        path = str(Path(folder) / "host.onnx")
+        axes = {name: {0: "text", 1: "word"} for name in (*INPUTS, "states")}
+        torch.onnx.export(
+            _Whole().eval(), example(), path, dynamo=False, opset_version=17,
+            input_names=list(INPUTS), output_names=["states"], dynamic_axes=axes,
+        )  # fmt: skip
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def forward(batch: dict[str, Tensor]) -> Tensor:
+        return torch.from_numpy(
+            session.run(None, {name: batch[name].numpy() for name in INPUTS})[0]
+        )
+
+    return sorted_by_length(forward)
+
+
+def sentence_transformers() -> Call:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(minilm_folder()), device="cpu")
+    model.max_seq_length = MAX_LENGTH
+
+    def call(texts: list[str]) -> Tensor:
+        vectors: Tensor = model.encode(
+            texts, batch_size=PEER_BATCH, convert_to_tensor=True, normalize_embeddings=True,
+            show_progress_bar=False,
+        )  # fmt: skip
+        return vectors
+
+    return call
+
+
+PEERS: dict[str, Callable[[], Call]] = {
+    "OpenVINO": openvino, "ONNX Runtime": onnxruntime,
+    "sentence-transformers": sentence_transformers,
+}  # fmt: skip
+
+
+def floor(lengths: Sequence[int]) -> Callable[[], None]:
+    """The matrix products of the host over so many words, and no others."""
+    config = load_host("minilm").config
+    width, inner, n_words = config.hidden_size, config.intermediate_size, sum(lengths)
+    states, wide = torch.randn(n_words, width), torch.randn(n_words, inner)
+    square, up = torch.randn(width, width), torch.randn(inner, width)
+    down = torch.randn(width, inner)
+
+    def run() -> None:
+        for _ in range(config.num_hidden_layers):
+            for _ in range(4):
+                linear(states, square)
+            linear(states, up)
+            linear(wide, down)
+
+    return run
+
+
+def minilm() -> AutoEncoder:
+    """MiniLM with its published pooling, which the package of its weights leaves out."""
+    encoder = AutoEncoder.from_pretrained("minilm")
+    encoder.sentence_modules = SentenceModules("mean", normalize=True)
+    return encoder
+
+
+@torch.no_grad()
+def whole_calls(n_texts: int) -> None:
+    """Print the rows of whole calls beside other libraries."""
+    ours = minilm()
+    texts = [sentence.text for sentence in atlas.sentences()][:n_texts]
+
+    def kept(texts: list[str]) -> Tensor:
+        return ours.encode(texts).sentences
+
+    def by_torch(texts: list[str]) -> Tensor:
+        with using("torch"):
+            return kept(texts)
+
+    calls: dict[str, Call] = {"torch's own products": by_torch}
+    for name, make in PEERS.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                calls[name] = make()
+        except ImportError as error:
+            write_line(row="encode compared", peer=name, skipped=str(error))
+    for backend in ("openvino", "onnx"):
+        try:
+            encoder = minilm().compute_with(backend)
+        except ImportError as error:
+            write_line(row="encode compared", peer=f"kept by {backend}", skipped=str(error))
+        else:
+            calls[f"kept by {backend}"] = lambda texts, encoder=encoder: (
+                encoder.encode(texts).sentences
+            )
+    tokenizer = load_tokenizer("minilm")
+    for n, sample in ((len(texts), texts), (1, texts[:1])):
+        lengths = [len(ids) for ids in tokenizer(sample)["input_ids"]]
+        products = floor(lengths)
+        runs: list[Callable[[], Any]] = [
+            lambda sample=sample: kept(sample), *(
+                lambda call=call, sample=sample: call(sample) for call in calls.values()
+            ), products, lambda sample=sample: tokenizer(sample),
+        ]  # fmt: skip
+        for run in runs:
+            run()
+        spent: list[Spent] = in_turn(runs, REPEATS * (1 if n > 1 else 6))
+        *measured, least, tokens = spent
+        for name, theirs in zip(calls, measured[1:], strict=True):
+            difference = float((measured[0].result - theirs.result).abs().max())
+            compared(
+                "encode compared", measured[0], theirs, equal=difference < 1e-5, peer=name, texts=n,
+                words=sum(lengths), products=choice().way, difference=difference,
+                floor_s=round(least.processor, 5), tokenise_s=round(tokens.processor, 5),
+                over_floor=round(
+                    measured[0].processor / (least.processor + tokens.processor), 2
+                ),
+            )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=64)
@@ -135,7 +342,8 @@ def main() -> None:
     parser.add_argument("--variants", default=",".join(VARIANTS))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    for method in options.methods.split(","):
+    whole_calls(options.texts)
+    for method in filter(None, options.methods.split(",")):
         measure(method, options.texts, options.variants.split(","))
     with tempfile.TemporaryDirectory() as folder:
         spent = best_of_start(link(Path(folder)))

@@ -1,6 +1,7 @@
 """Reading triples beside the named peer: processor seconds, memory, and how both grow.
 
-    python benchmarks/graphs/readers.py [--triples 1000000] [--repeat 3] [--only ROW ...]
+    python benchmarks/graphs/readers.py [--triples 1000000] [--repeat 3] [--threads 1]
+        [--only ROW ...]
 
 A row reads the same file by kept and by its peer in turn, each time in a process of its own, at a
 quarter, half and all of `--triples`; the best of `--repeat` counts, imports do not. What both read
@@ -106,9 +107,18 @@ def kept_dump(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
     return lambda: load([path])[0], result
 
 
-def json_dump(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+def msgspec_dump(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    """The same loop over what msgspec decodes, without a schema."""
+    import msgspec
+
+    return json_dump(path, msgspec.json.Decoder().decode)
+
+
+def json_dump(
+    path: Path, decode: Callable[[bytes], Any] = json.loads
+) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
     def run() -> Any:
-        triples, texts = read_with_json(path)
+        triples, texts = read_with_json(path, decode=decode)
         entities: dict[str, int] = {}
         relations: dict[str, int] = {}
         rows = [
@@ -174,6 +184,77 @@ def pykeen_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
     )  # fmt: skip
 
 
+def columns_of(path: Path) -> list[str]:
+    return ["h", "r", "t", "end"] if path.suffix == ".nt" else ["h", "r", "t"]
+
+
+def table_result(path: Path) -> Callable[[Any], Result]:
+    """Of names, which in N-Triples stand in brackets, and rows of ids."""
+
+    def result(outcome: Any) -> Result:
+        entities, relations, rows = outcome
+        cut = slice(1, -1) if path.suffix == ".nt" else slice(None)
+        names = ([name[cut] for name in each] for each in (entities, relations))
+        return *names, len(np.unique(rows, axis=0))
+
+    return result
+
+
+def polars_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    """Polars' reader of CSV and its categories; of N-Triples no line is checked."""
+    import polars as pl
+
+    def run() -> Any:
+        table = pl.read_csv(
+            path, separator=" " if path.suffix == ".nt" else "\t", has_header=False,
+            quote_char=None, new_columns=columns_of(path),
+        )  # fmt: skip
+        nodes = pl.concat([table["h"], table["t"]]).cast(pl.Categorical)
+        relations = table["r"].cast(pl.Categorical)
+        ends = nodes.to_physical().to_numpy().reshape(2, -1)
+        rows = np.stack([ends[0], relations.to_physical().to_numpy(), ends[1]], axis=1)
+        return nodes.unique(), relations.unique(), rows
+
+    return run, lambda outcome: table_result(path)(
+        (outcome[0].cast(pl.String).to_list(), outcome[1].cast(pl.String).to_list(), outcome[2])
+    )
+
+
+def duckdb_ids(path: Path) -> tuple[Callable[[], Any], Callable[[Any], Result]]:
+    """DuckDB's reader of CSV and joins with tables of names; of N-Triples no line is checked."""
+    import duckdb
+
+    fields = ", ".join(f"'{name}': 'VARCHAR'" for name in columns_of(path))
+    mark = " " if path.suffix == ".nt" else "\t"
+
+    def run() -> Any:
+        db = duckdb.connect(config={"threads": int(os.environ[THREADS])})
+        db.execute(
+            f"CREATE TEMP TABLE x AS SELECT h, r, t FROM read_csv('{path}', delim='{mark}', "
+            f"header=false, quote='', escape='', columns={{{fields}}}, auto_detect=false)"
+        )
+        number = "(row_number() OVER ())::INT - 1 AS i"
+        db.execute(
+            f"CREATE TEMP TABLE e AS SELECT n, {number} FROM "
+            "(SELECT h AS n FROM x UNION SELECT t FROM x)"
+        )
+        db.execute(
+            f"CREATE TEMP TABLE q AS SELECT n, {number} FROM (SELECT DISTINCT r AS n FROM x)"
+        )
+        ids = db.execute(
+            "SELECT a.i AS h, q.i AS r, b.i AS t FROM x "
+            "JOIN e a ON x.h = a.n JOIN e b ON x.t = b.n JOIN q ON x.r = q.n"
+        ).fetchnumpy()
+        names = [db.sql(f"SELECT n FROM {table}").to_arrow_table()["n"] for table in ("e", "q")]
+        return *names, np.stack([ids["h"], ids["r"], ids["t"]], axis=1)
+
+    return run, lambda outcome: table_result(path)(
+        (outcome[0].to_pylist(), outcome[1].to_pylist(), outcome[2])
+    )
+
+
+THREADS = "POLARS_MAX_THREADS"
+"""The threads of the peers that have some; kept reads by one."""
 ROWS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
     "nt-ids": ("x.nt", kept_ids, pyoxigraph_ids),
     "nt-graph": ("x.nt", kept_graph, rdflib_graph),
@@ -181,6 +262,13 @@ ROWS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
     "tsv-names": ("n.tsv", kept_ids, pykeen_ids),
     "tsv-graph": ("q.tsv", kept_graph, pykeen_ids),
     "wikidata-json": (DUMP, kept_dump, json_dump),
+    "nt-polars": ("x.nt", kept_ids, polars_ids),
+    "nt-duckdb": ("x.nt", kept_ids, duckdb_ids),
+    "tsv-numbers-polars": ("q.tsv", kept_ids, polars_ids),
+    "tsv-numbers-duckdb": ("q.tsv", kept_ids, duckdb_ids),
+    "tsv-names-polars": ("n.tsv", kept_ids, polars_ids),
+    "tsv-names-duckdb": ("n.tsv", kept_ids, duckdb_ids),
+    "wikidata-json-msgspec": (DUMP, kept_dump, msgspec_dump),
 }
 """File, ours and the peer; `numbers` are Wikidata's identifiers, `names` others."""
 
@@ -237,8 +325,10 @@ def main() -> None:
     parser.add_argument("--triples", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--threads", type=int, default=1, help="of polars and DuckDB")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    os.environ.setdefault(THREADS, str(arguments.threads))
     if arguments.measure:
         row, side, path = arguments.measure
         measure(ROWS[row][1 + int(side)], Path(path))

@@ -1,7 +1,7 @@
 """Two processes beside one, and a simulated forecast for more machines.
 
     python benchmarks/linking/processes.py [--texts 20000] [--triples 4000000] [--repeats 3]
-        [--only link|read|forecast]
+        [--only link|read|cluster|forecast]
 
 A quarter and half of the texts and triples go before, once, for the fitted exponent.
 
@@ -17,6 +17,9 @@ processor seconds of each part, if reading and the adding of what was read (whic
 does, the other reading on) are shared by two, and threads do the rest (sorting, hashing, writing,
 verifying) in `by_threads_s`; `with_start` counts the start of the command, which two do not share.
 
+`cluster`: `kept link` by one process and by two workers of a Ray cluster on this machine, by the
+clock, the start of Ray included.
+
 `forecast`: what 1, 8 and 64 machines would do, by arithmetic from parts that this run measures on
 one; it is no measurement. A step of `kept pretrain` is: making the batch, which every process does
 whole (`workers` of them ahead of time), its share of forward and backward, and an all-reduce of the
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -180,6 +184,50 @@ def link(folder: Path, n_texts: int, repeats: int) -> None:
             out, repeats if size == n_texts else 1, work="kept link", texts=size,
         ))  # fmt: skip
     growth("kept link, one worker", "texts", sizes, spent)
+
+
+def cluster(folder: Path, n_texts: int, repeats: int) -> None:
+    """One process and a Ray cluster of two workers on this machine, by the clock, at two sizes.
+
+    A line through both sizes gives what starting costs and what a text costs; where a text costs
+    less with Ray, it pays from `pays_from_texts` on.
+    """
+    if importlib.util.find_spec("ray") is None:
+        write_line(work="kept link --cluster", skipped="ray is not installed")
+        return
+    lines = (folder / "texts.txt").read_text("utf-8").splitlines(keepends=True)
+    ways = {"one": ["--workers", "1"], "ray": ["--workers", "2", "--cluster", "local"]}
+    sizes, clock = (n_texts // 10, n_texts), {way: [] for way in ways}
+    for size in sizes:
+        texts = folder / f"some{size}.txt"
+        texts.write_text("".join(lines[:size]), "utf-8")
+        least = dict.fromkeys(ways, float("inf"))
+        for _ in range(repeats):
+            for way, flags in ways.items():
+                out = str(folder / f"{way}.jsonl")
+                command = ["link", str(texts), "--kg", str(folder / "kg"), "-o", out, "--force"]
+                start = time.perf_counter()
+                subprocess.run(
+                    [sys.executable, "-m", "kept", *command, *flags], check=True,
+                    capture_output=True,
+                )  # fmt: skip
+                least[way] = min(least[way], time.perf_counter() - start)
+        for way, seconds_spent in least.items():
+            clock[way].append(seconds_spent)
+        equal = bytes_of(folder / "one.jsonl") == bytes_of(folder / "ray.jsonl")
+        write_line(
+            work="kept link --cluster", texts=size, one_s=round(least["one"], 2),
+            ray_s=round(least["ray"], 2), ratio=round(least["one"] / least["ray"], 2),
+            load=round(os.getloadavg()[0], 1), equal=equal,
+        )  # fmt: skip
+    a_text = {way: (spent[1] - spent[0]) / (sizes[1] - sizes[0]) for way, spent in clock.items()}
+    start = {way: spent[0] - sizes[0] * a_text[way] for way, spent in clock.items()}
+    gain = a_text["one"] - a_text["ray"]
+    write_line(
+        work="kept link --cluster, line", start_s={w: round(s, 2) for w, s in start.items()},
+        microseconds_a_text={way: round(1e6 * spent, 1) for way, spent in a_text.items()},
+        pays_from_texts=round((start["ray"] - start["one"]) / gain) if gain > 0 else None,
+    )  # fmt: skip
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -358,7 +406,7 @@ def main() -> None:
     parser.add_argument("--gigabits", type=float, default=10.0)
     parser.add_argument("--latency", type=float, default=50e-6, help="seconds a hop")
     parser.add_argument("--triples", type=int, default=4_000_000)
-    parser.add_argument("--only", choices=("link", "read", "forecast"))
+    parser.add_argument("--only", choices=("link", "read", "cluster", "forecast"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -368,6 +416,8 @@ def main() -> None:
             write_work(folder, options.texts, options.names)
         if options.only in (None, "link"):
             link(folder, options.texts, options.repeats)
+        if options.only in (None, "cluster"):
+            cluster(folder, options.texts, options.repeats)
         if options.only in (None, "forecast"):
             forecast(folder, options.methods.split(","), options.gigabits, options.latency)
 

@@ -7,10 +7,10 @@ model, at three sizes, and the line through them carried to 4.8 million rows; of
 (`--rows 4800000 --case ...`) the peak alone; where two processes share the table out (a `--case`
 of its own) those of both. `without_files` is the peak of memory that no file backs, which the
 system cannot take back. `update`: 4,096 and 20,000 touched rows of a table of 1,000,000 x 200
-beside torch's fused AdamW over all; ours alone with 4,096 rows of smaller tables (no more should be
-needed for a larger one) and with fewer rows of this one. `softmax`: forward, backward of 512 golds
-over three sizes up to 1,000,000 entities beside the full softmax. One CPU, best of three, JSON
-lines.
+beside torch's fused AdamW over all (`sparse_updates.py` has its sparse optimisers); ours alone with
+4,096 rows of smaller tables (no more should be needed for a larger one) and with fewer rows of this
+one. `softmax`: forward, backward of 512 golds over three sizes up to 1,000,000 entities beside the
+full softmax. One CPU, best of three, JSON lines.
 """
 
 from __future__ import annotations
@@ -213,6 +213,12 @@ ROW_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }  # fmt: skip
 
 
+def sparse_gradient(rows: torch.Tensor, values: torch.Tensor, table: nn.Parameter) -> torch.Tensor:
+    return torch.sparse_coo_tensor(
+        rows[None], values, table.shape, is_coalesced=True, check_invariants=False
+    )
+
+
 def stepped(
     make: Callable[..., torch.optim.Optimizer], n_touched: int, n_rows: int, width: int,
     *, is_sparse: bool = True,
@@ -223,9 +229,7 @@ def stepped(
     values, table = torch.randn(n_touched, width), nn.Parameter(torch.randn(n_rows, width))
     optimiser = make([table], lr=1e-3)
     if is_sparse:
-        table.grad = torch.sparse_coo_tensor(
-            rows[None], values, table.shape, is_coalesced=True, check_invariants=False
-        )
+        table.grad = sparse_gradient(rows, values, table)
     else:
         table.grad = torch.zeros_like(table).index_copy_(0, rows, values)
     optimiser.step()

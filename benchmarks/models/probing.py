@@ -1,4 +1,7 @@
-"""Cloze probing, ours against the shape of the harness of 2019: the same weights and items.
+"""Cloze probing against twenty lines of today and the harness of 2019: the same weights and items.
+
+Twenty lines of today batch by length and score the listed words at the masks alone. What is left
+of their time, and of ours, is the forward pass of the host, `forward_share` of ours.
 
 The old shape pads every batch by hand, takes a log-softmax over all words at all positions, picks
 the listed words, sorts the best 10,000 of each sample and makes a record of each of them, in a
@@ -118,6 +121,39 @@ def old_shape(
     return ranks
 
 
+def modern_lines(
+    model: BertForMaskedLM, pieces: Any, items: list[ClozeItem], listed: list[str]
+) -> list[int]:
+    """Ranks by today's lines: batches by length, the head at the masks, the listed words alone."""
+    index = torch.tensor(pieces.convert_tokens_to_ids(listed))
+    position_of = {word: i for i, word in enumerate(listed)}
+    answers = torch.tensor([position_of[item.answer] for item in items])
+    texts = pieces([item.linked.text.replace(HOLE, "[MASK]") for item in items])["input_ids"]
+    order = sorted(range(len(items)), key=lambda i: len(texts[i]))
+    head, ranks = model.cls.predictions, torch.zeros(len(items), dtype=torch.long)
+    weights, bias = head.decoder.weight[index], head.decoder.bias[index]
+    with torch.inference_mode():
+        for start in range(0, len(items), BATCH):
+            rows = order[start : start + BATCH]
+            batch = pieces.pad({"input_ids": [texts[i] for i in rows]}, return_tensors="pt")
+            states = model.bert(**batch).last_hidden_state
+            masks = states[batch["input_ids"] == pieces.mask_token_id]
+            scores = head.transform(masks) @ weights.T + bias
+            right = scores.gather(1, answers[rows, None])
+            ranks[rows] = 1 + (scores > right).sum(1)
+    return ranks.tolist()
+
+
+def forward_alone(model: BertForMaskedLM, pieces: Any, items: list[ClozeItem]) -> None:
+    """The host over the same batches by length: what neither can do without."""
+    texts = pieces([item.linked.text.replace(HOLE, "[MASK]") for item in items])["input_ids"]
+    texts.sort(key=len)
+    with torch.inference_mode():
+        for start in range(0, len(items), BATCH):
+            batch = pieces.pad({"input_ids": texts[start : start + BATCH]}, return_tensors="pt")
+            model.bert(**batch)
+
+
 def medians(runs: Sequence[Callable[[], Any]], repeat: int) -> list[Spent]:
     """Of each the median seconds, in turn, and what came out."""
     rounds = [[once(run) for run in runs] for _ in range(repeat)]
@@ -139,7 +175,13 @@ def compare(name: str, pieces: Any, items: list[ClozeItem], listed: list[str], r
 
     model = masked_lm(*SIZES[name])
     probed = PlainMaskedLM(masked_lm(*SIZES[name]), pieces)  # takes the head of its model apart
-    theirs, ours = medians([old, new], repeat)
+    theirs, ours, modern, forward = medians(
+        [
+            old, new, lambda: modern_lines(model, pieces, items, listed),
+            lambda: forward_alone(model, pieces, items),
+        ],
+        repeat,
+    )  # fmt: skip
     n_equal = sum(a == b for a, b in zip(theirs.result, ours.result, strict=True))
     sizes = three_sizes(len(items))
     parts = medians([lambda n=n: new(n) for n in sizes], repeat)
@@ -152,6 +194,11 @@ def compare(name: str, pieces: Any, items: list[ClozeItem], listed: list[str], r
     compared(
         "cloze", ours, theirs, equal=True, peer="2019 loop", model=name, samples=len(items),
         equal_ranks_in_single=n_equal, beyond_depth=len(lost),
+    )  # fmt: skip
+    assert new() == modern_lines(model, pieces, items, listed), "ranks differ from today's lines"
+    compared(
+        "cloze, today's lines", ours, modern, equal=True, peer="twenty lines of today", model=name,
+        samples=len(items), forward_share=round(forward.processor / ours.processor, 2),
     )  # fmt: skip
     growth("cloze", "samples", sizes, [spent.processor for spent in parts], kind=name)
 

@@ -107,6 +107,8 @@ class NameCandidates:
     def learn(self, surfaces: Iterable[str]) -> None:
         """Rank what is not remembered; keys are made for all of it at once, as that is cheaper."""
         new = [surface for surface in dict.fromkeys(surfaces) if surface not in self._cache]
+        if not new:
+            return
         if len(self._cache) + len(new) > MOST_CACHED:
             self._cache.clear()
         ways = [self._ways(surface) for surface in new]

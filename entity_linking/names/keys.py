@@ -190,3 +190,42 @@ def find_cells(
         places[left], cells[left] = places_left, cells_left
         left = left[cells_left < hashes_left]
     return places, cells
+
+
+# ---- one at a time -------------------------------------------------------------------------------
+_BITS = 2**64 - 1
+_INT_BASE, _INT_MIXER, _INT_HASH = int(_BASE), int(_MIXER), int(_HASH)
+
+
+def word_hash(word: str) -> int:
+    """The hash of one word, as `token_hashes` makes those of many.
+
+    >>> codes = np.frombuffer("york".encode("utf-32-le"), "<u4")
+    >>> word_hash("york") == token_hashes(codes, np.array([0]), np.array([4]))[0]
+    np.True_
+    """
+    total = 0
+    for char in reversed(word):
+        total = (total * _INT_BASE + ord(char)) & _BITS
+    return total
+
+
+def run_hash(word: int, run: int = 0) -> int:
+    """The hash of the run with hash `run` and one more word; of the word alone without a run."""
+    value = (run * _INT_BASE + word) & _BITS
+    value ^= value >> 32
+    value = value * _INT_MIXER & _BITS
+    value ^= value >> 32
+    value = value * _INT_MIXER & _BITS
+    return (value ^ (value >> 32)) & _INT_HASH
+
+
+def run_flags(table: memoryview, run: int) -> int:
+    """`IS_KEY` and `GOES_ON` of a run of words in a table, given as its `data`; 0 for no key's."""
+    at = ((run >> 32) * table[0] >> 32) + 1
+    cell: int = table[at]
+    while cell < run:
+        at += 1
+        cell = table[at]
+    flags = cell ^ run
+    return flags if flags <= IS_KEY | GOES_ON else 0

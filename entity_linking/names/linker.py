@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -27,6 +28,7 @@ from entity_linking.names.rules.variants import KIND_WEIGHTS, Kind
 from entity_linking.names.rules.words import ARTICLES, STOP_WORDS
 from entity_linking.names.runs import Runs, find_runs
 from entity_linking.names.segment import fold_keys
+from entity_linking.names.single import MOST_CHARACTERS, RunTrie
 from entity_linking.parts import Candidates
 from entity_linking.surfaces import batches, marked_key, normalise
 
@@ -38,6 +40,8 @@ Tag = tuple[int, int, str]
 """Start, end and part of speech of a token."""
 
 Spans = list[tuple[int, int]]
+Admits = Callable[[int, int, int], bool]
+"""Whether a mention of the i-th text may stand from one character to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,9 @@ class NameLinker:
         )
         self._choices: dict[str, Candidates] = {}
         self._known = KnownSurfaces(self._choices)
+        tables = [segment.key_table for segment in index.segments]
+        self._trie = RunTrie(tables, self._choose)
+        self._is_cased = gates.named_only or gates.whole_names
         self._has_parts = gates.name_parts or gates.name_runs
 
     def __repr__(self) -> str:
@@ -153,11 +160,12 @@ class NameLinker:
         if self._has_parts:
             return [spans for spans, _ in self._find(texts, [None] * len(texts))]
         result: list[Spans] = []
+        if not self._is_cased and (one := self._find_in_one(texts)) is not None:
+            return [one[0]]
         for batch in batches(texts):
             part = texts[batch]
-            runs, _ = self._find_keys(part, [None] * len(part), self._capitals(part))
-            spans = runs.spans()
-            result += [spans[each] for each in runs.by_text(len(part))]
+            whole = self._find_whole(part, [None] * len(part), self._capitals(part))
+            result += [spans for spans, _ in whole]
         return result
 
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:
@@ -174,9 +182,7 @@ class NameLinker:
             part = texts[batch]
             allowed = [None if each is None else self._allowed(each) for each in tags[batch]]
             capitals = self._capitals(part)
-            runs, meanings = self._find_keys(part, allowed, capitals)
-            spans = runs.spans()
-            named = [(spans[each], meanings[each]) for each in runs.by_text(len(part))]
+            named = self._find_whole(part, allowed, capitals)
             yield from (
                 self._with_parts(part, allowed, capitals, named) if self._has_parts else named
             )
@@ -184,15 +190,34 @@ class NameLinker:
     def _capitals(self, texts: Sequence[str]) -> list[Capitals]:
         """The words of each text that are written as names, where a gate asks."""
         gates = self._gates
-        if not (gates.named_only or gates.whole_names or self._has_parts):
+        if not (self._is_cased or self._has_parts):
             return []
         return [Capitals(text, gates.common_words) for text in texts]
 
-    def _find_keys(
+    def _find_whole(
         self,
         texts: Sequence[str],
         allowed: Sequence[Spans | None],
         capitals: Sequence[Capitals],
+    ) -> list[tuple[Spans, list[Candidates]]]:
+        """For each text the mentions that are keys of the index, and what they may mean."""
+        admits = self._admitting(texts, allowed, capitals)
+        if (one := self._find_in_one(texts, admits)) is not None:
+            return [one]
+        runs, meanings = self._find_keys(texts, admits)
+        spans = runs.spans()
+        return [(spans[each], meanings[each]) for each in runs.by_text(len(texts))]
+
+    def _find_in_one(
+        self, texts: Sequence[str], admits: Admits | None = None
+    ) -> tuple[Spans, list[Candidates]] | None:
+        """As `_find_whole`, for one short text of simple characters; None for others."""
+        if len(texts) != 1 or len(texts[0]) > MOST_CHARACTERS:
+            return None
+        return self._trie.find(texts[0], None if admits is None else partial(admits, 0))
+
+    def _find_keys(
+        self, texts: Sequence[str], admits: Admits | None
     ) -> tuple[Runs, list[Candidates]]:
         """The mentions that are keys of the index, in order, and what each of them may mean.
 
@@ -200,7 +225,6 @@ class NameLinker:
         """
         tables, known = [segment.key_table for segment in self._index.segments], self._known
         runs, cut = find_runs(tables, texts, known)
-        admits = self._admitting(texts, allowed, capitals)
         is_kept = runs.surfaces >= 0
         if admits is not None:
             is_kept[:] = False
@@ -238,11 +262,10 @@ class NameLinker:
         texts: Sequence[str],
         allowed: Sequence[Spans | None],
         capitals: Sequence[Capitals],
-    ) -> Callable[[int, int, int], bool] | None:
+    ) -> Admits | None:
         """Whether gates on tags and capitals let a stretch of the i-th text through; None: all."""
         gates = self._gates
-        is_cased = gates.named_only or gates.whole_names
-        if not is_cased and not any(spans is not None for spans in allowed):
+        if not self._is_cased and not any(spans is not None for spans in allowed):
             return None
 
         def admits(i: int, start: int, stop: int) -> bool:

@@ -38,7 +38,8 @@ from entity_linking.names.plain import (
     plain_words,
 )
 from entity_linking.names.rules.variants import Kind, name_variants, name_words
-from entity_linking.surfaces import marked_keys, normalise
+from entity_linking.simple_texts import cut
+from entity_linking.surfaces import marked_key, marked_keys, normalise
 from kg_loaders.disk.arrow import mask_array, numbers_array, numpy_of
 from kg_loaders.disk.columns import STRINGS
 from kg_loaders.vocabulary import Vocabulary, strings
@@ -136,6 +137,10 @@ def fold_keys(forms: Sequence[str]) -> list[str]:
     [' new  york ', '']
     """
     folded = [normalise(form, fold=True)[0] for form in forms]
+    if len(folded) <= FEW:
+        few = [cut(form) for form in folded]
+        if None not in few:
+            return [marked_key(parts[1::2]) if len(parts) > 1 else "" for parts in few if parts]
     keys = iter(marked_keys([form for form in folded if form.strip()]))
     return [next(keys) if form.strip() else "" for form in folded]
 

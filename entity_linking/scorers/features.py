@@ -38,10 +38,13 @@ class PriorScorer:
 
     def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
         """As `Scorer`; none is above 0."""
-        return [[self._of(link.candidates) for link in text.links] for text in texts]
+        return [[self.of_candidates(link.candidates) for link in text.links] for text in texts]
 
-    def _of(self, candidates: Candidates) -> Scores:
-        """Sources that remember surfaces hand out one tuple again and again."""
+    def of_candidates(self, candidates: Candidates) -> Scores:
+        """The scores of the candidates of one mention, whatever its text.
+
+        Sources that remember surfaces hand out one tuple again and again.
+        """
         known = self._known.get(id(candidates))
         if known is None or known[0] is not candidates:
             priors = np.array([candidate.prior for candidate in candidates], np.float64)

@@ -12,6 +12,7 @@ def ask(
     *,
     decoder: str | None = ...,
     decoder_model: str = ...,
+    decoder_backend: str = ...,
     facts_as: str = ...,
     max_facts: int = ...,
     order: str = ...,

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
+from weakref import WeakKeyDictionary
 
-from entity_linking.mentions import LinkedText, Linker
+from entity_linking.mentions import Link, LinkedText, Linker
 from entity_linking.names.identifiers import by_identifiers
 from kept.errors import ConfigError
 from kept.linking.linkers import LinkerSettings, open_linker
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 Graph = KnowledgeGraph | str | Path | Sequence[tuple[str, str, str]]
 MOST_LINKERS = 4
 _LINKERS: OrderedDict[tuple[str, str], Linker] = OrderedDict()
+MOST_LABELS = 65_536
+_LABELS: WeakKeyDictionary[KnowledgeGraph, dict[str, str]] = WeakKeyDictionary()
+"""Labels of the entities that were linked last, by graph."""
 
 
 @overload
@@ -81,12 +85,29 @@ def linker_for(graph: KnowledgeGraph, **settings: Any) -> Linker:
 
 def _named(linked: LinkedText, graph: KnowledgeGraph) -> LinkedText:
     """The same links, with their texts and the labels of their entities."""
+    labels = _LABELS.setdefault(graph, {})
     links = []
     for each in linked.links:
-        index = None if each.entity is None else graph.entities.find(each.entity)
-        label = each.entity if index is None else graph.label(index)
-        links.append(replace(each, text=linked.text[each.start : each.end], label=label))
-    return replace(linked, links=tuple(links))
+        entity, mention = each.entity, each.mention
+        label = None
+        if entity is not None:
+            label = labels.get(entity)
+            if label is None:
+                label = _label(graph, entity)
+                if len(labels) >= MOST_LABELS:
+                    labels.clear()
+                labels[entity] = label
+        text = linked.text[mention.start : mention.end]
+        links.append(
+            Link(mention, each.candidates, entity, each.confidence, text, label, each.n_found)
+        )
+    return LinkedText(linked.text, tuple(links), linked.id, linked.pair_start)
+
+
+def _label(graph: KnowledgeGraph, entity: str) -> str:
+    """The label of an entity; its identifier where the graph does not have it."""
+    index = graph.entities.find(entity)
+    return entity if index is None else graph.label(index)
 
 
 def build(

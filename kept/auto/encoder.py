@@ -9,10 +9,13 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from entity_linking.dictionary import DictionaryLinker
@@ -20,6 +23,7 @@ from entity_linking.mentions import LinkedText, Linker
 from entity_linking.names.rules.case import Case
 from kept import hosts
 from kept.auto.card import About, model_card
+from kept.auto.computing import Agreement, Backend, Computation, Precision
 from kept.auto.encoded import Encoded, EncodedText, encoded_text
 from kept.auto.hub import CARD, model_folder, push_folder
 from kept.auto.saved import (
@@ -46,6 +50,8 @@ from kept.encoders.plain import Plain
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, join_all
 from kept.graphs.cuts import cut_of_each, report_cut
+from kept.graphs.graph import WordKnowledgeGraph
+from kept.graphs.places import text_nodes
 from kept.graphs.views import KnowBERTView, View
 from kept.graphs.words import Words, encode_words
 from kept.inputs.lengths import builder_on
@@ -53,7 +59,6 @@ from kept.inputs.views import builder_for, view_for
 from kept.linking.knowbert import choices
 from kept.methods import BASELINE, method, method_of
 from kept.model_files import MODEL, seal_model
-from kept.outputs import KnowledgeOutput
 from kept.randomness import generator, torch_draws
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.seals import is_of
@@ -82,6 +87,7 @@ class AutoEncoder:
         self.sentence_modules: SentenceModules | None = None
         self._folder: Path | None = None
         self._settings: dict[str, Any] = {}
+        self._computation = Computation(self.encoder)
 
     def __repr__(self) -> str:
         return f"AutoEncoder({type(self.encoder).__name__}, {self.builder}, view={self.view})"
@@ -96,6 +102,8 @@ class AutoEncoder:
         builder: BuilderConfig | None = None,
         view: Mapping[str, Any] | None = None,
         case: Case | None = None,
+        backend: Backend = "torch",
+        precision: Precision = "fp32",
     ) -> AutoEncoder:
         """Return the encoder of a run's folder, a saved one, a host alone, or a hub name of these.
 
@@ -103,8 +111,9 @@ class AutoEncoder:
         sentence-transformers gives its own vectors of sentences, by its pooling and normalisation;
         what else `modules.json` names is not read, as the log says. `revision` is the branch, tag
         or commit of a hub's. Tokenizer, builder settings, the view's options and the `case` of
-        links by names are those of the folder where none are given. Weights are read from
-        safetensors alone, and no code that came with them is run. Raises `CheckpointError` when a
+        links by names are those of the folder where none are given. `backend` and `precision` are
+        those of `compute_with`. Weights are read from safetensors alone, and no code that came with
+        them is run. Raises `CheckpointError` when a
         folder holds no model, no tokenizer, or not what was saved, `HostError` for a host that
         cannot be opened.
 
@@ -124,7 +133,7 @@ class AutoEncoder:
             alone = cls(encoder, tokenizer, case=case or "smart", **settings)
             alone.sentence_modules = modules
             alone._settings = {"host": str(name)}
-            return alone
+            return alone.compute_with(backend, precision)
         opened = cls(
             saved_encoder(folder),
             tokenizer or saved_tokenizer(folder),
@@ -134,7 +143,28 @@ class AutoEncoder:
         )
         opened._folder, opened._settings = folder, saved_settings(folder)
         opened.sentence_modules = SentenceModules.of_settings(opened._settings)
-        return opened
+        return opened.compute_with(backend, precision)
+
+    def compute_with(
+        self, backend: Backend = "torch", precision: Precision = "fp32"
+    ) -> AutoEncoder:
+        """Let `encode` be computed by torch, OpenVINO ("openvino") or ONNX Runtime ("onnx").
+
+        The last two export the host's layers once, into kept's cache folder. `precision`: "fp32";
+        "bf16" (torch, OpenVINO) and "int8" (torch), whose vectors differ; or "auto" (torch): the
+        fastest of these whose vectors have a cosine of at least 0.999 with float32's. The first
+        batch is compared with torch in float32: `agreement` has the result, and the log. The
+        weights are taken as they are now. Returns itself. Raises `MissingExtraError`, and
+        `ConfigError` for a host or method that the backend cannot compute, at the latest at the
+        first `encode`.
+        """
+        self._computation = Computation(self.encoder, backend, precision)
+        return self
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How the first batch agreed with torch in float32; None before it, and for torch."""
+        return self._computation.agreement
 
     @property
     def is_trained(self) -> bool:
@@ -301,6 +331,58 @@ class AutoEncoder:
         sentences = [text.sentence for text in ordered] or [torch.zeros(0, width)]
         return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0], cut)
 
+    def batch(
+        self,
+        texts: Sequence[str | LinkedText],
+        kg: KnowledgeGraph | str | Path | None = None,
+        linker: Linker | None = None,
+    ) -> tuple[KnowledgeBatch, Bool[Tensor, "text node"]]:
+        """Return what the encoder reads of the texts, and which nodes are the tokens of each.
+
+        For training loops of others: `encode` is this batch through the encoder. The arguments
+        are those of `encode`, and so are the errors.
+        """
+        graph = self._graph(kg)
+        view, _ = self._tools(graph, needs_linker=False)
+        linked = self.linked(texts, kg, linker)
+        built, samples, batch = self._read(linked, self._words(linked), graph, view)
+        is_token = torch.zeros_like(batch.node_mask)
+        for row, word_graph, sample in zip(is_token, built, samples, strict=True):
+            places = view.places(word_graph, sample)[text_nodes(word_graph)]
+            row[torch.from_numpy(places[places >= 0])] = True
+        is_token[~is_token.any(dim=1), 0] = True  # a text without tokens has its first node
+        return batch, is_token
+
+    def linked(
+        self,
+        texts: Sequence[str | LinkedText],
+        kg: KnowledgeGraph | str | Path | None = None,
+        linker: Linker | None = None,
+    ) -> list[LinkedText]:
+        """Return the texts with the links that `encode` would read."""
+        needs_linker = kg is not None and linker is None
+        _, own_linker = self._tools(self._graph(kg), needs_linker=needs_linker)
+        return _linked(texts, linker or own_linker)
+
+    def _read(
+        self,
+        texts: Sequence[LinkedText],
+        words: Sequence[Words],
+        graph: KnowledgeGraph,
+        view: View,
+    ) -> tuple[list[WordKnowledgeGraph], list[KnowledgeBatch], KnowledgeBatch]:
+        """The word-knowledge graph of each text, each as the view shows it, and all as a batch."""
+        built = join_all(
+            texts,
+            words,
+            graph,
+            generators=[generator(0, "encode", text.text) for text in texts],
+            config=self.builder,
+        )
+        samples = [view(word_graph) for word_graph in built]
+        pad_id = hosts.padding_id(self.tokenizer)
+        return built, samples, KnowledgeBatch.stack(samples, word_pad_id=pad_id)
+
     def _words(self, texts: Sequence[LinkedText]) -> list[Words]:
         """The pieces of each text, cut to the builder's `max_words`."""
         return encode_words(
@@ -331,7 +413,7 @@ class AutoEncoder:
                 f"{type(self.encoder).__name__} reads the graph whenever it encodes: give kg, the "
                 f"graph it was trained with (id space {self.encoder.config.id_space_hash[:12]})"
             )
-        return graph_from_records([])
+        return _no_graph()
 
     def _tools(
         self, graph: KnowledgeGraph, *, needs_linker: bool
@@ -356,17 +438,9 @@ class AutoEncoder:
         *,
         layers: bool,
     ) -> Iterator[EncodedText]:
-        built = join_all(
-            texts,
-            words,
-            graph,
-            generators=[generator(0, "encode", text.text) for text in texts],
-            config=self.builder,
-        )
-        samples = [view(word_graph) for word_graph in built]
-        pad_id = hosts.padding_id(self.tokenizer)
-        batch = KnowledgeBatch.stack(samples, word_pad_id=pad_id).to(self.encoder.device)
-        output: KnowledgeOutput = self.encoder(batch)
+        built, samples, batch = self._read(texts, words, graph, view)
+        batch = batch.to(self.encoder.device)
+        output = self._computation(batch)
         every = output.hidden_states if layers else (output.node_states,)
         states = torch.stack(every, 1).float().cpu()
         entity_states = output.entity_states
@@ -398,6 +472,12 @@ def _settings(
 def _shortened(builder: BuilderConfig, n_words: int) -> BuilderConfig:
     n_words = max(3, min(builder.max_words, n_words))
     return dataclasses.replace(builder, max_words=n_words, max_nodes=2 * n_words)
+
+
+@cache
+def _no_graph() -> KnowledgeGraph:
+    """The graph of a method that reads none."""
+    return graph_from_records([])
 
 
 def _opened(kg: KnowledgeGraph | str | Path) -> KnowledgeGraph:

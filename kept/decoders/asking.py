@@ -23,6 +23,7 @@ from entity_linking.mentions import Link, LinkedText, Linker, Mention
 from entity_linking.parts import SentenceEncoder
 from kept.batches import KnowledgeBatch
 from kept.decoders.answering.relations import RelationChoice, RelationMatcher
+from kept.decoders.llama_cpp import LlamaCppDecoder
 from kept.decoders.trees import LabelVectors, chances, knowledge_tree, write
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, Exclusion, build_many
@@ -119,10 +120,10 @@ class Asker:
 
     With a `matcher`, facts whose relation the question may ask about come first, one of each
     relation before a second one of any, so that many values of one relation hide no other; `order`
-    says how alike the facts of a relation are.
+    says how alike the facts of a relation are. A decoder of llama.cpp reads facts as words alone.
     """
 
-    host: PreTrainedModel
+    host: PreTrainedModel | LlamaCppDecoder
     tokenizer: PreTrainedTokenizerBase
     graph: KnowledgeGraph
     linker: Linker
@@ -226,6 +227,8 @@ class Asker:
         self, question: str, links: Sequence[Link], rows: Sequence[int], options: AskOptions
     ) -> _Written:
         """What is written with all facts, without each of them, and without any."""
+        if isinstance(self.host, LlamaCppDecoder):
+            return self._read_words(self.host, question, links, rows, options)
         batch, small = self._variants(question, links, rows, options)
         vectors = None
         if options.facts_as == "nodes":
@@ -243,18 +246,44 @@ class Asker:
         n_nodes = int(batch.node_mask[0].sum())
         return _Written(tuple(t.strip() for t in texts), total, len(answer), n_nodes)
 
+    def _read_words(
+        self,
+        host: LlamaCppDecoder,
+        question: str,
+        links: Sequence[Link],
+        rows: Sequence[int],
+        options: AskOptions,
+    ) -> _Written:
+        """The same by llama.cpp, which reads facts as words."""
+        if options.facts_as != "words":
+            raise ConfigError(
+                f"llama.cpp reads facts as words, not as {options.facts_as}; choose the decoder "
+                "backend torch"
+            )
+        texts = self._texts(question, links, _leaving_out(rows), options)
+        self._require_short(texts, options)
+        read = [self.tokenizer(text.text)["input_ids"] for text in texts]
+        written = host.write(read, options.n_new)
+        end = self.tokenizer.eos_token_id
+        answer = [word for word in written[0].words if word != end]
+        totals = [
+            sum(host.log_chances(text, answer, known))
+            for text, known in zip(read, written, strict=True)
+        ]
+        words = self.tokenizer.batch_decode(
+            [each.words for each in written], skip_special_tokens=True
+        )
+        return _Written(
+            tuple(text.strip() for text in words), torch.tensor(totals), len(answer), len(read[0])
+        )
+
     def _variants(
         self, question: str, links: Sequence[Link], rows: Sequence[int], options: AskOptions
     ) -> tuple[KnowledgeBatch, KnowledgeGraph]:
         """A row for all facts, for all but each, for none; and the graph of these facts alone."""
         small = excerpt(self.graph, rows)
-        kept = [list(rows), *([r for r in rows if r != row] for row in rows), []]
-        if options.facts_as == "words":
-            context = [sentences(self.graph, some) for some in kept]
-            texts = [prompt(self.tokenizer, question, (), s, options.begin) for s in context]
-        else:
-            text = prompt(self.tokenizer, question, links, "", options.begin)
-            texts = [text] * (len(kept) - 1) + [dataclasses.replace(text, links=())]
+        kept = _leaving_out(rows)
+        texts = self._texts(question, links, kept, options)
         limit = self._require_short(texts, options)
         config = BuilderConfig(
             policy="file",
@@ -280,6 +309,20 @@ class Asker:
         pad = self.tokenizer.pad_token_id or 0
         return KnowledgeBatch.stack([view(each) for each in built], word_pad_id=pad), small
 
+    def _texts(
+        self,
+        question: str,
+        links: Sequence[Link],
+        variants: Sequence[Sequence[int]],
+        options: AskOptions,
+    ) -> list[LinkedText]:
+        """The prompt of each variant; the facts stand in it where they are words."""
+        if options.facts_as == "words":
+            context = [sentences(self.graph, rows) for rows in variants]
+            return [prompt(self.tokenizer, question, (), s, options.begin) for s in context]
+        text = prompt(self.tokenizer, question, links, "", options.begin)
+        return [text] * (len(variants) - 1) + [dataclasses.replace(text, links=())]
+
     def _view(self, small: KnowledgeGraph, options: AskOptions, max_nodes: int) -> View:
         if options.facts_as == "words":
             return WordsView()
@@ -290,9 +333,7 @@ class Asker:
 
     def _require_short(self, texts: Sequence[LinkedText], options: AskOptions) -> int:
         """How many word pieces a text may have; raises `ConfigError` for a longer one."""
-        config = self.host.config
-        window = getattr(config, "sliding_window", None) or config.max_position_embeddings
-        n_positions = min(int(config.max_position_embeddings), int(window))
+        n_positions = _n_positions(self.host)
         limit = n_positions - options.n_new
         if limit < 3:
             raise ConfigError(
@@ -317,6 +358,19 @@ class _Written:
     log_chances: torch.Tensor
     n_words: int
     n_nodes: int
+
+
+def _leaving_out(rows: Sequence[int]) -> list[list[int]]:
+    """All rows, all but each, and none."""
+    return [list(rows), *([r for r in rows if r != row] for row in rows), []]
+
+
+def _n_positions(host: PreTrainedModel | LlamaCppDecoder) -> int:
+    if isinstance(host, LlamaCppDecoder):
+        return host.n_positions
+    config = host.config
+    window = getattr(config, "sliding_window", None) or config.max_position_embeddings
+    return min(int(config.max_position_embeddings), int(window))
 
 
 def excerpt(graph: KnowledgeGraph, rows: Sequence[int]) -> KnowledgeGraph:

@@ -55,7 +55,7 @@ def load_decoder(name_or_path: str | Path, *, for_training: bool = False) -> Pre
     check_decoder(host)
     require_whole(host.base_model, info, name_or_path)
     require_finite(host, name_or_path)
-    return (_plain(host) if str(name_or_path) == "smollm2" else host).eval()
+    return host.eval()
 
 
 def _plain(host: PreTrainedModel) -> PreTrainedModel:

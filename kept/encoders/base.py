@@ -29,6 +29,7 @@ from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.host_families import family_of
 from kept.layers.part_table import PartTable
+from kept.layers.products import use_products
 from kept.layers.rows import RowTable
 from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
 from kept.outputs import KnowledgeOutput
@@ -115,8 +116,9 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
 
     def save_pretrained(self, save_directory: Any, *args: Any, **options: Any) -> None:
-        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it."""
-        super().save_pretrained(save_directory, *args, **options)
+        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it; no bar."""
+        with hosts.without_bar():
+            super().save_pretrained(save_directory, *args, **options)
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(save_directory)
         seal_model(save_directory)
@@ -150,6 +152,11 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     def freeze(self) -> None:
         """Freeze what this model never trains; called after construction and loading."""
 
+    def post_init(self) -> None:
+        """As Hugging Face's; linear layers compute as `kept.layers.products` chooses."""
+        super().post_init()
+        use_products(self)
+
     def _init_weights(self, module: nn.Module) -> None:
         """As Hugging Face's, in a part of a table too."""
         if isinstance(module, PartTable):
@@ -175,7 +182,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
         if Path(name_or_path).is_dir():
             verify_model(name_or_path)
         # the check below is stricter than transformers' remarks
-        with hosts.only_errors(), readable(name_or_path):
+        with hosts.only_errors(), hosts.without_bar(), readable(name_or_path):
             model, info = super().from_pretrained(name_or_path, *args, **options | hosts.SAFELY)
         missing = sorted(info["missing_keys"])
         has_prefix = not hasattr(model, cls.base_model_prefix)

@@ -54,7 +54,11 @@ class HasScores(Protocol):
 
 @runtime_checkable
 class HasComparer(Protocol):
-    """What makes numbers in the order of its scores for less, where only ranks are asked for."""
+    """What makes numbers in the order of its scores for less, where only ranks are asked for.
+
+    They depend on the query alone, not on the answer nor on other queries: `rank` asks once for all
+    answers to one query.
+    """
 
     def comparer(self, direction: Direction, /) -> Callable[[Tensor], Comparable]:
         """A function of `triples [batch 3]`; it may hold what they share."""
@@ -121,6 +125,22 @@ class Filter:
         return KnownColumns(
             starts, np.where(is_known, table.offsets[position + 1], 0), table.answers
         )
+
+    def same_queries(
+        self, direction: Direction, triples: NDArray[np.int64], *, is_shared: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The order in which triples with one query follow each other, and where each query begins.
+
+        Without `is_shared` every one of `triples [batch 3]` is a query, in their order. The last
+        number of the second is `batch`.
+        """
+        n = len(triples)
+        if not is_shared:
+            return np.arange(n), np.arange(n + 1)
+        keys = self._keys(direction, triples)
+        order = keys.argsort(kind="stable")
+        is_first = np.append(True, np.diff(keys[order]) != 0)[:n]
+        return order, np.append(np.flatnonzero(is_first), n)
 
     def _keys(self, direction: Direction, triples: NDArray[np.int64]) -> NDArray[np.int64]:
         first, second, size = {
@@ -259,11 +279,19 @@ def rank(
         n_columns = filter.n_candidates(direction) + (0 if column_ids is None else len(column_ids))
         step = max(1, min(_MAX_ROWS, byte_budget // (4 * n_columns)))
         function = _compared(scorer, direction)
-        for start in range(0, len(questions), step):
-            block = questions[start : start + step]
-            counts = _rank_block(function, direction, block, filter, column_ids)
-            greater.append(counts.n_greater)
-            equal.append(counts.n_equal)
+        is_shared = isinstance(scorer, HasComparer)
+        order, firsts = filter.same_queries(direction, questions, is_shared=is_shared)
+        n_greater, n_equal = (np.zeros(len(questions), np.int64) for _ in range(2))
+        for start in range(0, len(firsts) - 1, step):
+            bounds = firsts[start : start + step + 1]
+            answers = order[bounds[0] : bounds[-1]]
+            rows_of_answers = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+            counts = _rank_block(
+                function, direction, questions[answers], rows_of_answers, filter, column_ids
+            )
+            n_greater[answers], n_equal[answers] = counts.n_greater, counts.n_equal
+        greater.append(n_greater)
+        equal.append(n_equal)
         scored.append(questions)
         slots.append(np.full(len(questions), SLOTS[direction], np.uint8))
     none = [np.zeros(0, np.int64)]
@@ -306,22 +334,27 @@ def _rank_block(
     function: Callable[[Tensor], Comparable],
     direction: Direction,
     block: NDArray[np.int64],
+    rows: NDArray[np.int64],
     filter: Filter,
     columns: NDArray[np.int64] | None,
 ) -> RankCounts:
-    """Compare with all columns but the known answers: O(answers), no mask."""
+    """Compare with all columns but the known answers: O(answers), no mask.
+
+    `rows [batch]`, rising, numbers the queries of the triples in `block [batch 3]`.
+    """
+    queries = block[np.append(True, rows[1:] != rows[:-1])[: len(rows)]]
     with torch.no_grad():
-        compared = function(torch.from_numpy(block))
-    values, expected = compared.values, (len(block), filter.n_candidates(direction))
+        compared = function(torch.from_numpy(queries))
+    values, expected = compared.values, (len(queries), filter.n_candidates(direction))
     if tuple(values.shape) != expected:
         raise EvaluationError(
             f"scores for {direction}s have shape {tuple(values.shape)}, {expected=}"
         )
-    gold, known_columns = block[:, SLOTS[direction]], filter.known_columns(direction, block)
+    gold, known_columns = block[:, SLOTS[direction]], filter.known_columns(direction, queries)
     if columns is not None:
         compared = replace(compared, values=values[:, torch.from_numpy(columns).to(values.device)])
         gold, known_columns = np.searchsorted(columns, gold), _among(columns, known_columns)
-    return count(compared, torch.from_numpy(gold).to(values.device), known_columns)
+    return count(compared, torch.from_numpy(gold).to(values.device), known_columns, rows)
 
 
 def _among(columns: NDArray[np.int64], known_columns: KnownColumns) -> KnownColumns:

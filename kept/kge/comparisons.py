@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag, pad
 
 from kept.evaluation.ranks.counting import Comparable
+from kept.layers.products import is_for_onednn, linear
 
 Norm = Literal[1, 2]
 TINY = 1e-20  # keeps the gradient of a square root finite at 0
@@ -29,11 +30,17 @@ _MIN_ROWS = 16  # fewer rows take other kernels, whose sums round otherwise
 def products(queries: Tensor, candidates: Tensor) -> Tensor:
     """Inner products `[batch candidate]`; their bits do not depend on how queries are batched."""
     if _needs_gradient(queries, candidates):
+        if is_for_onednn(queries, candidates):
+            return linear(queries, candidates)
         return queries @ candidates.T
     wide = _at_least_min_rows(queries)
     result = wide.new_empty(len(wide), len(candidates))
     for columns in _columns(len(candidates)):
-        torch.mm(wide, candidates[columns].T, out=result[:, columns])
+        tile = candidates[columns]
+        if is_for_onednn(wide[:_MIN_ROWS], tile):  # whichever way, however many queries there are
+            result[:, columns] = linear(wide, tile)
+        else:
+            torch.mm(wide, tile.T, out=result[:, columns])
     return result[: len(queries)]
 
 
@@ -80,7 +87,10 @@ def _without_squares(
     for i, columns in enumerate(_columns(len(candidates))):
         part = candidates[columns]
         squares_known = part.square().sum(1) if squares is None else squares[i]
-        yield columns, torch.addmm(squares_known, doubled, part.T, beta=-1)
+        if is_for_onednn(doubled[:_MIN_ROWS], part):
+            yield columns, linear(doubled, part).sub_(squares_known)
+        else:
+            yield columns, torch.addmm(squares_known, doubled, part.T, beta=-1)
 
 
 def _with_the_same_root(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,6 +138,16 @@ def rows_with_summed_gradient(table: Tensor, ids: Tensor) -> tuple[Tensor, Tenso
     return result
 
 
+def rows_of_all(table: Tensor, *ids: Tensor) -> tuple[Tensor, ...]:
+    """Return rows `[... width]` of `table [entity width]` for each of several tensors of ids.
+
+    Their gradients are summed in one table, the last first, as if each had a table and all were
+    added; but for the first: its rows are added one by one.
+    """
+    rows: tuple[Tensor, ...] = _RowsOfAll.apply(table, *ids)  # type: ignore[no-untyped-call]
+    return rows
+
+
 def sampled_products(queries: Tensor, table: Tensor, sampled: Tensor) -> Tensor:
     """Inner products of each query with its own rows of `table`.
 
@@ -157,6 +177,27 @@ class _LookedUp(torch.autograd.Function):
         of_rows, of_table = gradients
         (ids,) = ctx.saved_tensors
         return of_table.index_add_(0, ids.flatten(), of_rows.flatten(0, -2)), None
+
+
+class _RowsOfAll(torch.autograd.Function):
+    """A table of zeros for each of the ids, and their sum, would cost more than all the rest."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, *ids: Tensor) -> tuple[Tensor, ...]:
+        ctx.shape = table.shape
+        ctx.save_for_backward(*ids)
+        return tuple(embedding(some, table) for some in ids)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        ids, total = ctx.saved_tensors, gradients[0].new_zeros(ctx.shape)
+        for some, gradient in zip(reversed(ids[1:]), reversed(gradients[1:]), strict=True):
+            distinct, places = some.flatten().unique(return_inverse=True)
+            sums = total.new_zeros(len(distinct), ctx.shape[1])
+            sums.index_add_(0, places, gradient.flatten(0, -2))
+            total.index_add_(0, distinct, sums)
+        total.index_add_(0, ids[0].flatten(), gradients[0].flatten(0, -2))
+        return total, *(None for _ in ids)
 
 
 class _SampledProducts(torch.autograd.Function):

@@ -176,6 +176,18 @@ def read_splits(path: Path, *, holdout: float, seed: int, texts: bool = True) ->
     return _with_missing_splits(splits, missing, holdout, seed)
 
 
+def whole_graph(path: Path) -> Splits:
+    """Read `path` for a scorer that was trained elsewhere: all triples of a graph folder are read.
+
+    A benchmark has its own splits (`read_splits`).
+    """
+    if not (path / "manifest.json").is_file():
+        return read_splits(path, holdout=0.05, seed=0)
+    graph = KnowledgeGraph.open(path)
+    rows = np.asarray(graph.triples)
+    return Splits(graph, rows, rows[:0], rows[:0], ())
+
+
 def _no_benchmark(path: Path, name: str) -> SourceError:
     return SourceError(
         f"{path} is neither a graph folder (manifest.json) nor a benchmark folder: "

@@ -6,6 +6,7 @@ Axis legend: batch, negative, entity, triple.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from torch.nn.functional import embedding, logsigmoid
 from kept.batches.host_copies import moved, on_host
 from kept.errors import ConfigError
 from kept.kge.all_entities_loss import mean_cross_entropy
-from kept.kge.comparisons import rows_with_summed_gradient
+from kept.kge.comparisons import rows_of_all, rows_with_summed_gradient
 from kept.kge.resuming.epochs import TrainingHistory, run_epochs
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer
@@ -89,6 +90,20 @@ def contrast(
     return -logsigmoid(margin + positive) - (weights * logsigmoid(-margin - negative)).sum(1)
 
 
+@dataclass(frozen=True, eq=False)
+class Corruption:
+    """The triples of a batch whose head is replaced, then those whose tail is.
+
+    `rows [row]` of the batch (in host memory), `sizes` of the two parts, and for each part the
+    `entities`, shared
+    `[negative]` or `[row negative]`.
+    """
+
+    rows: Tensor
+    sizes: list[int]
+    entities: list[Tensor]
+
+
 class Sampler:
     """Samples corrupted sides and entities for one training set."""
 
@@ -105,6 +120,16 @@ class Sampler:
         """Bool `[batch]` in host memory: replace the tail (else the head)."""
         chance = torch.rand(len(batch), generator=generator)
         return chance < self.tail_chance[on_host(batch)[:, 1]]
+
+    def corruption(self, batch: Tensor, generator: torch.Generator) -> Corruption:
+        """What replaces heads and tails of a batch `[batch 3]`."""
+        if self.config.corrupt == "both":
+            sides = [torch.arange(len(batch))] * 2
+        else:
+            tail_side = self.corrupts_tail(batch, generator)
+            sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]  # in host memory
+        sampled = [self.entities(len(rows), generator, batch.device) for rows in sides]
+        return Corruption(torch.cat(sides), [len(side) for side in sides], sampled)
 
     def entities(self, n_batch: int, generator: torch.Generator, device: torch.device) -> Tensor:
         """Entity ids `[negative]` where the batch shares them, else `[batch negative]`."""
@@ -156,15 +181,23 @@ def batch_loss(
 ) -> Tensor:
     """Mean loss of one batch of triples `[batch 3]`."""
     head, relation, tail = batch.unbind(1)
-    (head_states, tail_states), entities = rows_with_summed_gradient(
-        scorer.entities, torch.stack([head, tail])
-    )
-    states = (head_states, embedding(relation, scorer.relations), tail_states)
+    ends = torch.stack([head, tail])
     if config.objective == "one_vs_all":
-        loss = mean_cross_entropy(scorer.tails(states[0], states[1], entities), tail)
-        loss = loss + mean_cross_entropy(scorer.heads(states[1], states[2], entities), head)
+        (heads, tails), entities = rows_with_summed_gradient(scorer.entities, ends)
+        states = (heads, embedding(relation, scorer.relations), tails)
+        loss = mean_cross_entropy(scorer.tails(states[0], states[1], entities), ends[1])
+        loss = loss + mean_cross_entropy(scorer.heads(states[1], states[2], entities), ends[0])
     else:
-        loss = _sampled_loss(scorer, batch, states, entities, sampler, config, generator)
+        corruption = sampler.corruption(batch, generator)
+        if config.share_negatives:
+            (heads, tails), *candidates = rows_of_all(scorer.entities, ends, *corruption.entities)
+            states = (heads, embedding(relation, scorer.relations), tails)
+            against = partial(_loss_against_shared, scorer, candidates)
+        else:
+            (heads, tails), entities = rows_with_summed_gradient(scorer.entities, ends)
+            states = (heads, embedding(relation, scorer.relations), tails)
+            against = partial(_loss_against_sampled, scorer, entities)
+        loss = _sampled_loss(against, batch, states, corruption, sampler, config)
     if config.relation_weight:
         scores = scorer.relations_between(states[0], states[2], scorer.relations)
         loss = loss + config.relation_weight * mean_cross_entropy(scores, relation)
@@ -175,26 +208,22 @@ def batch_loss(
 
 
 def _sampled_loss(
-    scorer: Scorer,
+    against: Callable[[Tensor, list[Tensor], Corruption], tuple[Tensor, Tensor]],
     batch: Tensor,
     states: tuple[Tensor, Tensor, Tensor],
-    entities: Tensor,
+    corruption: Corruption,
     sampler: Sampler,
     config: TrainingConfig,
-    generator: torch.Generator,
 ) -> Tensor:
-    if config.corrupt == "both":
-        sides = [torch.arange(len(batch))] * 2
-    else:
-        tail_side = sampler.corrupts_tail(batch, generator)
-        sides = [side.nonzero()[:, 0] for side in (~tail_side, tail_side)]  # in host memory
-    sampled = [sampler.entities(len(rows), generator, batch.device) for rows in sides]
-    sizes, rows = [len(side) for side in sides], moved(torch.cat(sides), batch.device)
-    ordered, sampled_states = batch[rows], [part.index_select(0, rows) for part in states]
-    against = _loss_against_shared if config.share_negatives else _loss_against_sampled
-    positive, scores = against(scorer, ordered, sampled_states, entities, sampled, sizes)
+    rows, sizes = moved(corruption.rows, batch.device), corruption.sizes
+    ordered = batch[rows]
+    positive, scores = against(ordered, [part.index_select(0, rows) for part in states], corruption)
     parts = zip(
-        torch.split(scores, sizes), torch.split(ordered, sizes), sampled, (0, 2), strict=True
+        torch.split(scores, sizes),
+        torch.split(ordered, sizes),
+        corruption.entities,
+        (0, 2),
+        strict=True,
     )
     losses = contrast(
         positive,
@@ -208,18 +237,16 @@ def _sampled_loss(
 
 def _loss_against_shared(
     scorer: Scorer,
+    candidates: list[Tensor],
     triples: Tensor,
     states: list[Tensor],
-    entities: Tensor,
-    sampled: list[Tensor],
-    sizes: list[int],
+    corruption: Corruption,
 ) -> tuple[Tensor, Tensor]:
     """Scores `[row]`, `[row negative]`; the first rows corrupt the head, others the tail."""
-    head, relation, tail = (torch.split(part, sizes) for part in states)
+    head, relation, tail = (torch.split(part, corruption.sizes) for part in states)
     positive = [
         scorer.score_for(side, head[i], relation[i], tail[i]) for i, side in enumerate(_SIDES)
     ]
-    candidates = [embedding(ids, entities) for ids in sampled]
     heads = scorer.heads(relation[0], tail[0], candidates[0])
     tails = scorer.tails(head[1], relation[1], candidates[1])
     return torch.cat(positive), torch.cat([heads, tails])
@@ -227,16 +254,15 @@ def _loss_against_shared(
 
 def _loss_against_sampled(
     scorer: Scorer,
+    entities: Tensor,
     triples: Tensor,
     states: list[Tensor],
-    entities: Tensor,
-    sampled: list[Tensor],
-    sizes: list[int],
+    corruption: Corruption,
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own samples, its answer the first of them."""
-    no_heads, no_tails = torch.split(triples, sizes)
+    no_heads, no_tails = torch.split(triples, corruption.sizes)
     answers = torch.cat([no_heads[:, 0], no_tails[:, 2]])
-    ids = torch.cat([answers[:, None], torch.cat(sampled)], 1)
+    ids = torch.cat([answers[:, None], torch.cat(corruption.entities)], 1)
     head, relation, tail = states
-    scores = scorer.corrupted(head, relation, tail, entities, ids, sizes[0])
+    scores = scorer.corrupted(head, relation, tail, entities, ids, corruption.sizes[0])
     return scores[:, 0], scores[:, 1:]

@@ -41,10 +41,11 @@ from entity_linking.scorers.features import PriorScorer
 from entity_linking.sources import NotDeprecated
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
-from kept.linking.tagging import SPACY
+from kept.linking.tagging import GLINER, OTHERS, tagger_folder
 from kept.suggestions import is_there, not_there
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.kinds import require_file_or_folder
+from kg_loaders.disk.seals import sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,8 +77,8 @@ class LinkerSettings:
     `misspelt` finds names with a slip in a word too; `deprecated` links terms that their source
     calls deprecated or obsolete too, and belongs to the index.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
-    with named entities; `pronouns` links "he", "it" and "the town" too and needs one that knows
-    persons.
+    with named entities, or `gliner:NAME=type,type`; `pronouns` links "he", "it" and "the town" too
+    and needs one that knows persons.
     """
 
     kg: str
@@ -156,8 +157,9 @@ def open_linker(
     settings: LinkerSettings, graph: KnowledgeGraph | None = None
 ) -> Pipeline | EndToEnd:
     """The linker of the settings; `graph` saves opening it again."""
+    graph = open_graph(settings) if graph is None else graph
     pipeline = open_pipeline(settings, graph)
-    return pipeline if settings.tagger is None else _end_to_end(settings, pipeline)
+    return pipeline if settings.tagger is None else _end_to_end(settings, pipeline, graph)
 
 
 def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None) -> Pipeline:
@@ -214,14 +216,14 @@ def open_for_training(
     return Pipeline(NameLinker(parts.names, gates), parts.source(), PriorScorer()), scorers
 
 
-def _end_to_end(settings: LinkerSettings, pipeline: Pipeline) -> EndToEnd:
+def _end_to_end(settings: LinkerSettings, pipeline: Pipeline, graph: KnowledgeGraph) -> EndToEnd:
     """The linker whose mentions a tagger finds too."""
     from entity_linking.detection import EndToEnd, NamesAndTagger
     from entity_linking.detection.pronouns import PERSONS
     from kept.linking.tagging import open_tagger
 
     assert settings.tagger is not None
-    tagger = open_tagger(settings.tagger)
+    tagger = open_tagger(settings.tagger, graph)
     if settings.pronouns and not PERSONS.intersection(tagger.kinds):
         raise LinkingError(
             f"{settings.tagger} finds {', '.join(tagger.kinds)}, no persons "
@@ -237,8 +239,10 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     for name in ("kg", "labels", "aliases"):
         del values[name]  # the graph's hash says it all
     for name in ("index", "model", "decision", "tagger"):
-        if values[name] is not None and not str(values[name]).startswith(SPACY):
-            values[name] = _hash_of_manifests(Path(values[name]))
+        if values[name] is not None and not str(values[name]).startswith(OTHERS):
+            values[name] = _hash_of_manifests(Path(tagger_folder(values[name])))
+    if settings.tagger is not None and settings.tagger.startswith(GLINER):
+        values["tagger"] = _of_gliner(settings.tagger)
     return fingerprint(graph.content_hash, values)
 
 
@@ -411,6 +415,13 @@ def _decided_by(
     return scorer, Decision(
         nil_score=nil_score, nil_below=settings.nil_below, nil_from=settings.nil_from
     )
+
+
+def _of_gliner(name: str) -> str:
+    """The name of a GLiNER with the hash of its files, where it is a folder."""
+    model, _, types = name.removeprefix(GLINER).partition("=")
+    files = sorted(each for each in Path(model).glob("*") if each.is_file())
+    return fingerprint(types, [(each.name, sha256_of(each)) for each in files] or model)
 
 
 def _hash_of_manifests(folder: Path) -> str:

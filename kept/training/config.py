@@ -38,7 +38,9 @@ OPERATIONAL = frozenset(
 Shard = Literal["tables", "layers"]
 """What several processes may share out: rows of tables of entities, weights of layers."""
 
-SINCE_0_2 = {"row_optimiser": "adam", "averaging": None, "last_share": 0.0}
+SINCE_0_2 = {
+    "row_optimiser": "adam", "averaging": None, "last_share": 0.0, "order": "shuffled",
+}  # fmt: skip
 """Fields that checkpoints of older runs do not name, each with what these runs did."""
 
 
@@ -107,7 +109,9 @@ class TrainConfig(BaseModel):
     belongs to the start of a command, as the number of processes does, not to the run, and is not
     written. `precision`: products in float32, in bfloat16 by autocast (weights and the optimiser's
     numbers stay in float32), or "auto", whichever a short measured step is faster in
-    (`kept.training.precision`); a resumed run goes on in the one that it began with.
+    (`kept.training.precision`); a resumed run goes on in the one that it began with. `order`:
+    samples of a batch in any order ("shuffled"), or of about the same length ("by_length"), which
+    leaves little padding (`kept.training.stream.BatchStream`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -117,6 +121,7 @@ class TrainConfig(BaseModel):
     epochs: PositiveInt | None = Field(None, le=MAX_COUNT, validate_default=True)
     batch_size: PositiveInt | None = Field(None, le=MAX_COUNT)
     node_budget: PositiveInt | None = Field(None, le=MAX_COUNT, validate_default=True)
+    order: Literal["shuffled", "by_length"] = "shuffled"
     accumulate: PositiveInt = Field(1, le=MAX_COUNT)
     learning_rate: Rate = 1e-4
     entity_learning_rate: Rate = 1e-3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from accelerate import Accelerator
@@ -40,12 +40,15 @@ def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
 
 
 @contextmanager
-def process_settings(config: TrainConfig) -> Iterator[None]:
-    """Thread count and global RNG for the run; the caller's are restored afterwards."""
+def process_settings(config: TrainConfig) -> Iterator[ExitStack]:
+    """Thread count and global RNG for the run; the caller's are restored afterwards.
+
+    So are the further settings that the run enters into the stack.
+    """
     threads = torch.get_num_threads()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), ExitStack() as settings:
         try:
             torch.set_num_threads(config.threads or threads)
-            yield
+            yield settings
         finally:
             torch.set_num_threads(threads)

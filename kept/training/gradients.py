@@ -44,6 +44,12 @@ def loss_norms(
     return norms
 
 
+def norm_of_gradients(parameters: Sequence[nn.Parameter]) -> float:
+    """The 2-norm of the gradients that `parameters` hold, 0 where none has one."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    return float(nn.utils.get_total_norm(gradients)) if gradients else 0.0
+
+
 def row_norm(
     tables: Sequence[nn.Parameter],
     shared: Sequence[nn.Parameter] = (),

@@ -65,6 +65,7 @@ class Reporter(Protocol):
 class TrainResult:
     """How a run ended; it computed in `precision`, "fp32" or "bf16".
 
+    `products`: the library of its products on a processor (`kept.layers.products`), None on a GPU.
     `first` and `last` are the records of this process's first and last step, None when there was
     none left; `cpu_seconds` and `peak_memory_mib` are of this process too, `seconds` of all.
     """
@@ -82,6 +83,7 @@ class TrainResult:
     curves: Path
     notices: tuple[str, ...]
     precision: str = "fp32"
+    products: str | None = None
 
     def require_end(self) -> None:
         """Raise `UnfinishedError` unless every step was done: such a model is not evaluated."""

@@ -9,6 +9,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +21,7 @@ from kept.batches.host_copies import on_host
 from kept.batches.shares import Share, TrainingBatch
 from kept.errors import ConfigError, TrainingError
 from kept.host_facts import require_trainable_precision
+from kept.layers.products import Way, choice, using
 from kept.plotting import REMEDY, can_draw
 from kept.randomness import torch_seed
 from kept.training.adaptation import Stages
@@ -36,7 +38,12 @@ from kept.training.checkpoint import (
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.costs import Costs, peak_memory_mib
 from kept.training.device import autocast, device_of, make_accelerator, process_settings
-from kept.training.gradients import loss_norms, row_norm, shared_parameters
+from kept.training.gradients import (
+    loss_norms,
+    norm_of_gradients,
+    row_norm,
+    shared_parameters,
+)
 from kept.training.log import (
     NoLog,
     Reporter,
@@ -56,7 +63,14 @@ from kept.training.optimisers import (
 from kept.training.precision import PrecisionChoice, choose_precision
 from kept.training.processes.shards import Shards
 from kept.training.processes.together import join_processes, processes, report_dead_process
-from kept.training.resuming import Resume, checkpoint_to_resume, environment, require_same_run
+from kept.training.resuming import (
+    PRODUCTS,
+    Resume,
+    checkpoint_to_resume,
+    environment,
+    products_of,
+    require_same_run,
+)
 from kept.training.stream import Data, Shares, n_steps_of, read_batches, stream_of
 from kept.training.unread import UnreadStep
 from kept.training.weighing import PartCount, StepCount
@@ -99,8 +113,8 @@ def train(
     folder.mkdir(parents=True, exist_ok=True)
     together = join_processes(config.device)
     claimed = together.first_only(claim(folder / "checkpoints"))
-    with claimed, process_settings(config), report_dead_process():
-        run = _Run(model, data, config, folder, reporter if together.is_first else None)
+    with claimed, process_settings(config) as settings, report_dead_process():
+        run = _Run(model, data, config, folder, reporter if together.is_first else None, settings)
         run.costs.budget_since = budget_since
         with run.stages:
             run.start(resume)
@@ -115,8 +129,10 @@ class _Run:
         config: TrainConfig,
         folder: Path,
         reporter: Reporter | None,
+        settings: ExitStack,
     ) -> None:
         self.config, self.folder, self.reporter = config, folder, reporter
+        self.settings = settings
         self.together = processes()
         self.checkpoints, self.log_path = folder / "checkpoints", folder / "log.jsonl"
         self.curves_path = folder / "curves.png"
@@ -155,6 +171,7 @@ class _Run:
         if path is None:
             choose = partial(choose_precision, self.config, self.device, self.model)
             self._compute_in(self.together.from_first(choose))
+            self._compute_products(self.together.from_first(lambda: choice().way))
         else:
             state = load_checkpoint(
                 path,
@@ -182,6 +199,12 @@ class _Run:
             self.config = self.config.model_copy(update={"precision": choice.precision})
             self._notice(str(choice))
 
+    def _compute_products(self, way: Way) -> None:
+        """Let `way` compute the products of the run, until the run ends."""
+        if way != choice().way:
+            self._notice(f"products: {way}, as this run began")
+            self.settings.enter_context(using(way))
+
     def _checkpoint(self, resume: Resume) -> Path | None:
         remove_leftovers(self.checkpoints)
         return checkpoint_to_resume(self.checkpoints, resume, self._notice)
@@ -191,8 +214,12 @@ class _Run:
 
         def check(state: TrainState) -> None:
             self._compute_in(PrecisionChoice(state.binding["precision"]))
+            self._compute_products(products_of(state))
             require_same_run(path, state, self.config, self.fingerprint, self.n_steps)
-            if changed := differences(state.environment, self._environment()):
+            before, now = dict(state.environment), self._environment()
+            if PRODUCTS in now:
+                before.setdefault(PRODUCTS, "torch")  # checkpoints of kept 0.1 say nothing of them
+            if changed := differences(before, now):
                 self._notice("not bitwise the same from here: " + "; ".join(changed))
 
         return check
@@ -264,13 +291,16 @@ class _Run:
                 self._skip()
                 continue
             weight = 1.0 if counts is not None else 1 / config.accumulate
-            if part == 0 and self._norms_due():
-                moving = [p for p in self.shared if p.requires_grad]
+            are_norms_due = part == 0 and self._norms_due()
+            moving = [p for p in self.shared if p.requires_grad] if are_norms_due else []
+            if are_norms_due and not self._is_whole_gradient(losses):
                 whole = {name: loss * weight * config.accumulate for name, loss in losses.items()}
                 norms = loss_norms(whole, moving, self.together)
             weighted = [config.weight_of(name) * value for name, value in losses.items()]
             total = torch.stack(weighted).sum() * weight
             self.accelerator.backward(total * self.together.n)  # gradients are averaged
+            if are_norms_due and norms is None:
+                norms = dict.fromkeys(losses, norm_of_gradients(moving))
             for name, value in values.items():
                 means[name] = means.get(name, 0.0) + value * weight
         norm = rows = None
@@ -308,6 +338,11 @@ class _Run:
     def _norms_due(self) -> bool:
         every = None if self.shards.layers else self.config.gradient_norms_every
         return every is not None and (self.step == 0 or (self.step + 1) % every == 0)
+
+    def _is_whole_gradient(self, losses: Mapping[str, Tensor]) -> bool:
+        """Whether a step's gradient is that of one loss alone: its norm needs no other pass."""
+        is_one = len(losses) == 1 and all(self.config.weight_of(name) == 1 for name in losses)
+        return is_one and self.config.accumulate == self.together.n == 1
 
     def _seed(self, part: int) -> None:
         rank = [self.together.rank] if self.together.rank else []
@@ -501,6 +536,7 @@ class _Run:
             curves=self.curves_path,
             notices=tuple(self.notices),
             precision=self.config.precision,
+            products=self._environment().get(PRODUCTS),
         )
 
     def _publish(self, weights: Mapping[str, Tensor] | None) -> None:

@@ -10,9 +10,12 @@ from pathlib import Path
 import torch
 
 from kept.errors import CheckpointError
+from kept.layers.products import Way, choice, has_onednn
 from kept.training.checkpoint import TrainState, list_checkpoints, verify_checkpoint
 from kept.training.config import TrainConfig, binding, differences
 from kept.training.processes.together import Processes
+
+PRODUCTS = "products"
 
 
 class Resume(StrEnum):
@@ -85,4 +88,14 @@ def environment(config: TrainConfig, device: torch.device, together: Processes) 
         "device": device.type,
         "processes": str(together.n),
     }
+    if device.type == "cpu":
+        facts[PRODUCTS] = choice().way
     return facts | ({"shard": " ".join(config.shard)} if config.shard else {})
+
+
+def products_of(state: TrainState) -> Way:
+    """Return what computed the products of a checkpoint's run: torch's library in older ones.
+
+    Where that was oneDNN and it is not there, the run goes on with torch's; `environment` tells.
+    """
+    return "onednn" if state.environment.get(PRODUCTS) == "onednn" and has_onednn() else "torch"

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.optim import Optimizer
 
 from kept.errors import ConfigError
-from kept.training.row_adam import rows_with_gradients
+from kept.training.row_adam import row_blocks, rows_with_gradients, write_rows
 
 
 class RowAdagrad(Optimizer):
@@ -40,8 +41,14 @@ class RowAdagrad(Optimizer):
                 state = self.state[table]
                 if not state:
                     state["sum"] = torch.zeros(len(table), device=table.device)
-                rows, grad = rows_with_gradients(table.grad)
-                state["sum"][rows] += grad.float().square().mean(1)
-                scale = group["lr"] / (state["sum"][rows].sqrt() + group["eps"])
-                table.index_add_(0, rows, grad * scale[:, None].to(grad.dtype), alpha=-1)
+                _update(table, state["sum"], *rows_with_gradients(table.grad), group)
         return loss
+
+
+def _update(table: Tensor, sums: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+    """Add up and update block by block: what is read twice is still in the cache."""
+    for at, change in row_blocks(table, rows, grad):
+        sums[at] += change.float().square().mean(1)
+        scale = group["lr"] / (sums[at].sqrt() + group["eps"])
+        values = table.index_select(0, at)
+        write_rows(table, at, values.sub_(change * scale[:, None].to(change.dtype)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -75,11 +75,8 @@ class RowAdam(Optimizer):
         correction1, correction2 = 1 - beta1**step, (1 - beta2**step).sqrt()
         rate = (group["lr"] * correction2 / correction1).to(table.dtype)
         eps = (group["eps"] * correction2).to(table.dtype)
-        columns = (rows, grad, rate, eps)
-        n = ROWS_AT_ONCE if table.device.type == "cpu" else max(len(rows), 1)
-        blocks = zip(*(column.split(n) for column in columns), strict=True)
         tables = (table, state["exp_avg"], state["exp_avg_sq"])
-        for at, change, own_rate, own_eps in blocks:
+        for at, change, own_rate, own_eps in row_blocks(table, rows, grad, rate, eps):
             values, mean, square = (each.index_select(0, at) for each in tables)
             mean.mul_(beta1).add_(change, alpha=1 - beta1)
             square.mul_(beta2).addcmul_(change, change, value=1 - beta2)
@@ -88,6 +85,12 @@ class RowAdam(Optimizer):
             # in place: all three are copies of the touched rows
             values.addcdiv_(mean.mul_(own_rate), square.sqrt_().add_(own_eps), value=-1)
             write_rows(table, at, values)
+
+
+def row_blocks(table: Tensor, *columns: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Blocks of `columns`, one entry for each updated row: all at once but on a CPU."""
+    n = ROWS_AT_ONCE if table.device.type == "cpu" else max(len(columns[0]), 1)
+    return zip(*(torch.split(column, n) for column in columns), strict=True)
 
 
 def write_rows(table: Tensor, rows: Tensor, values: Tensor) -> None:

@@ -137,9 +137,15 @@ Data = PretrainingData | Numbered
 def stream_of(data: Data, config: TrainConfig) -> Stream:
     """The batches of `data` in the sizes of `config`; `Numbered` data have sizes of their own.
 
-    Raises `ConfigError` for workers of `Numbered` data, which need not pickle.
+    Raises `ConfigError` for workers of `Numbered` data, which need not pickle, and for an order by
+    length of data that do not know their lengths, or are `Numbered`.
     """
     if isinstance(data, Numbered):
+        if config.order != "shuffled":
+            raise ConfigError(
+                f"order {config.order}: {type(data).__name__} makes batches in its own order; "
+                "leave it out"
+            )
         if config.workers:
             raise ConfigError(
                 f"workers {config.workers}: batches of {type(data).__name__} are made by the "
@@ -147,7 +153,11 @@ def stream_of(data: Data, config: TrainConfig) -> Stream:
             )
         return NumberedStream(data, config.seed)
     return BatchStream(
-        data, seed=config.seed, batch_size=config.batch_size, node_budget=config.node_budget
+        data,
+        seed=config.seed,
+        batch_size=config.batch_size,
+        node_budget=config.node_budget,
+        by_length=config.order == "by_length",
     )
 
 
@@ -172,13 +182,20 @@ class NumberedStream:
         return self._data.share(number, seed=self._seed, rank=rank, n=n)
 
 
+BUCKET = 16
+"""Batches whose samples are sorted together by length: enough for batches with almost no padding,
+and few enough that a batch has other samples in the next epoch."""
+
+
 class BatchStream(Dataset[KnowledgeBatch]):
     """Batches by number, endless; each epoch is one permutation by (seed, epoch).
 
     `Stratified` data have batches of one kind each, in an order by (seed, epoch).
 
     Give `batch_size` (samples; the last batch of an epoch may be smaller) or `node_budget` (padded
-    nodes per batch, needs `HasNodeCounts` data), not both.
+    nodes per batch, needs `HasNodeCounts` data), not both. `by_length`, for `HasNodeCounts` data:
+    in the permutation the samples of `BUCKET` batches at a time are sorted by their node counts,
+    and the batches of the epoch are then in an order by (seed, epoch).
     """
 
     def __init__(
@@ -188,6 +205,7 @@ class BatchStream(Dataset[KnowledgeBatch]):
         seed: int,
         batch_size: int | None = None,
         node_budget: int | None = None,
+        by_length: bool = False,
     ) -> None:
         if (batch_size is None) == (node_budget is None):
             raise ConfigError("give batch_size or node_budget, exactly one")
@@ -196,7 +214,10 @@ class BatchStream(Dataset[KnowledgeBatch]):
         self._data, self._seed = data, seed
         self.period = data.period if isinstance(data, Alternating) else 1
         self._batch_size, self._node_budget = batch_size, node_budget
-        self._n_nodes = None if node_budget is None else _node_counts(data, node_budget)
+        self._by_length = by_length
+        self._n_nodes: NDArray[np.int64] | None = None
+        if node_budget is not None or by_length:
+            self._n_nodes = _node_counts(data, node_budget)
         self._n_batches: list[int] = []
         self._current: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
@@ -246,19 +267,33 @@ class BatchStream(Dataset[KnowledgeBatch]):
         if self._current[0] != epoch:
             draws = generator(self._seed, "order", epoch)
             if isinstance(self._data, Stratified):
-                strata = self._data.strata(epoch=epoch, seed=self._seed)
-                batches = [
-                    batch for order in strata for batch in np.split(order, self._cuts(order))
-                ]
-                self._current = (epoch, [batches[i] for i in draws.permutation(len(batches))])
+                orders = self._data.strata(epoch=epoch, seed=self._seed)
             else:
-                order = draws.permutation(len(self._data))
-                self._current = (epoch, np.split(order, self._cuts(order)))
+                orders = [draws.permutation(len(self._data))]
+            batches = [batch for order in orders for batch in self._split(order)]
+            if self._by_length or isinstance(self._data, Stratified):
+                batches = [batches[i] for i in draws.permutation(len(batches))]
+            self._current = (epoch, batches)
         return self._current[1]
 
+    def _split(self, order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the samples of `order` as batches."""
+        if self._by_length:
+            order = self._sorted_in_buckets(order)
+        return np.split(order, self._cuts(order))
+
+    def _sorted_in_buckets(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return `order` with the samples of every `BUCKET` batches sorted by length."""
+        assert self._n_nodes is not None
+        size = self._batch_size or (self._node_budget or 0) / self._n_nodes.mean()
+        n_samples = max(round(BUCKET * size), 1)
+        buckets = np.split(order, range(n_samples, len(order), n_samples))
+        return np.concatenate([b[np.argsort(self._n_nodes[b], kind="stable")] for b in buckets])
+
     def _cuts(self, order: NDArray[np.int64]) -> list[int]:
-        if self._n_nodes is None:
-            return list(range(self._batch_size or 1, len(order), self._batch_size or 1))
+        if self._batch_size is not None:
+            return list(range(self._batch_size, len(order), self._batch_size))
+        assert self._n_nodes is not None
         cuts, start, longest = [], 0, 0
         for row, n in enumerate(self._n_nodes[order].tolist()):
             longest = max(longest, n)
@@ -268,15 +303,18 @@ class BatchStream(Dataset[KnowledgeBatch]):
         return cuts
 
 
-def _node_counts(data: PretrainingData, node_budget: int) -> NDArray[np.int64]:
+def _node_counts(data: PretrainingData, node_budget: int | None) -> NDArray[np.int64]:
     if not isinstance(data, HasNodeCounts):
+        wants, remedy = "node_budget", "give batch_size"
+        if node_budget is None:
+            wants, remedy = "order by_length", "give order shuffled"
         raise ConfigError(
-            f"node_budget needs data that know their node counts; {type(data).__name__} "
-            "does not, give batch_size"
+            f"{wants} needs data that know their node counts; {type(data).__name__} does not, "
+            f"{remedy}"
         )
     counts = np.array([data.n_nodes(i) for i in range(len(data))], np.int64)
     worst = int(counts.argmax())
-    if counts[worst] > node_budget:
+    if node_budget is not None and counts[worst] > node_budget:
         raise ConfigError(
             f"node_budget {node_budget} cannot hold sample {worst}, which may have "
             f"{counts[worst]} nodes; raise the budget or lower the builder's max_nodes"

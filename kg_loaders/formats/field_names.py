@@ -45,6 +45,12 @@ SURE_RELATIONS = frozenset(RELATIONS) - {
     "relationship",
 }  # fmt: skip
 """Those of `RELATIONS` that are hardly a relation themselves."""
+LONG_RELATIONS = frozenset(
+    {"property", "attribute", "relation", "predicate", "relationship", "field", "feature", "key"}
+    | {"characteristic", "property_name", "attribute_name", "variable"}
+)
+LONG_TAILS = frozenset({"value", "property_value", "attribute_value"})
+"""Names of the relation and the tail in a long table; its head is named after what it is of."""
 IDS = (
     "id", ":id", "_id", "node_id", "identifier", "entity_id", "qid", "curie", "iri", "uri",
     "concept_id", "item_id", "term_id", "synset_id", "cui", "wikidata_id", "node", "entity",

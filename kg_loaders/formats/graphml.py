@@ -6,7 +6,8 @@ which is noted. So is an edge's relation; where it has none, its id is the relat
 ids or are parallel (networkx writes the keys of parallel edges there), else `related`. A key's
 `<default>` is the value of nodes and edges without one. yEd's names are in y:NodeLabel and
 y:EdgeLabel. LightRAG (graph_chunk_entity_relation.graphml) names no relation: each of an edge's
-`keywords` is one; of descriptions that it joined by <SEP> each is one.
+`keywords` is one; of descriptions that it joined by <SEP> each is one. What `kept kg export --to
+lightrag` wrote is read as the graph that it was (`kg_loaders.formats.round_trip`).
 
 Data that is there twice is kept twice: further names are aliases, and there are as many types,
 descriptions and relations as there are values.
@@ -38,6 +39,7 @@ from kg_loaders.formats.field_names import (
     first_of,
     plain_name,
 )
+from kg_loaders.formats.round_trip import NOTE, RELATION_NOTE, EdgeNote, NodeNote, relation_texts
 from kg_loaders.rdf.nesting import check_xml
 from kg_loaders.reading.lines import read_whole
 from kg_loaders.records import Record, Text, TextKind, Triple
@@ -121,6 +123,8 @@ class _Graph:
     defaults: dict[str, dict[str, str]] = field(default_factory=dict)
     directed: list[bool] = field(default_factory=list)
     waiting: list[_Edge] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """Of nodes that kept wrote: their identifiers in kept."""
     n_elements: int = 0
     n_undirected: int = 0
     n_unnamed: int = 0
@@ -136,6 +140,7 @@ class _Graph:
         tag = _tag(element)
         if tag == "graph" and self.directed:
             self.directed.pop()
+            yield from self._of_relations(element)
         elif tag == "key":
             self._add_key(element)
         elif tag in ("node", "edge"):
@@ -148,6 +153,15 @@ class _Graph:
             self.report.n_lines += 1
             self.report.skip("hyperedge (an edge of more than two ends)")
             element.clear()
+
+    def _of_relations(self, graph: Element) -> list[Text]:
+        """The texts of relations that kept wrote as data of the graph."""
+        for name, value in self._data(graph, "graph"):
+            texts = relation_texts(value) if plain_name(name) == RELATION_NOTE else None
+            if texts is not None:
+                self.report.n_further += len(texts)
+                return texts
+        return []
 
     def _add_key(self, element: Element) -> None:
         name = element.get("attr.name", "") or element.get("yfiles.type", "")
@@ -175,7 +189,17 @@ class _Graph:
             first = plain.setdefault(plain_name(name), value)
             if first != value:
                 further.append((plain_name(name), value))
-        if tag == "node":
+        ends = [self.names.get(end, end) for end in ids]
+        node_note = NodeNote.of(plain.get(NOTE, "")) if tag == "node" else None
+        edge_note = EdgeNote.of(plain.get(NOTE, "")) if tag == "edge" else None
+        if node_note is not None:
+            self.names[ids[0]] = node_note.id
+            fields = {"type": plain.get("entity_type", ""),
+                      "description": plain.get("description", "")}  # fmt: skip
+            records, used = node_note.records(fields, lambda text: text.split(SEPARATOR)), {*plain}
+        elif edge_note is not None:
+            records, used = _of_edge_note(edge_note, ends, plain), {*plain}
+        elif tag == "node":
             records, used = _node(ids[0], plain)
             records += _further_texts(ids[0], further, used)
             self.n_unnamed += not used & {*NODE_NAMES}
@@ -183,10 +207,12 @@ class _Graph:
             direction = element.get("directed", "")
             default = self.directed[-1] if self.directed else True
             is_directed = direction == "true" or (direction != "false" and default)
-            records, used = self._edge(element.get("id", ""), ids, plain, further, is_directed)
+            records, used = self._edge(element.get("id", ""), ends, plain, further, is_directed)
         self._count_rest(data, used, "a node" if tag == "node" else "an edge")
         if records:
             self.report.n_further += len(records) - 1
+        elif node_note is not None:
+            self.report.skip("node that its edges name")
         yield from records
 
     def _data(self, element: Element, tag: str) -> list[tuple[str, str]]:
@@ -198,7 +224,8 @@ class _Graph:
             name = self.keys.get(each.get("key", ""), each.get("key", ""))
             if (each.text or "").strip():
                 data.append((name, each.text or ""))
-            data += [("label", label) for label in _drawn_labels(each, _LABEL_ELEMENTS[tag])]
+            shape = _LABEL_ELEMENTS.get(tag)
+            data += [("label", label) for label in (_drawn_labels(each, shape) if shape else [])]
         for name in ("label", "labels"):  # APOC writes them on the element, too
             if (value := element.get(name, "")) and (tag == "edge") == (name == "label"):
                 data.append((name, value))
@@ -269,6 +296,14 @@ class _Graph:
             if plain_name(name) not in used:
                 self.report.n_further += 1
                 self.report.skip(f"{name} of {owner}")
+
+
+def _of_edge_note(note: EdgeNote, ends: list[str], data: Mapping[str, str]) -> list[Record]:
+    """The triples that kept wrote, and one for each keyword that LightRAG added since."""
+    known = {*_KEYWORDS.split(note.fields.get("keywords", ""))}
+    new = [each for each in _KEYWORDS.split(data.get("keywords", "")) if each not in known]
+    added = [Triple(ends[0], each, ends[1]) for each in dict.fromkeys(new) if each]
+    return [*note.triples, *added]
 
 
 def _drawn_labels(data: Element, name: str) -> list[str]:

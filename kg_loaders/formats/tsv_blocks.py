@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kg_loaders.disk.arrow import numpy_of
 from kg_loaders.reading.blocks import Ids, TripleBlock, numbers_between, strings_between, taken
 from kg_loaders.reading.lines import LineBlock, fault_of
+from kg_loaders.reading.packed import packed_names
 
 _TAB, _LF, _CR, _Q = b"\t\n\rQ"
 
@@ -56,16 +57,21 @@ def _triples(
     fields = [(columns[2 * i], columns[2 * i + 1]) for i in range(3)]
     heads = _q_numbers(array, *fields[head])
     tails = None if heads is None else _q_numbers(array, *fields[tail])
-    if heads is None or tails is None:
-        cuts = np.stack(columns, axis=1)
-        codes, names = _encoded(data, cuts)
-        ends, relation_ids = codes[:, [2 * head, 2 * tail]], codes[:, 2 * relation]
-        entities, ends = taken(names, ends)
-        relations, relation_ids = taken(names, relation_ids)
-        return TripleBlock(ends, relation_ids, entities, relations)
-    codes, names = _encoded(data, np.stack(fields[relation], axis=1))
-    relations, relation_ids = taken(names, codes[:, 0])
-    return TripleBlock(np.stack([heads, tails], axis=1), relation_ids, "Q", relations)
+    packed = packed_names(data, [fields[relation]])
+    if heads is not None and tails is not None:
+        ends = np.stack([heads, tails], axis=1)
+        if packed is not None:
+            return TripleBlock(ends, packed[1][0], "Q", packed[0])
+        codes, names = _encoded(data, np.stack(fields[relation], axis=1))
+        relations, relation_ids = taken(names, codes[:, 0])
+        return TripleBlock(ends, relation_ids, "Q", relations)
+    both = None if packed is None else packed_names(data, [fields[head], fields[tail]])
+    if packed is not None and both is not None:
+        return TripleBlock(np.stack(both[1], axis=1), packed[1][0], both[0], packed[0])
+    codes, names = _encoded(data, np.stack(columns, axis=1))
+    entities, ends = taken(names, codes[:, [2 * head, 2 * tail]])
+    relations, relation_ids = taken(names, codes[:, 2 * relation])
+    return TripleBlock(ends, relation_ids, entities, relations)
 
 
 def _encoded(data: bytes, cuts: NDArray[Any]) -> tuple[Ids, pa.StringArray]:

@@ -29,6 +29,31 @@ class ArrayFile:
         return np.asarray(np.memmap(self._path, self._dtype, "r"))
 
 
+class DegreesFile:
+    """How often each of `n_nodes` is counted, in a file: a graph may have more than memory holds.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     degrees = DegreesFile(Path(folder) / "out", 3)
+    ...     degrees.count(np.array([2, 0, 2]))
+    ...     degrees.offsets().tolist()
+    [0, 1, 1, 3]
+    """
+
+    def __init__(self, path: Path, n_nodes: int) -> None:
+        self._counts = np.memmap(path, np.int64, "w+", shape=(n_nodes + 1,))
+
+    def count(self, nodes: NDArray[Any]) -> None:
+        """Take in some nodes; the cost is theirs alone, whatever the number of all nodes."""
+        used, counts = np.unique(nodes, return_counts=True)
+        self._counts[used + 1] += counts
+
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the rows of each node begin, and where the last one's end."""
+        np.cumsum(self._counts, out=self._counts)
+        return np.asarray(self._counts)
+
+
 class StringsFile:
     """Strings, from arrays of their bytes."""
 

@@ -20,7 +20,7 @@ from kg_loaders.assembly import MAX_LANGUAGES, MAX_NODES, MAX_TRIPLES
 from kg_loaders.disk.folder import Manifest
 from kg_loaders.errors import MissingPackageError, SourceError
 from kg_loaders.indexing import GraphFields, hashes_of
-from kg_loaders.large.files import ArrayFile, StringsFile
+from kg_loaders.large.files import ArrayFile, DegreesFile, StringsFile
 from kg_loaders.reading.blocks import Block, TextBlock, TripleBlock
 from kg_loaders.reading.languages import normal_tag
 from kg_loaders.records import Record, Text, Triple
@@ -28,7 +28,10 @@ from kg_loaders.texts import Texts
 from kg_loaders.vocabulary import Vocabulary, strings
 
 ROWS_AT_ONCE = 1 << 17
-LEAST_BYTES = 64 << 20
+PROCESS_BYTES = 160 << 20
+"""What the process holds beside DuckDB's rows: Python, Arrow and DuckDB themselves, the block of
+lines at hand, and what DuckDB does not count."""
+LEAST_BYTES = PROCESS_BYTES + (64 << 20)
 """Below this DuckDB cannot sort at all."""
 _TABLES = """
 CREATE TABLE triples (head BLOB, relation BLOB, tail BLOB);
@@ -42,10 +45,34 @@ _NAMES = {
     "relations": "SELECT relation AS name FROM triples "
     "UNION SELECT node FROM texts WHERE of_relation",
 }
+_NUMBERED = (
+    (
+        "CREATE TABLE of_heads AS SELECT h.id AS h, relation, tail FROM triples "
+        "JOIN entities h ON h.name = head"
+    ),
+    "DROP TABLE triples",
+    (
+        "CREATE TABLE of_relations AS SELECT h, r.id AS r, tail FROM of_heads "
+        "JOIN relations r ON r.name = relation"
+    ),
+    "DROP TABLE of_heads",
+    (
+        "CREATE TABLE of_tails AS SELECT h, r, t.id AS t FROM of_relations "
+        "JOIN entities t ON t.name = tail"
+    ),
+    "DROP TABLE of_relations",
+    "CREATE TABLE numbered AS SELECT DISTINCT h, r, t FROM of_tails",
+    "DROP TABLE of_tails",
+)
+"""Triples of names to different triples of numbers."""
 
 
 class SpilledColumns:
-    """Records as they come, in a database in `folder`, which takes at most `memory_bytes`.
+    """Records as they come, in a database in `folder`.
+
+    A process that does nothing else holds at most `memory_bytes` of memory that no file backs; what
+    it held before comes on top. Pages of the files that are written and mapped stay in memory while
+    there is room: the system drops them when others need it.
 
     Raises `MissingPackageError` without DuckDB, and `SourceError` below `LEAST_BYTES`.
     """
@@ -63,10 +90,10 @@ class SpilledColumns:
             ) from error
         self._folder = folder
         self._db: Any = duckdb.connect(str(folder / "rows.duckdb"))
-        self._db.execute(f"SET memory_limit='{memory_bytes}B'; SET threads=1")
+        self._db.execute(f"SET memory_limit='{memory_bytes - PROCESS_BYTES}B'; SET threads=1")
         spilled = str(folder / "spilled").replace("'", "''")
         self._db.execute(f"SET temp_directory='{spilled}'")
-        self._db.execute("SET preserve_insertion_order=false")
+        self._db.execute("SET preserve_insertion_order=false; SET enable_progress_bar=false")
         self._db.execute(_TABLES)
         self.n_records = 0
 
@@ -177,19 +204,15 @@ class SpilledColumns:
 
     def _triples(self, n_entities: int) -> tuple[NDArray[Any], ...]:
         """Triples, offsets of heads and of tails, and rows by tail, relation and head."""
-        self._do(
-            "CREATE TABLE numbered AS SELECT DISTINCT h.id AS h, r.id AS r, t.id AS t FROM triples "
-            "JOIN entities h ON h.name = head JOIN relations r ON r.name = relation "
-            "JOIN entities t ON t.name = tail"
-        )
-        self._do("DROP TABLE triples")
+        for sql in _NUMBERED:  # one hash table at a time is in memory
+            self._do(sql)
         triples = ArrayFile(self._folder / "triples", np.int32)
-        degrees = np.zeros((2, n_entities), np.int64)
+        heads, tails = (DegreesFile(self._folder / name, n_entities) for name in ("out", "in"))
         for batch in self._rows("SELECT h, r, t FROM numbered ORDER BY h, r, t"):
             columns = [column.to_numpy() for column in batch.columns]
             triples.add(np.stack(columns, axis=1).astype(np.int32))
-            for degree, nodes in zip(degrees, (columns[0], columns[2]), strict=True):
-                degree += np.bincount(nodes, minlength=n_entities)
+            heads.count(columns[0])
+            tails.count(columns[2])
         if triples.n_values // 3 > MAX_TRIPLES:
             raise SourceError(f"a graph holds at most {MAX_TRIPLES} triples")
         order = ArrayFile(self._folder / "in_order", np.int32)
@@ -200,8 +223,8 @@ class SpilledColumns:
         for batch in self._rows(by_tail):
             order.add(batch.column(0).to_numpy())
         self._do("DROP TABLE numbered")
-        offsets = (np.concatenate([[0], np.cumsum(degree)]).astype(np.int64) for degree in degrees)
-        return (triples.mapped().reshape(-1, 3), *offsets, order.mapped())
+        rows = triples.mapped().reshape(-1, 3)
+        return rows, heads.offsets(), tails.offsets(), order.mapped()
 
     def _texts(self, kind: str, n_nodes: int, names: Sequence[str]) -> Texts:
         """Sorted by (node, kind, language, -count, value); of equal texts the highest count."""
@@ -216,15 +239,15 @@ class SpilledColumns:
             ArrayFile(self._folder / f"{kind}-{name}", dtype)
             for name, dtype in (("kinds", np.uint8), ("languages", np.int16), ("counts", np.int32))
         ]
-        degrees = np.zeros(n_nodes, np.int64)
+        degrees = DegreesFile(self._folder / f"{kind}-texts", n_nodes)
         for batch in self._rows(sql):
-            degrees += np.bincount(batch.column(0).to_numpy(), minlength=n_nodes)
+            degrees.count(batch.column(0).to_numpy())
             for number, column in enumerate(columns, 1):
                 column.add(batch.column(number).to_numpy())
             values.add(batch.column(4))
         kinds, languages, counts = (column.mapped() for column in columns)
         return Texts(
-            offsets=np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64),
+            offsets=degrees.offsets(),
             kinds=kinds, languages=languages, counts=counts, values=values.mapped(),
             language_names=names,
         )  # fmt: skip

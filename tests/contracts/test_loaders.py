@@ -39,7 +39,8 @@ WORDNET = {
 }
 PARQUET = "head,relation,tail\na,r,b\na,r,b\n"
 """As CSV, which is turned into the file."""
-# format: the files of a sample; the first of them is read, of WordNet their folder
+OF_A_FOLDER = ("wordnet", "graphrag")
+# format: the files of a sample; the first of them is read, of `OF_A_FOLDER` their folder
 SAMPLES: dict[str, dict[str, str]] = {
     "tsv": {"x.tsv": "a\tr\tb\nb\tr\tc\n\n# c\na\tr\tb\n"},
     "texts": {"x.tsv": "a\tA\tthe first\nb\tB\n"},
@@ -71,6 +72,10 @@ SAMPLES: dict[str, dict[str, str]] = {
         "x.json": '{"nodes": [{"id": "0", "label": "City", "properties": {"name": "Paris"}}],'
         '"relationships": [{"start_node_id": "0", "type": "IN", "end_node_id": "1"}]}'
     },
+    "graphrag": {
+        "entities.parquet": "title,type,description\nParis,city,old\nSeine,river,\n",
+        "relationships.parquet": "source,target,description\nParis,Seine,on it\nSeine,Paris,\n",
+    },
     "json": {"x.json": '[["a", "r", "b"], {"id": "a", "name": "A"}]'},
     "obo": {"x.obo": "format-version: 1.2\n\n[Term]\nid: a\nname: A\nis_a: b ! B\nis_a: b\n"},
     "umls": {
@@ -95,9 +100,10 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
     name: str = request.param
     for file, text in SAMPLES[name].items():
         (tmp_path / file).write_text(text)
-        if text is PARQUET:
+        if file.endswith(".parquet"):
             pq.write_table(read_csv(tmp_path / file), tmp_path / file)
-    return Source(tmp_path if name == "wordnet" else tmp_path / next(iter(SAMPLES[name])), name)
+    first = tmp_path / next(iter(SAMPLES[name]))
+    return Source(tmp_path if name in OF_A_FOLDER else first, name)
 
 
 def test_records(source: Source) -> None:
@@ -134,11 +140,13 @@ def test_missing_file(source: Source, tmp_path: Path) -> None:
 
 def test_damage_is_named_and_counted(source: Source) -> None:
     good, _ = load([source])
-    damaged = source.path / "data.noun" if source.path.is_dir() else source.path
+    damaged = source.path
+    if source.path.is_dir():
+        damaged /= "data.noun" if source.format == "wordnet" else "entities.parquet"
     damaged.write_bytes(damaged.read_bytes() + GARBAGE)
     with pytest.raises(KgError, match=damaged.name):
         load([source])
-    if source.format == "parquet":  # whose index stands at its end: it is whole or nothing
+    if damaged.suffix == ".parquet":  # whose index stands at its end: it is whole or nothing
         with pytest.raises(SourceError, match="cannot be read as Parquet"):
             load([source], policy="skip")
         return

@@ -77,5 +77,7 @@ def test_the_page_of_options_has_every_command(source: Path) -> None:
 
 
 def test_pages_lie_in_the_folder_of_their_kind() -> None:
-    assert {path.name for path in (ROOT / "docs").iterdir() if path.is_dir()} == KINDS
+    folders = {path.name for path in (ROOT / "docs").iterdir() if path.is_dir()}
+    assert folders == KINDS | {"examples"}
+    assert {path.suffix for path in (ROOT / "docs" / "examples").iterdir()} == {".py"}
     assert list((ROOT / "docs").glob("*.md")) == []

@@ -97,10 +97,14 @@ STUDIES = {
         "experiments/test_pretraining_experiment.py::test_two_steps_and_a_table",
     "private-questions.yaml":
         "kept/lab/questions/test_question_command.py::test_the_shipped_file_in_small",
+    "ready_weights/ultra.yaml":
+        "experiments/test_ready_weights.py::test_the_package_is_taken_by_name_and_says_so",
     "relation_extraction/mechanisms.yaml":
         "experiments/test_task_files.py::test_one_set_of_facts_for_every_mechanism",
     "shown_facts/trex.yaml":
         "experiments/test_shown_facts_experiment.py::test_the_study_in_small",
+    "unseen_entities/study.yaml":
+        "experiments/test_unseen_entities.py::test_the_study_in_small",
     "wk_completion/trex.yaml":
         "experiments/test_studies_in_small.py::test_word_knowledge_completion",
     "word_sense/semeval.yaml":

@@ -88,7 +88,8 @@ def _build(format: str) -> Run:
 
         files = sorted(path for path in folder.iterdir())
         path = next((file for file in files if file.name == "train2id.txt"), files[0])
-        path = folder if format == "wordnet" or (len(files) > 1 and format == "umls") else path
+        is_folder = format in ("wordnet", "graphrag") or (len(files) > 1 and format == "umls")
+        path = folder if is_folder else path
         options: dict[str, Any] = {}
         if format == "texts":
             options["columns"] = ("label", "count", "alias", "count", "description", "type")
@@ -265,7 +266,7 @@ GRAPH_SUFFIXES = {
     "tsv": ("tsv",), "texts": (), "jsonl": ("jsonl",), "openke": (), "wikidata": ("json",),
     "wordnet": (), "spo": (), "neo4j": (), "wikidata5m": (), "csv": (), "parquet": (),
     "conceptnet": (), "obo": (), "umls": (), "wnlmf": (),
-    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (),
+    "graphml": (), "llamaindex": (), "neo4j-graphrag": (), "json": (), "graphrag": (),
     "rdf": ("nt", "nq", "ttl", "trig", "rdf", "owl", "jsonld", "n3", "trix"),
 }  # fmt: skip
 LINK_FORMATS = (

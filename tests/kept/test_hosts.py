@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+from transformers.utils import logging
 
 from kept import hosts, packaged
 from kept.batches import Visibility
@@ -126,3 +127,15 @@ def test_minilm_missing_or_altered(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(packaged.metadata, "files", lambda name: [])
     with pytest.raises(CheckpointError, match="0 files"):
         hosts.minilm_folder()
+
+
+def test_no_bar_is_drawn_for_weights_on_disk(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tiny_host("bert").save_pretrained(tmp_path)
+    logging.enable_progress_bar()
+    hosts.load_host(tmp_path)
+    assert "Loading weights" not in capfd.readouterr().err
+    assert logging.is_progress_bar_enabled(), "others' downloads keep theirs"
+    AutoModel.from_pretrained(tmp_path)
+    assert "Loading weights" in capfd.readouterr().err, "the bar that is left out"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from kept import decoders, hosts, packaged
+from kept import decoders, hosts, packaged, prepared
 from kept.batches import Visibility
 from kept.errors import CheckpointError, MissingExtraError
 
@@ -57,6 +57,40 @@ def test_stepping_equals_its_own_forward_and_it_can_be_saved(
         saved = decoders.load_decoder(tmp_path)(**encoded, position_ids=positions).logits
     assert torch.equal(decoders.logits(host, last)[mask], own[mask])
     assert torch.equal(saved[mask], own[mask])
+
+
+@pytest.mark.slow
+def test_prepared_weights_are_those_of_the_file_and_are_mapped(
+    smollm2: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+) -> None:
+    import gguf
+
+    host, tokenizer = smollm2
+    tensors = {each.name: each for each in gguf.GGUFReader(hosts.smollm2_file()).tensors}
+    for name, ours in (("token_embd", "embed_tokens"), ("blk.7.ffn_up", "layers.7.mlp.up_proj")):
+        packed = tensors[f"{name}.weight"]
+        expected = torch.tensor(gguf.dequantize(packed.data, packed.tensor_type))
+        assert torch.equal(host.base_model.get_submodule(ours).weight, expected)
+    folder = prepared.cache_folder() / hosts.SMOLLM2_PREPARED
+    assert str(folder / "model.safetensors") in Path("/proc/self/maps").read_text("utf-8")
+    weights = hosts.smollm2_file()
+    from_gguf = AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name)
+    for text in ("Which café is in Köln?", "<|im_start|>user\n 12,5 €<|im_end|>\n"):
+        assert tokenizer(text)["input_ids"] == from_gguf(text)["input_ids"]
+    assert tokenizer.chat_template == from_gguf.chat_template
+    assert tokenizer.special_tokens_map == from_gguf.special_tokens_map
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_written_is_told_and_gguf_is_opened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    smollm2: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+) -> None:  # fmt: skip
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("KEPT_CACHE", str(tmp_path / "file"))
+    tokenizer = hosts.load_tokenizer("smollm2")
+    assert "KEPT_CACHE" in caplog.text
+    assert tokenizer("Paris")["input_ids"] == smollm2[1]("Paris")["input_ids"]
 
 
 class _File:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
+from kg_loaders import neighbours as module
 from kg_loaders.neighbours import (
     POLICIES,
     TEXT_POLICIES,
@@ -281,3 +282,51 @@ def test_where_the_walker_ends_sums_to_one(
     rank = personal_page_rank(small_graph, ids)
     assert rank.sum() == pytest.approx(1)
     assert rank[ids].min() > 0.15 / len(ids)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 20),
+    n=st.sampled_from([0, 1, 3, 8, 15, 64, 70]),
+    name=st.sampled_from([*POLICIES, "relevance"]),
+    directions=st.sampled_from(["out", "both"]),
+)
+def test_one_entity_has_the_neighbours_of_a_batch_of_one(
+    seed: int, n: int, name: str, directions: Directions
+) -> None:
+    """The same rows from the same draws, and the generator goes on from the same place."""
+    graph = random_graph(seed, 4 + seed, 40 + 30 * seed)
+    policy: str | Policy = name
+    if name == "relevance":
+        policy = by_relevance(entity_scores=np.arange(graph.n_entities) % 3)
+    for entity in range(graph.n_entities):
+        one, batch = np.random.default_rng(seed), np.random.default_rng(seed)
+        rows = neighbours(
+            graph, np.array([entity], np.int32), n,
+            policy=policy, generator=one, directions=directions,
+        )  # fmt: skip
+        expected = by_arrays(graph, entity, n, policy, batch, directions)
+        assert [each.tolist() for each in rows] == [each.tolist() for each in expected]
+        assert [each.dtype for each in rows] == [np.int64, np.int64]
+        assert one.random() == batch.random()
+
+
+def by_arrays(
+    graph: KnowledgeGraph, entity: int, n: int, policy: str | Policy,
+    generator: np.random.Generator, directions: Directions,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_ALONE", 0)
+        return neighbours(
+            graph, np.array([entity], np.int32), n,
+            policy=policy, generator=generator, directions=directions,
+        )  # fmt: skip
+
+
+def test_one_entity_outside_is_named() -> None:
+    for entity in (-1, 12):
+        with pytest.raises(IndexError, match=r"entity ids outside 0\.\.11"):
+            neighbours(
+                random_graph(0), np.array([entity]), 3, policy="file",
+                generator=np.random.default_rng(0),
+            )  # fmt: skip

@@ -51,7 +51,7 @@ SAME: dict[str, Words] = {
     "link --force": (*LINK, *AGAIN),
     "kgc train --force": (*KGC, *AGAIN),
     "vectors --resume": (*VECTORS, "--resume"),
-    "beyond memory": (*BUILD, "--beyond-memory", "100M"),
+    "beyond memory": (*BUILD, "--beyond-memory", "256M"),
 }  # fmt: skip
 """One line, given twice."""
 

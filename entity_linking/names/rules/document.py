@@ -48,6 +48,8 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
             with_word.setdefault(word, []).append(position)
         for acronym in described[position].acronyms:
             with_acronym.setdefault(acronym, []).append(position)
+    if not with_word:
+        return [None] * len(words)
     longer: list[Longer | None] = []
     for position, part in enumerate(words):
         short = described[position].short

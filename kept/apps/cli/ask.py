@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kept.decoders.answering.relations import RelationMatcher
     from kept.decoders.asking import Order, Reply
 
+LLAMA_CPP = "llama.cpp"
 LIKELIER = 0.1
 """Nats of log-probability below which a fact is not said to have made an answer."""
 
@@ -48,6 +49,15 @@ def ask(
             "it lists)."
         ),
     ] = "",
+    decoder_backend: Annotated[
+        str,
+        typer.Option(
+            help="What runs a decoder on this machine: torch, llama.cpp (the decoder smollm2 with "
+            "facts as words: seven times faster, in a quarter of the memory, multiplied in eight "
+            "bits), or auto (llama.cpp where it can and is installed: pip install "
+            "'kept[llamacpp]')."
+        ),
+    ] = "auto",
     facts_as: Annotated[
         str,
         typer.Option(
@@ -129,7 +139,8 @@ def ask(
     from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 
     for_local = {"--as": facts_as != "words", "--order": order != "alike",
-                 "--directions": directions != "both", "--begin": bool(begin)}  # fmt: skip
+                 "--directions": directions != "both", "--begin": bool(begin),
+                 "--decoder-backend": decoder_backend != "auto"}  # fmt: skip
     for_any = {"--max-facts": max_facts != 4, "--new": most_words != 24}
     if decoder is None and (alone := _first_set(for_local | for_any)):
         raise ConfigError(f"{alone} is for decoders; name one: --decoder smollm2")
@@ -139,13 +150,18 @@ def ask(
         if decoder is not None or least_confidence is not None or case is not None:
             raise ConfigError("--run has a decoder, a confidence and a case; leave the options out")
         return _answered_by(run, kg, question, as_json)
+    backend = (
+        ""
+        if decoder is None or is_server(decoder)
+        else _backend(decoder_backend, decoder, facts_as)
+    )
     settings = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
     graph = open_graph(settings)
     if not is_available():
         echo(
             "a first answer takes seconds less with ctranslate2: pip install 'kept[ask]'", err=True
         )
-    answerer = Answerer(graph, open_linker(settings, graph), answer_encoder(threads or 2))
+    answerer = Answerer(graph, open_linker(settings, graph), answer_encoder(threads or 1))
     least = LEAST_CONFIDENCE if least_confidence is None else least_confidence
     chosen = answerer.answer(question, least=least)
     if decoder is None:
@@ -161,8 +177,8 @@ def ask(
             "facts_as": facts_as, "max_facts": max_facts, "directions": directions,
             "begin": begin, "n_new": most_words,
         }  # fmt: skip
-        local = _local_reply(question, answerer, decoder, options, order, threads)
-        reply, lines = local.as_json(), [_page(local)]
+        local = _local_reply(question, answerer, decoder, backend, options, order, threads)
+        reply, lines = local.as_json() | {"backend": backend}, [_page(local)]
     if as_json:
         echo(json.dumps(reply | {"chosen": chosen.as_json()}, ensure_ascii=False, indent=1))
     else:
@@ -190,24 +206,31 @@ def _local_reply(
     question: str,
     answerer: Answerer,
     decoder: str,
+    backend: str,
     options: dict[str, Any],
     order: str,
     threads: int | None,
 ) -> Reply:
     """What a decoder on this machine writes, and what each fact did to it."""
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from kept.decoders import load_decoder
     from kept.decoders.asking import Asker, AskOptions
-    from kept.hosts import load_tokenizer
+    from kept.decoders.llama_cpp import LlamaCppDecoder
+    from kept.hosts import load_tokenizer, smollm2_file
 
     options_for_decoder = AskOptions(**options)
     if threads is not None:
         torch.set_num_threads(threads)
-    disable_progress_bar()
     ordered, matcher = _order(order, answerer.matcher)
-    host, tokenizer = load_decoder(decoder), load_tokenizer(decoder)
+    tokenizer = load_tokenizer(decoder)
+    host = (
+        LlamaCppDecoder(
+            smollm2_file(), n_positions=tokenizer.model_max_length, n_threads=threads or 1
+        )
+        if backend == LLAMA_CPP
+        else load_decoder(decoder)
+    )
     reply = Asker(host, tokenizer, answerer.graph, answerer.linker, ordered, matcher).ask(
         question, options_for_decoder
     )
@@ -218,6 +241,29 @@ def _local_reply(
             err=True,
         )
     return reply
+
+
+def _backend(name: str, decoder: str, facts_as: str) -> str:
+    """Return what runs a decoder; raises `ConfigError` for a name that there is not.
+
+    And for llama.cpp where it cannot run this decoder, or is not installed.
+    """
+    from kept.decoders.llama_cpp import INSTALL, is_available
+    from kept.errors import ConfigError, MissingExtraError
+
+    if name not in ("auto", "torch", LLAMA_CPP):
+        raise ConfigError(f"--decoder-backend is {name!r}; choose one of auto, torch, {LLAMA_CPP}")
+    can_run = decoder == "smollm2" and facts_as == "words"
+    if name == LLAMA_CPP and not can_run:
+        raise ConfigError(
+            f"llama.cpp runs the decoder smollm2 with facts as words, not {decoder} with facts as "
+            f"{facts_as}; choose --decoder-backend torch"
+        )
+    if name == LLAMA_CPP and not is_available():
+        raise MissingExtraError(f"--decoder-backend llama.cpp needs xllamacpp: {INSTALL}")
+    if name != "auto":
+        return name
+    return LLAMA_CPP if can_run and is_available() else "torch"
 
 
 def _order(name: str, matcher: RelationMatcher) -> tuple[Order, RelationMatcher | None]:

@@ -71,7 +71,6 @@ def demo(
     Example: kept demo --open
     """
     start = time.monotonic()
-    from transformers.utils.logging import disable_progress_bar
 
     from kept.apps.cli.comparing.compare_run import show
     from kept.apps.cli.console import TerminalConsole
@@ -92,7 +91,6 @@ def demo(
     of_the_demo = demo_config(config)
     require_run_folder(output, "private", "kg")
     output.mkdir(parents=True, exist_ok=True)
-    disable_progress_bar()
     console = TerminalConsole()
     with TrainingProgress(console) as reporter:
         result = run_demo(

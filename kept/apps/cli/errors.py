@@ -29,6 +29,7 @@ FAULTY_LINE: Any = typer.BadParameter.__mro__[2]
 """What typer raises for a faulty command line."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as of any program."""
+STOPPED = "stopped by Ctrl-C; run the same command again"
 _INTERRUPTS: ContextVar[list[int] | None] = ContextVar("interrupts", default=None)
 TYPERS = (typer.Exit, typer.Abort, FAULTY_LINE, BrokenPipeError)
 """Exceptions that end a command without being its error, such as a faulty command line."""
@@ -71,6 +72,9 @@ class ErrorReportingGroup(TyperGroup):
             return result
         except TYPERS:
             raise
+        except KeyboardInterrupt as interrupt:
+            echo(STOPPED, err=True)
+            raise typer.Exit(INTERRUPTED) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):
                 raise

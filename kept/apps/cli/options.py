@@ -25,6 +25,7 @@ from kept.help_texts import (
     REDIRECTS,
     THREADS,
 )
+from kept.packaged import READY
 from kept.suggestions import no_such, require_local, require_there
 from kg_loaders import plugins
 from kg_loaders.disk.kinds import require_file_or_folder
@@ -103,7 +104,8 @@ class KeptCommand(TyperCommand):
                     raise typer.BadParameter(
                         f"{value} is not a finite number", ctx=ctx, param_hint=parameter.opts
                     )
-                if isinstance(value, Path) and parameter.name not in WRITTEN:
+                is_input = isinstance(value, Path) and parameter.name not in WRITTEN
+                if is_input and not str(value).startswith(READY):
                     require_there(value, MADE_BY.get(str(parameter.name), ""))
                     require_file_or_folder(value)
         return super().invoke(ctx)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from rich.table import Table
-from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.probe_options import ProbeOptions
@@ -86,7 +85,6 @@ def run(options: ProbeOptions) -> Result:
             refuse_file(output / name, force=options.force)
     if options.threads is not None:
         torch.set_num_threads(options.threads)
-    disable_progress_bar()
     graph = None if options.kg is None else KnowledgeGraph.open(options.kg)
     questions = _questions(graph, options)
     if graph is not None and options.mode != "weights":

@@ -11,6 +11,7 @@ from kept.apps.explorer.readers import method_readers, run_reader
 from kept.apps.serve.completing import open_completion
 from kept.apps.serve.service import Service
 from kept.auto import AutoEncoder
+from kept.auto.computing import Backend, Precision
 from kept.errors import ConfigError
 from kept.hosts import load_tokenizer
 from kept.lab.probing.models.base import ClozeModel
@@ -29,16 +30,23 @@ def open_service(
     reranker: Path | None = None,
     tokenizer: str = "minilm",
     case: Case | None = None,
+    backend: Backend = "torch",
+    precision: Precision = "fp32",
 ) -> Service:
     """Return the service of a graph's folder and of the models that are given.
 
+    `backend` and `precision` are those of `model` (`AutoEncoder.compute_with`).
     `case` is how case counts in links by names; None: that of `index`, else that of the runs and of
     `model`.
 
     Raises what opening each of them raises, and `GraphMismatchError` for models of other ids.
     """
     served = [(folder, run_reader(folder, number)) for number, folder in enumerate(runs)]
-    encoder = None if model is None else AutoEncoder.from_pretrained(model)
+    encoder = (
+        None
+        if model is None
+        else AutoEncoder.from_pretrained(model, backend=backend, precision=precision)
+    )
     if index is None and case is None:
         case = case_of([reader for _, reader in served], encoder)
     settings = settings_of(kg, index=index, reranker=reranker, case=case)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,15 @@ def similarity(phrases: NDArray[np.float32], question: NDArray[np.float32]) -> N
     plain, typed = question
     means = (phrases[..., ::2, :] @ plain).mean(-1) + (phrases[..., 1::2, :] @ typed).mean(-1)
     return np.asarray(means / 2, np.float64)
+
+
+@runtime_checkable
+class KeepsVectors(Protocol):
+    """An encoder that computes the vectors of texts once, and keeps them under a name."""
+
+    def encode_once(self, name: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of `texts`, `[text width]`."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +126,19 @@ class CommonRelations:
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
         """`[relation phrase width]`."""
-        vectors = self.encoder.encode(self._phrases)
+        vectors = self._encode("phrases-of-common-relations", self._phrases)
         return vectors.reshape(len(self.labels), -1, self.encoder.width)
 
     @cached_property
     def _form_vectors(self) -> NDArray[np.float32]:
-        return self.encoder.encode([form for forms in self.forms for form in forms])
+        forms = [form for forms in self.forms for form in forms]
+        return self._encode("names-of-common-relations", forms)
+
+    def _encode(self, name: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of texts that are the same for every graph."""
+        if isinstance(self.encoder, KeepsVectors):
+            return self.encoder.encode_once(name, texts)
+        return self.encoder.encode(texts)
 
     def compare(
         self,

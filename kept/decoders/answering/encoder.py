@@ -6,12 +6,11 @@ converted once, in a process of its own, into the cache of the user, and are rea
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,12 @@ from numpy.typing import NDArray
 from entity_linking.parts import SentenceEncoder
 from kept.errors import CheckpointError, MissingExtraError
 from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
-from kg_loaders.disk.seals import sha256_of
-from kg_loaders.disk.writing import whole_folder, write_json
+from kept.prepared import prepared_folder
+from kg_loaders.errors import WriteError
 
 TEXTS_PER_PASS = 64
 MOST_PIECES = 256
 QUANTIZATION = "int8"
-WAIT_SECONDS = 300.0
-"""How long a process waits for another one that prepares the same model."""
-_PREPARED = "prepared.json"
 _CONVERT = (
     "import sys; from ctranslate2.converters import TransformersConverter; "
     "TransformersConverter(sys.argv[1]).convert(sys.argv[2], quantization=sys.argv[3], force=True)"
@@ -44,7 +40,7 @@ class FastSentenceEncoder:
     Raises `MissingExtraError` where ctranslate2 or the weights are not installed.
     """
 
-    def __init__(self, n_threads: int = 2) -> None:
+    def __init__(self, n_threads: int = 1) -> None:
         if not is_available():
             raise MissingExtraError("quick answers need ctranslate2: pip install 'kept[ask]'")
         import ctranslate2
@@ -56,6 +52,7 @@ class FastSentenceEncoder:
         with ThreadPoolExecutor(1) as pool:
             model = pool.submit(ctranslate2.Encoder, str(folder), intra_threads=n_threads)
             self._model: Any = model.result()
+        self._version = str(ctranslate2.__version__)
         self._tokenizer = Tokenizer.from_file(str(_minilm_folder() / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_PIECES)
@@ -86,28 +83,41 @@ class FastSentenceEncoder:
                 vectors[i] = mean / np.linalg.norm(mean)
         return vectors
 
+    def encode_once(self, name: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return what `encode` does, and keep it under `name` in the user's cache.
+
+        Other texts, weights or another version of CTranslate2 are kept apart. Where the cache
+        cannot be written the vectors are computed each time.
+        """
+        key = sha256("\n".join([self.name, self._version, *texts]).encode()).hexdigest()
+
+        def write(folder: Path) -> None:
+            np.save(folder / "vectors.npy", self.encode(texts))
+
+        try:
+            folder = prepared_folder(f"{name}-{key[:16]}", write)
+        except WriteError:
+            return self.encode(texts)
+        vectors: NDArray[np.float32] = np.load(folder / "vectors.npy", allow_pickle=False)
+        return vectors
+
 
 def is_available() -> bool:
     """Whether ctranslate2 is installed."""
     return find_spec("ctranslate2") is not None
 
 
-def answer_encoder(n_threads: int = 2) -> SentenceEncoder:
-    """Return the quick encoder where it is installed, else MiniLM by torch: the same vectors."""
+def answer_encoder(n_threads: int = 1) -> SentenceEncoder:
+    """Return the quick encoder where it is installed, else MiniLM by torch: the same vectors.
+
+    One thread is the default: a question is a few words, and on a busy machine a second one waits
+    actively (65 seconds of the processor were measured for an answer that takes two).
+    """
     if is_available():
         return FastSentenceEncoder(n_threads)
     from kept.linking.sentences import HostSentenceEncoder
 
     return HostSentenceEncoder("minilm")
-
-
-def cache_folder() -> Path:
-    """Return the folder of what kept prepares: `KEPT_CACHE`, else `kept` in the user's cache."""
-    named = os.environ.get("KEPT_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kept"
 
 
 def prepared_minilm() -> Path:
@@ -117,41 +127,18 @@ def prepared_minilm() -> Path:
     """
     from ctranslate2 import __version__ as version
 
-    folder = cache_folder() / f"minilm-{MINILM_SHA256[:12]}-{QUANTIZATION}-{version}"
-    if not _is_whole(folder):
-        with whole_folder(
-            folder, kind="a prepared model", is_kind=_is_prepared, force=True, wait=WAIT_SECONDS
-        ) as part:
-            command = [
-                sys.executable,
-                "-c",
-                _CONVERT,
-                str(_minilm_folder()),
-                str(part),
-                QUANTIZATION,
-            ]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
-            if run.returncode:
-                raise CheckpointError(
-                    f"MiniLM could not be prepared for CTranslate2: {run.stderr.strip()[-400:]}"
-                )
-            digests = {each.name: sha256_of(each) for each in sorted(part.iterdir())}
-            write_json(part / _PREPARED, digests)
-    return folder
+    name = f"minilm-{MINILM_SHA256[:12]}-{QUANTIZATION}-{version}"
+    return prepared_folder(name, _convert)
 
 
-def _is_prepared(folder: Path) -> bool:
-    return (folder / _PREPARED).is_file()
-
-
-def _is_whole(folder: Path) -> bool:
-    """Whether every file of a prepared folder is what was written."""
-    seal = folder / _PREPARED
-    if not seal.is_file():
-        return False
-    digests = json.loads(seal.read_text(encoding="utf-8"))
-    files = {name: folder / name for name in digests}
-    return all(file.is_file() and sha256_of(file) == digests[name] for name, file in files.items())
+def _convert(folder: Path) -> None:
+    """Write MiniLM for CTranslate2 into `folder`, in a process that torch leaves with."""
+    command = [sys.executable, "-c", _CONVERT, str(_minilm_folder()), str(folder), QUANTIZATION]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise CheckpointError(
+            f"MiniLM could not be prepared for CTranslate2: {run.stderr.strip()[-400:]}"
+        )
 
 
 def _minilm_folder() -> Path:

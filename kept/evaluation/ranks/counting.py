@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from kept.errors import EvaluationError
 Ties = Literal["optimistic", "realistic", "pessimistic"]
 _COUNT_NUMBERS = 1 << 17  # compare in pieces whose result stays in the cache
 _EXACT_IN_FLOAT32 = 1 << 24
+_SORTED_FROM = 5  # answers in one row: from here on a sort costs less than their comparisons
 _LONG_ROW = 4096  # from here on a call a row costs less than a number in place of a byte
 
 
@@ -70,6 +72,14 @@ class KnownColumns:
         nowhere = np.zeros(n, np.int64)
         return cls(nowhere, nowhere, np.zeros(0, np.int64))
 
+    def columns_of(self, row: int) -> NDArray[np.int64]:
+        """Those of one query."""
+        return self.columns[self.starts[row] : self.ends[row]]
+
+    def of(self, rows: NDArray[np.int64]) -> KnownColumns:
+        """Those of some queries, which may repeat."""
+        return KnownColumns(self.starts[rows], self.ends[rows], self.columns)
+
     def listed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The query and the column of each, both `[known]`."""
         counts = self.ends - self.starts
@@ -80,32 +90,32 @@ class KnownColumns:
         return rows, self.columns[positions]
 
 
-def count(compared: Comparable, gold: Tensor, known_columns: KnownColumns) -> RankCounts:
+def count(
+    compared: Comparable,
+    gold: Tensor,
+    known_columns: KnownColumns,
+    rows: NDArray[np.int64] | None = None,
+) -> RankCounts:
     """Compare each answer, of column `gold` int `[batch]`, with all columns but the known ones.
 
+    `rows [batch]`, rising, says which row of the numbers each answer is in, where several answers
+    are to one question; None: each has its own. `known_columns` are those of the rows.
     EvaluationError: a score is NaN.
     """
     values = compared.values.detach()
-    gold_values = values.gather(1, gold[:, None])[:, 0]
+    if rows is None:
+        rows = np.arange(len(gold))
+    rows_there = torch.from_numpy(rows).to(values.device)
+    gold_values = values[rows_there, gold]
     tied = compared.tied(gold_values) if compared.tied else (gold_values, gold_values)
-    low, high = (bound[:, None] for bound in tied)
     is_plain = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
     if is_plain and values.shape[1] >= _LONG_ROW:
-        return _counted_by_row(
-            values.numpy(), low.numpy(), high.numpy(), gold.tolist(), known_columns
-        )
-    counts = _counted_at_once(values, low, high, gold, None)
-    rows, columns = known_columns.listed()
-    others = columns != gold.cpu().numpy()[rows]
-    rows, columns = rows[others], columns[others]
-    indices = [torch.from_numpy(array).to(values.device) for array in (rows, columns)]
-    scores = values[indices[0], indices[1]]
-    low, high = (bound[:, 0].index_select(0, indices[0]) for bound in (low, high))
-    n_greater, n_equal = (
-        np.bincount(rows[holds.cpu().numpy()], minlength=len(values))
-        for holds in (scores > high, (scores >= low) & (scores <= high))
-    )
-    return RankCounts(counts.n_greater - n_greater, counts.n_equal - n_equal)
+        _check(bool(np.isnan(np.maximum.reduce(values.numpy(), axis=None, initial=-np.inf))))
+        bounds = (tied[0].numpy(), tied[1].numpy())
+        return _counted_by_row(values.numpy(), *bounds, rows, gold.numpy(), known_columns)
+    if len(rows) != len(values) or (rows != np.arange(len(rows))).any():
+        values, known_columns = values.index_select(0, rows_there), known_columns.of(rows)
+    return _counted_with_known(values, *tied, gold, known_columns)
 
 
 def rank_scores(scores: Tensor, gold: Tensor, mask: Tensor | None) -> RankCounts:
@@ -125,25 +135,72 @@ def _counted_by_row(
     values: NDArray[Any],
     low: NDArray[Any],
     high: NDArray[Any],
-    gold: list[int],
+    rows: NDArray[np.int64],
+    gold: NDArray[np.int64],
     known_columns: KnownColumns,
 ) -> RankCounts:
-    """One byte a comparison, and a row stays in the cache; known answers are looked up in it."""
+    """Every row by itself, which stays in the cache."""
+    counts = np.zeros((2, len(rows)), np.int64)
+    firsts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])[: len(rows)])
     holds = np.empty(values.shape[1], np.bool_)
-    counts = np.zeros((2, len(values)), np.int64)
-    highest = np.zeros(len(values), values.dtype)
-    ranges = zip(known_columns.starts.tolist(), known_columns.ends.tolist(), strict=True)
-    for i, (row, column, (start, end)) in enumerate(zip(values, gold, ranges, strict=True)):
-        columns = known_columns.columns[start:end]
-        np.maximum.reduce(row, out=highest[i : i + 1], keepdims=True)  # NaN if one is
-        for bound_index, (compare, bound) in enumerate(
-            ((np.greater, high), (np.greater_equal, low))
-        ):
-            compare(row, bound[i], out=holds)
-            holds[column] = False
-            counts[bound_index, i] = np.count_nonzero(holds) - np.count_nonzero(holds.take(columns))
-    _check(bool(np.isnan(highest).any()))
-    return RankCounts(counts[0], counts[1] - counts[0])
+    for first, end in pairwise([*firsts.tolist(), len(rows)]):
+        row, answers = values[rows[first]], slice(first, end)
+        columns = known_columns.columns_of(int(rows[first]))
+        if end - first < _SORTED_FROM:
+            for i in range(first, end):
+                counts[:, i] = _counted(row, low[i], high[i], gold[i], columns, holds)
+        else:
+            counts[:, answers] = _counted_sorted(
+                row, low[answers], high[answers], gold[answers], columns
+            )
+    return RankCounts(counts[0], counts[1])
+
+
+def _counted(
+    row: NDArray[Any], low: Any, high: Any, gold: int, columns: NDArray[np.int64], holds: Any
+) -> tuple[int, int]:
+    """Numbers above and tied with one answer; one byte a comparison, in the memory of `holds`."""
+    numbers = []
+    for compare, bound in ((np.greater, high), (np.greater_equal, low)):
+        compare(row, bound, out=holds)
+        holds[gold] = False
+        numbers.append(int(np.count_nonzero(holds)) - int(np.count_nonzero(holds.take(columns))))
+    return numbers[0], numbers[1] - numbers[0]
+
+
+def _counted_sorted(
+    row: NDArray[Any],
+    low: NDArray[Any],
+    high: NDArray[Any],
+    gold: NDArray[np.int64],
+    columns: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same for many answers in one row: they are looked up in the sorted competitors."""
+    competes = np.ones(len(row), np.bool_)
+    competes[columns] = False
+    is_among = competes[gold]  # an answer that is not known would be its own competitor
+    competitors = np.sort(row[competes])
+    n_up_to_high = np.searchsorted(competitors, high, "right")
+    n_below_low = np.searchsorted(competitors, low, "left")
+    return len(competitors) - n_up_to_high, n_up_to_high - n_below_low - is_among
+
+
+def _counted_with_known(
+    values: Tensor, low: Tensor, high: Tensor, gold: Tensor, known_columns: KnownColumns
+) -> RankCounts:
+    """Counts among all columns, less those among the known ones; a row an answer, on any device."""
+    counts = _counted_at_once(values, low[:, None], high[:, None], gold, None)
+    places, columns = known_columns.listed()
+    others = columns != gold.cpu().numpy()[places]
+    places, columns = places[others], columns[others]
+    indices = [torch.from_numpy(array).to(values.device) for array in (places, columns)]
+    scores = values[indices[0], indices[1]]
+    low, high = (bound.index_select(0, indices[0]) for bound in (low, high))
+    n_greater, n_equal = (
+        np.bincount(places[holds.cpu().numpy()], minlength=len(values))
+        for holds in (scores > high, (scores >= low) & (scores <= high))
+    )
+    return RankCounts(counts.n_greater - n_greater, counts.n_equal - n_equal)
 
 
 def _counted_at_once(

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from kept.kge.ultra.messages import Groups
+from kept.kge.ultra.messages import Messages
 
+HOST = torch.device("cpu")
 MEETINGS = ("h2h", "t2t", "h2t", "t2h")
 """How two types meet in an entity: as first or second ends of its edges."""
 
@@ -58,15 +59,34 @@ class Edges:
         weights = None if self.weights is None else self.weights[kept]
         return Edges(self.ends[:, kept], self.types[kept], self.n_nodes, self.n_types, weights)
 
+    def messages(self, to: int, device: torch.device = HOST) -> Messages:
+        """The messages of one question, that run to the first (0) or the second (1) ends."""
+        if (to, device) in self._messages:
+            return self._messages[to, device]
+        if device != HOST:
+            self._messages[to, device] = self.messages(to).to(device)
+        else:
+            keys = self.ends[to] * self.n_types + self.types
+            order = keys.argsort(stable=True)
+            groups, counts = keys[order].unique_consecutive(return_counts=True)
+            starts, of_node = counts.cumsum(0), torch.arange(self.n_nodes + 1) * self.n_types
+            tables = (
+                self.ends[1 - to][order],
+                torch.cat([starts.new_zeros(1), starts]),
+                groups % self.n_types,
+                torch.searchsorted(groups, of_node),
+            )
+            self._messages[to, device] = Messages.of(
+                *(table.to(torch.int32).numpy() for table in tables),
+                n_inputs=self.n_nodes,
+                n_vectors=self.n_types,
+            )
+        return self._messages[to, device]
+
     @cached_property
-    def groups(self) -> tuple[Groups, Groups]:
-        """The edges grouped by their first end, and by their second."""
-        first, second = self.ends
-        sizes = {"n_nodes": self.n_nodes, "n_types": self.n_types}
-        return (
-            Groups.of(first, second, self.types, **sizes),
-            Groups.of(second, first, self.types, **sizes),
-        )
+    def _messages(self) -> dict[tuple[int, torch.device], Messages]:
+        """The results of `messages`, by the end that receives and the device."""
+        return {}
 
     def degrees(self) -> Tensor:
         """How many edges have each node as their second end, `[node]`."""

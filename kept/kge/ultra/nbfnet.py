@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from kept.kge.ultra.graphs import Edges
+from kept.kge.ultra.messages import on_device
 from kept.kge.ultra.networks import EntityNetwork, LayerOptions, NetworkOptions
 
 
@@ -44,6 +45,7 @@ class NBFNet(nn.Module):
         `between`, how ULTRA's relations meet, is not read.
         """
         types = relations + is_head * (edges.n_types // 2)
-        query: Tensor = self.query(types)
-        scores: Tensor = self.entity_model(edges, anchors, query, None, candidates)
+        query: Tensor = self.query(on_device(types, self.query.weight.device))
+        kinds = types.unique(return_inverse=True)[1]
+        scores: Tensor = self.entity_model(edges, anchors, query, None, candidates, kinds)
         return scores

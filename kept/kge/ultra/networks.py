@@ -20,11 +20,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from safetensors.torch import load
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
 
 from kept.errors import CheckpointError, ConfigError
 from kept.kge.ultra.graphs import MEETINGS, Edges
-from kept.kge.ultra.messages import summed_products
+from kept.kge.ultra.messages import (
+    CACHE_NUMBERS,
+    on_device,
+    summed_by_question,
+    summed_messages,
+    sums_in,
+)
+from kept.kge.ultra.needed_rows import NeededRows, needed_rows, previous_states
 from kept.model_files import readable, require_finite
 
 Message = Literal["distmult", "transe", "rotate"]
@@ -108,8 +115,7 @@ class ConditionalLayer(nn.Module):
         """What every node gathers from its edges and its own boundary vector."""
         to, source = (0, 1) if self.options.to == "first" else (1, 0)
         if self.options.sums_products and edges.weights is None:
-            received, sent = edges.groups[to], edges.groups[source]
-            return boundary + summed_products(states, vectors, received, sent)
+            return boundary + summed_by_question(states, vectors, edges.messages(to, states.device))
         neighbours, kinds = states[:, edges.ends[source]], vectors[:, edges.types]
         weights = None if edges.weights is None else edges.weights[:, None]
         messages = _weight_messages(self._message(neighbours, kinds), weights)
@@ -154,7 +160,12 @@ class ConditionalLayer(nn.Module):
         boundary: Float[Tensor, "batch node width"],
         edges: Edges,
     ) -> Float[Tensor, "batch node width"]:
-        gathered = self.aggregate(states, vectors, boundary, edges)
+        return self.combine(states, self.aggregate(states, vectors, boundary, edges))
+
+    def combine(
+        self, states: Float[Tensor, "... width"], gathered: Float[Tensor, "... _"]
+    ) -> Float[Tensor, "... width"]:
+        """New states from the old ones and what their nodes gathered."""
         weight, width = self.linear.weight, states.shape[-1]
         hidden = linear(states, weight[:, :width], self.linear.bias)
         hidden = hidden + linear(gathered, weight[:, width:])
@@ -244,10 +255,11 @@ class RelationNetwork(ConditionalNetwork):
     ) -> Float[Tensor, "batch type width"]:
         """`edges` is the graph of relations; its start is ones at the relation asked for."""
         width = self.options.layer.width
-        dtype = next(self.parameters()).dtype
-        query = torch.ones(len(relations), width, dtype=dtype)
-        boundary = torch.zeros(len(relations), edges.n_nodes, width, dtype=dtype)
-        boundary[torch.arange(len(relations)), relations] = 1
+        weight = next(self.parameters())
+        query = weight.new_ones(len(relations), width)
+        boundary = weight.new_zeros(len(relations), edges.n_nodes, width)
+        rows = torch.arange(len(relations), device=weight.device)
+        boundary[rows, on_device(relations, weight.device)] = 1
         every = self.hidden(boundary, query, edges)
         if not self.options.concatenate:
             return every[-1]
@@ -268,18 +280,116 @@ class EntityNetwork(ConditionalNetwork):
         edges: Edges,
         anchors: Int[Tensor, " batch"],
         query: Float[Tensor, "batch width"],
-        vectors: Float[Tensor, "batch type width"] | None = None,
+        vectors: Float[Tensor, "kind type width"] | None = None,
         candidates: Int[Tensor, "batch candidate"] | None = None,
+        kinds: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "batch candidate"]:
-        """Scores of `candidates`, of all nodes without them; `query` stands on the anchor."""
-        boundary = query.new_zeros(len(anchors), edges.n_nodes, query.shape[1])
-        boundary[torch.arange(len(anchors)), anchors] = query
-        features = self.read(self.hidden(boundary, query, edges, vectors), query)
-        if candidates is not None:
-            index = candidates[..., None].expand(-1, -1, features.shape[-1])
-            features = features.gather(1, index)
-        scores: Tensor = self.mlp(features)
+        """Scores of `candidates`, of all nodes without them; `query` is the anchor's state.
+
+        `kinds` says which of `vectors` each question takes; without it each has its own. Questions
+        of one kind must have equal relation vectors in every layer.
+        """
+        if kinds is None:
+            kinds = torch.arange(len(anchors))
+        if len(anchors) and self.skips_rows(edges, query.device):
+            return self.needed_scores(edges, anchors, query, vectors, candidates, kinds)
+        vectors = None if vectors is None else vectors[on_device(kinds, query.device)]
+        scores: Tensor = self.mlp(self.all_features(edges, anchors, query, vectors, candidates))
         return scores.squeeze(-1)
+
+    def skips_rows(self, edges: Edges, device: torch.device) -> bool:
+        """Whether only the states that matter are computed, as a CPU does for the released kind.
+
+        A GPU computes them all faster than a host could plan.
+        """
+        is_released = self.options.layer.sums_products and not self.options.concatenate
+        return is_released and edges.weights is None and device.type == "cpu"
+
+    def all_features(
+        self,
+        edges: Edges,
+        anchors: Int[Tensor, " batch"],
+        query: Float[Tensor, "batch width"],
+        vectors: Float[Tensor, "batch type width"] | None,
+        candidates: Int[Tensor, "batch candidate"] | None,
+    ) -> Float[Tensor, "batch candidate _"]:
+        """What is read of the candidates, from the states of all nodes."""
+        device = query.device
+        boundary = query.new_zeros(len(anchors), edges.n_nodes, query.shape[1])
+        boundary[torch.arange(len(anchors), device=device), on_device(anchors, device)] = query
+        features = self.read(self.hidden(boundary, query, edges, vectors), query)
+        if candidates is None:
+            return features
+        index = on_device(candidates, device)[..., None].expand(-1, -1, features.shape[-1])
+        return features.gather(1, index)
+
+    def needed_scores(
+        self,
+        edges: Edges,
+        anchors: Int[Tensor, " batch"],
+        query: Float[Tensor, "batch width"],
+        vectors: Float[Tensor, "kind type width"] | None,
+        candidates: Int[Tensor, "batch candidate"] | None,
+        kinds: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch candidate"]:
+        """Scores from the states of rows that they depend on."""
+        rows = needed_rows(
+            edges.messages(0 if self.options.layer.to == "first" else 1),
+            anchors.numpy(),
+            kinds.numpy(),
+            None if candidates is None else candidates.numpy(),
+            self.options.n_layers,
+        )
+        states = self.needed_states(rows, query, kinds, vectors)
+        first, _, last = self.mlp
+        assert isinstance(first, nn.Linear)
+        width = states.shape[1]
+        of_states = linear(states, first.weight[:, :width], first.bias)  # once for each row
+        of_queries = linear(query, first.weight[:, width:])[:, None]
+        step = max(1, CACHE_NUMBERS // (rows.answers.shape[1] * of_states.shape[1]))
+        parts = [
+            last((embedding(answers, of_states) + queries).relu_())
+            for answers, queries in zip(
+                torch.split(rows.answers, step), torch.split(of_queries, step), strict=True
+            )
+        ]
+        return torch.cat(parts).squeeze(-1)
+
+    def needed_states(
+        self,
+        rows: NeededRows,
+        query: Float[Tensor, "batch width"],
+        kinds: Int[Tensor, " batch"],
+        vectors: Float[Tensor, "kind type width"] | None,
+    ) -> Float[Tensor, "row width"]:
+        """The states of the last layer's rows."""
+        n_kinds = int(kinds.max()) + 1
+        first = torch.empty(n_kinds, dtype=torch.int64).scatter_(0, kinds, torch.arange(len(kinds)))
+        states, queries_of_kinds = (
+            torch.cat([query, query.new_zeros(1, query.shape[1])]),
+            query[first],
+        )
+        for layer, needed in zip(self.layers, rows.layers, strict=True):
+            assert isinstance(layer, ConditionalLayer)
+            types = layer.relation_vectors(queries_of_kinds, vectors).flatten(0, 1)
+            if torch.is_grad_enabled():
+                gathered = summed_messages(states, types, needed.messages)
+                gathered = gathered.index_add(0, needed.anchors, query[needed.questions])
+                states = self._new_states(layer, previous_states(states, needed), gathered)
+                continue
+            new = states.new_empty(len(needed.previous), states.shape[1])
+            for block in needed.messages.blocks(states.shape[1]):
+                gathered = sums_in(block, states, types, needed.messages)[1]
+                rows_of_anchors, questions = needed.anchors_in(block.rows)
+                gathered.index_add_(0, rows_of_anchors, query[questions])
+                previous = states.index_select(0, needed.previous[block.rows])
+                new[block.rows] = self._new_states(layer, previous, gathered)
+            states = new
+        return states
+
+    def _new_states(self, layer: ConditionalLayer, states: Tensor, gathered: Tensor) -> Tensor:
+        new: Tensor = layer.combine(states, gathered)
+        return new + states if self.options.residual else new
 
 
 class Ultra(nn.Module):
@@ -308,10 +418,13 @@ class Ultra(nn.Module):
         `between` is `relation_graph(edges)`.
         """
         distinct, inverse = relations.unique(return_inverse=True)  # each relation once
-        vectors = self.relation_model(between, distinct)[inverse]
         types = relations + is_head * (edges.n_types // 2)
-        query = vectors[torch.arange(len(types)), types]
-        scores: Tensor = self.entity_model(edges, anchors, query, vectors, candidates)
+        vectors = self.relation_model(between, distinct)
+        query = vectors[on_device(inverse, vectors.device), on_device(types, vectors.device)]
+        kinds, of_kinds = inverse, vectors
+        if self.entity_model.options.layer.relations == "dependent":  # vectors of the query
+            kinds, of_kinds = types.unique(return_inverse=True)[1], None
+        scores: Tensor = self.entity_model(edges, anchors, query, of_kinds, candidates, kinds)
         return scores
 
 

@@ -24,6 +24,7 @@ from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training import contrast
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.graphs import Edges, relation_graph, without_easy
+from kept.kge.ultra.messages import on_device
 from kept.kge.ultra.nbfnet import NBFNet
 from kept.kge.ultra.networks import Ultra
 
@@ -59,6 +60,56 @@ def ultra_loss(
     return contrast(positive, negative, loss="log_sigmoid", margin=0, temperature=inverse) / 2
 
 
+class LossOnGraph:
+    """The loss of an ULTRA or an NBFNet over batches of questions about one training graph.
+
+    Raises `ConfigError` for fewer than two triples.
+    """
+
+    def __init__(
+        self,
+        model: Ultra | NBFNet,
+        triples: Int[Tensor, "triple 3"],
+        *,
+        n_entities: int,
+        n_relations: int,
+        config: TrainingConfig,
+    ) -> None:
+        if len(triples) < 2:
+            raise ConfigError(
+                f"{len(triples)} training triples: ULTRA needs one to ask, one to read"
+            )
+        sizes = {"n_entities": n_entities, "n_relations": n_relations}
+        self._model, self._config = model, config
+        self._edges = Edges.of(triples.numpy(), **sizes)
+        self._between = relation_graph(self._edges)
+        self._filter = Filter({"train": triples.numpy()}, **sizes)
+
+    def loss(self, batch: Int[Tensor, "batch 3"], generator: torch.Generator) -> Tensor:
+        """Return the mean loss of a batch: its first half asks for tails, the rest for heads."""
+        is_head = torch.arange(len(batch)) >= len(batch) // 2
+        draws = torch.rand(len(batch), self._config.n_negatives, generator=generator)
+        candidates = torch.cat(
+            [
+                unconnected_entities(self._filter, "tail", batch[~is_head]),
+                unconnected_entities(self._filter, "head", batch[is_head]),
+            ]
+        )
+        negatives = strict_negatives(candidates, draws)
+        anchors, answers = _ends(batch, is_head)
+        named = _corrupted_triples(batch, is_head, negatives)
+        scores = self._model(
+            self._edges.only(without_easy(self._edges, torch.cat([batch, named]))),
+            self._between,
+            anchors,
+            batch[:, 1],
+            is_head,
+            torch.cat([answers[:, None], negatives], 1),
+        )
+        loss: Tensor = ultra_loss(scores, self._config.adversarial_temperature).mean()
+        return loss
+
+
 def train_ultra(
     model: Ultra | NBFNet,
     triples: Any,
@@ -82,36 +133,13 @@ def train_ultra(
     Raises `ConfigError` for fewer than two triples, `TrainingError` for a loss that is not finite.
     """
     data = torch.as_tensor(triples, dtype=torch.int64).reshape(-1, 3)
-    if len(data) < 2:
-        raise ConfigError(f"{len(data)} training triples: ULTRA needs one to ask, one to read")
-    sizes = {"n_entities": n_entities, "n_relations": n_relations}
-    edges = Edges.of(data.numpy(), **sizes)
+    batches = LossOnGraph(
+        model, data, n_entities=n_entities, n_relations=n_relations, config=config
+    )
     data_asked = data if queries is None else torch.as_tensor(queries, dtype=torch.int64)
-    between, filter = relation_graph(edges), Filter({"train": data.numpy()}, **sizes)
 
     def loss_of(rows: Tensor) -> Tensor:
-        batch = data_asked[rows]
-        is_head = torch.arange(len(batch)) >= len(batch) // 2
-        draws = torch.rand(len(batch), config.n_negatives, generator=generator)
-        candidates = torch.cat(
-            [
-                unconnected_entities(filter, "tail", batch[~is_head]),
-                unconnected_entities(filter, "head", batch[is_head]),
-            ]
-        )
-        negatives = strict_negatives(candidates, draws)
-        anchors, answers = _ends(batch, is_head)
-        named = _corrupted_triples(batch, is_head, negatives)
-        scores = model(
-            edges.only(without_easy(edges, torch.cat([batch, named]))),
-            between,
-            anchors,
-            batch[:, 1],
-            is_head,
-            torch.cat([answers[:, None], negatives], 1),
-        )
-        loss: Tensor = ultra_loss(scores, config.adversarial_temperature).mean()
-        return loss
+        return batches.loss(data_asked[rows], generator)
 
     return run_epochs(
         model,
@@ -169,15 +197,16 @@ class UltraScorer:
         """`[batch candidate]`; raises `EvaluationError` for relations, which ULTRA cannot rank."""
         if direction == "relation":
             raise EvaluationError("ULTRA ranks heads and tails; leave the direction relation out")
-        is_head = torch.full((len(triples),), direction == "head")
-        anchors, _ = _ends(triples, is_head)
         self.model.eval()
+        anchors, _ = _ends(triples, torch.full((len(triples),), direction == "head"))
+        pairs = torch.stack([triples[:, 1], anchors], 1)
+        queries, places = torch.unique(pairs, dim=0, return_inverse=True)  # by relation
+        is_head = torch.full((len(queries),), direction == "head")
         width = self.model.entity_model.options.layer.width
         size = max(1, BATCH_SIZE // (width * max(1, self.edges.ends.shape[1])))
-        parts = [torch.arange(len(triples))[i : i + size] for i in range(0, len(triples), size)]
-        return torch.cat(
-            [
-                self.model(self.edges, self.between, anchors[part], triples[part, 1], is_head[part])
-                for part in parts
-            ]
-        )
+        scores = [
+            self.model(self.edges, self.between, some[:, 1], some[:, 0], is_head[: len(some)])
+            for some in torch.split(queries, size)
+        ]
+        every = torch.cat(scores)
+        return every.index_select(0, on_device(places, every.device))

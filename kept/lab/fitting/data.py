@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class FitData:
     linker: str
     notes: tuple[str, ...]
     link_method: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the user gave by name, by what they are for."""
 
     def write(self, folder: Path, *, candidates: int | None) -> dict[str, Path]:
         """Write a file of each split, for the runs; return their paths.
@@ -98,7 +100,7 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
                 f"{len(examples)} rows give {len(splits[name])} training examples next to dev and "
                 f"test; {LEAST[name]} are needed, and some 50 to learn from: give more rows"
             )  # fmt: skip
-    return FitData(kind, splits, linker, tuple(notes), method)
+    return FitData(kind, splits, linker, tuple(notes), method, options.columns)
 
 
 NAMED = ("mention", TYPING)
@@ -305,6 +307,7 @@ def as_fields(data: FitData) -> dict[str, Any]:
         "kind": data.kind,
         "linker": data.linker,
         "link_method": data.link_method or "prior",
+        "columns": dict(data.columns),
         "n": {name: len(examples) for name, examples in data.splits.items()},
         "notes": list(data.notes),
     }

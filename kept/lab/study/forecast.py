@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kept.lab.study.design import RunKey
+from kept.methods import BASELINE
 from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import Reporter, StepRecord
 
@@ -98,17 +99,35 @@ class RunForecast:
         n_units = sum(each.units for each in self.work.values())
         done = whole - left
         seconds = n_units * whole / max(work.first_training, 1.0) - done
-        n_runs = sum(each.units > 0 for each in self.work.values())
+        runs = in_words([key for key, each in self.work.items() if each.units > 0])
         if seconds >= SHORTEST:
             self._announce(
                 f"forecast: {minutes_in_words(left)} for the rest of this training, about "
-                f"{minutes_in_words(seconds)} for the {n_runs} runs to be made, evaluation included"
+                f"{minutes_in_words(seconds)} for the {runs}, evaluation included"
             )
 
     def notice(self, message: str) -> None:
         """Hand on."""
         if self._reporter is not None:
             self._reporter.notice(message)
+
+
+def in_words(keys: Sequence[RunKey]) -> str:
+    """Return which runs these are.
+
+    >>> in_words([RunKey("none", "off", 0), RunKey("words", "true", 0), RunKey("words", "off", 0)])
+    '3 runs to be made (none; words with knowledge true, off)'
+    """
+    arms: dict[str, dict[str, None]] = {}
+    for key in keys:
+        arms.setdefault(key.method, {})[key.knowledge] = None
+    names = [
+        name if name == BASELINE else f"{name} with knowledge {', '.join(kinds)}"
+        for name, kinds in arms.items()
+    ]
+    n_seeds = len({key.seed for key in keys})
+    each = f"; each with {n_seeds} seeds" if n_seeds > 1 else ""
+    return f"{len(keys)} runs to be made ({'; '.join(names)}{each})"
 
 
 def _arm(key: RunKey) -> tuple[str, str]:

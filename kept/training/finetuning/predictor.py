@@ -532,14 +532,31 @@ def _link_in_words(linked: LinkedText, index: int) -> str:
     return f"“{surface}” → {link.entity or 'its candidates'}"
 
 
+def columns_of_fit(folder: str | Path) -> dict[str, str]:
+    """Return the columns that `kept fit` was given by name, by what they are for.
+
+    Empty for any other run. Raises `CheckpointError` for a file that `kept fit` did not write.
+    """
+    path = Path(folder) / FIT_FILE
+    columns = _data_of_fit(path).get("columns", {})
+    if not isinstance(columns, dict) or not all(isinstance(v, str) for v in columns.values()):
+        raise CheckpointError(f"{path}: columns {columns!r} are not names by use"[:300])
+    return columns
+
+
+def _data_of_fit(path: Path) -> dict[str, Any]:
+    """What `kept fit` wrote of its data; nothing for any other run."""
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(settings_text(path))["data"])
+    except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
+        raise CheckpointError(f"{path} is not what kept fit wrote: {error}") from error
+
+
 def _link_method(path: Path) -> Method:
     """The method with which `kept fit` linked the texts; `BY_NAMES` for any other run."""
-    if not path.is_file():
-        return BY_NAMES
-    try:
-        method = json.loads(settings_text(path))["data"].get("link_method", BY_NAMES)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, OSError) as error:
-        raise CheckpointError(f"{path} is not what kept fit wrote: {error}") from error
+    method = _data_of_fit(path).get("link_method", BY_NAMES)
     if method not in LINK_METHODS or method == "trained":
         raise CheckpointError(f"{path}: link_method {method!r} is none of kept link's")
     return cast(Method, method)

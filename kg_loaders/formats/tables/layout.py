@@ -23,6 +23,8 @@ from kg_loaders.formats.field_names import (
     IDS,
     LABELS,
     LANGUAGES,
+    LONG_RELATIONS,
+    LONG_TAILS,
     RELATION_IDS,
     RELATIONS,
     SURE_IDS,
@@ -187,6 +189,14 @@ def layout_of(
         _require_relations(known, rows, file)
         _note_header(known, file, notes)
         return known
+    long = long_layout(first)
+    if long is not None and (header == "yes" or (header == "auto" and _can_be_header(rows))):
+        notes.append(
+            f"{file}: its first row, {row_text(first)}, was read as a header: {long.names[0]!r} "
+            f"is the column of heads, {long.names[1]!r} of relations, {long.names[2]!r} of tails; "
+            "--header no reads it as a fact"
+        )
+        return long
     if header == "yes":
         if len(first) == 3 and not any(_parts_of_header(first)):
             notes.append(f"{file}: its first row, {row_text(first)}, is passed over as a "
@@ -243,6 +253,33 @@ def named_layout(header: Sequence[str]) -> Layout | None:
     if ends is not None:
         return _triple_layout(header, places, *ends)
     return _node_layout(header, places)
+
+
+def long_layout(header: Sequence[str]) -> TripleLayout | None:
+    """Return the layout of a long table: a property and a value beside any third column.
+
+    >>> layout = long_layout(["value", "ship", "property"])
+    >>> layout.head, layout.relation, layout.tail
+    (1, 2, 0)
+    """
+    places = _long_places([plain_name(name) for name in header])
+    if places is None:
+        return None
+    head, relation, tail = places
+    names = (header[head], header[relation], header[tail])
+    return TripleLayout(head, relation, tail, has_header=True, names=names)
+
+
+def _can_be_header(rows: Sequence[Sequence[str]]) -> bool:
+    return len(rows) > 1 and not recurs(rows) and all(map(is_field_name, rows[0]))
+
+
+def _long_places(plain: Sequence[str]) -> tuple[int, int, int] | None:
+    relations = [index for index, name in enumerate(plain) if name in LONG_RELATIONS]
+    tails = [index for index, name in enumerate(plain) if name in LONG_TAILS]
+    if len(plain) != 3 or len(relations) != 1 or len(tails) != 1:
+        return None
+    return 3 - relations[0] - tails[0], relations[0], tails[0]
 
 
 def _wide_layout(header: Sequence[str], file: str, order: str | None) -> WideLayout:
@@ -310,11 +347,13 @@ def places_of(columns: Sequence[str]) -> tuple[int, int, int] | None:
 
     >>> places_of(["id", "Object", "Subject", "predicate"])
     (2, 3, 1)
+    >>> places_of(["value", "ship", "property"])
+    (1, 2, 0)
     """
     plain = [plain_name(name) for name in columns]
     names = ends_of({name: plain.index(name) for name in plain})
     if names is None:
-        return None
+        return _long_places(plain)
     return plain.index(names[0]), plain.index(names[1]), plain.index(names[2])
 
 

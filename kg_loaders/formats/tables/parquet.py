@@ -28,6 +28,7 @@ from kg_loaders.formats.tables.layout import (
     by_letters,
     layout_of,
     left_out,
+    long_layout,
     named_layout,
     require_header,
     require_order,
@@ -139,7 +140,7 @@ def _layout(
         return layout
     if names == EXPORTED:
         return by_letters("hrt---", names, has_header=True)
-    known = named_layout(names)
+    known = named_layout(names) or long_layout(names)
     if not isinstance(known, TripleLayout | NodeLayout):
         wanted = "; ".join(", ".join(names) for names in (HEADS, RELATIONS, TAILS))
         raise SourceError(

@@ -81,6 +81,9 @@ def test_where_all_hashes_are_one_the_same_mentions_are_found(
     linked = NameLinker(NameIndex.build(graph), gates).link(lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MIXER", np.uint64(0))
+        patch.setattr(module, "_INT_MIXER", 0)
         collided = NameIndex.build(graph)
         assert len(np.unique(collided.segments[0].key_table[1:])) == 2
         assert NameLinker(collided, gates).link(lines) == linked
+        alone = NameLinker(collided, gates)
+        assert [alone.link([line])[0] for line in lines] == linked

@@ -36,7 +36,8 @@ def patched(module: object, name: str, value: object) -> Iterator[None]:
 @contextmanager
 def always_looked_up(few: int) -> Iterator[None]:
     """However few runs there are; the table is made anew after `few` new surfaces."""
-    with patched(known, "FEW", few), patched(linker, "WORTH", 0), patched(runs, "WORTH", 0):
+    arrays = patched(linker, "MOST_CHARACTERS", -1)
+    with patched(known, "FEW", few), patched(linker, "WORTH", 0), patched(runs, "WORTH", 0), arrays:
         yield
 
 

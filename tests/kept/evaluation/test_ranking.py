@@ -146,6 +146,65 @@ def test_long_rows_are_counted_as_short_ones(
         assert counts.n_equal.tolist() == ((scores == golds) & competes).sum(1).tolist()
 
 
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(0, 12), is_squared=st.booleans())
+def test_answers_in_one_row_are_counted_as_in_rows_of_their_own(
+    seed: int, n: int, is_squared: bool
+):
+    generator = np.random.default_rng(seed)
+    values = generator.choice([-np.inf, -1.0, 0.0, -0.0, 2.0, np.inf], (3, 7))
+    rows = np.sort(generator.integers(0, 3, n))
+    gold = torch.from_numpy(generator.integers(0, 7, n))
+    is_known = generator.random((3, 7)) < 0.4
+    ends = np.cumsum(is_known.sum(1))
+    known = KnownColumns(ends - is_known.sum(1), ends, np.nonzero(is_known)[1])
+    compared = Comparable(torch.from_numpy(values), _same_size if is_squared else None)
+    expected = count(replace(compared, values=compared.values[rows]), gold, known.of(rows))
+    for long_row, sorted_from in ((10, 1), (0, 1), (0, 3), (0, 99)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(counting, "_LONG_ROW", long_row)
+            patch.setattr(counting, "_SORTED_FROM", sorted_from)
+            found = count(compared, gold, known, rows)
+        assert found.n_greater.tolist() == expected.n_greater.tolist()
+        assert found.n_equal.tolist() == expected.n_equal.tolist()
+
+
+class ComparedTable(Table):
+    """The same with a comparer, which counts the queries it is given."""
+
+    n_queries = 0
+
+    def comparer(self, direction: str) -> Any:
+        def compare(triples: torch.Tensor) -> Comparable:
+            self.n_queries += len(triples)
+            return Comparable(self.scores(direction, triples))
+
+        return compare
+
+
+@pytest.mark.parametrize("budget", [1, 200, 10**6])
+@pytest.mark.parametrize("subset", [False, True])
+def test_a_query_is_scored_once_for_all_its_answers(budget: int, subset: bool):
+    generator = np.random.default_rng(budget)
+    sizes = {"n_entities": N_ENTITIES, "n_relations": N_RELATIONS}
+    triples = random_triples(generator, 60)
+    triples = np.concatenate([triples, triples[:3]])[generator.permutation(len(triples) + 3)]
+    cube = generator.integers(0, 4, (N_ENTITIES, N_RELATIONS, N_ENTITIES)).astype(float)
+    compared = ComparedTable(cube)
+    candidates = np.arange(0, N_ENTITIES, 2) if subset else "all"
+    by_query, by_answer = (
+        rank(scorer, triples, filter=Filter({"some": triples[:30]}, **sizes), ties="realistic",
+             directions=DIRECTIONS, candidates=candidates, byte_budget=budget)
+        for scorer in (compared, Table(cube))
+    )  # fmt: skip
+    assert by_query.triples.tolist() == by_answer.triples.tolist()
+    assert by_query.ranks.tolist() == by_answer.ranks.tolist()
+    assert 0 < compared.n_queries < by_query.n_scored
+    slots = by_query.slots.tolist()
+    rows = [(*np.delete(t, s).tolist(), s) for t, s in zip(by_query.triples, slots, strict=True)]
+    assert compared.n_queries == len(set(rows))
+
+
 def _same_size(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Bounds of what ties where the score of a number above 0 is 0."""
     is_zero = values >= 0

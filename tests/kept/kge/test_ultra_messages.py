@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kept.kge.ultra.graphs import Edges
-from kept.kge.ultra.messages import summed_products
+from kept.kge.ultra.messages import summed_by_question
 from kept.kge.ultra.networks import ConditionalLayer, LayerOptions
 
 GRAPHS = {
@@ -26,19 +26,34 @@ def by_loops(states: Tensor, vectors: Tensor, edges: Edges, to: int) -> Tensor:
 
 @pytest.mark.parametrize("to", [0, 1])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_sums_are_those_of_loops(name: str, to: int) -> None:
+@pytest.mark.parametrize("numbers", [1, 1 << 17])
+def test_sums_are_those_of_loops(
+    name: str, to: int, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in blocks of one group and one question at a time."""
+    monkeypatch.setattr("kept.kge.ultra.messages.CACHE_NUMBERS", numbers)
     edges = Edges.of(GRAPHS[name], n_entities=8, n_relations=3)
     draws = torch.Generator().manual_seed(0)
-    states = torch.randn(2, 8, 4, generator=draws, dtype=torch.float64, requires_grad=True)
-    vectors = torch.randn(2, 6, 4, generator=draws, dtype=torch.float64, requires_grad=True)
-    received, sent = edges.groups[to], edges.groups[1 - to]
+    states = torch.randn(3, 8, 4, generator=draws, dtype=torch.float64, requires_grad=True)
+    vectors = torch.randn(3, 6, 4, generator=draws, dtype=torch.float64, requires_grad=True)
 
-    def summed(one: Tensor, kinds: Tensor) -> Tensor:
-        return summed_products(one, kinds, received, sent)
+    def summed(some: Tensor, kinds: Tensor) -> Tensor:
+        sums: Tensor = summed_by_question(some, kinds, edges.messages(to))
+        return sums
 
-    found, wanted = summed(states, vectors), by_loops(states, vectors, edges, to)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(summed(states, vectors), by_loops(states, vectors, edges, to))
     assert torch.autograd.gradcheck(summed, (states, vectors))
+
+
+def test_blocks_have_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kept.kge.ultra.messages.CACHE_NUMBERS", 8)
+    messages = Edges.of([[0, i % 3, i] for i in range(9)], n_entities=12, n_relations=3).messages(0)
+    blocks = messages.blocks(4)
+    assert len(blocks) > 3
+    sizes = (len(messages.of_row) - 1, len(messages.vectors), len(messages.inputs))
+    for name, size in zip(("rows", "groups", "messages"), sizes, strict=True):
+        parts = [getattr(block, name) for block in blocks]
+        assert [i for part in parts for i in range(part.start, part.stop)] == list(range(size))
 
 
 def test_a_layer_gathers_as_its_general_path_does() -> None:

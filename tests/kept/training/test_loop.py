@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from kept.errors import UnfinishedError
+from kept.batches import KnowledgeBatch
+from kept.errors import CheckpointError, UnfinishedError
+from kept.outputs import KnowledgeOutput
 from kept.training.checkpoint import list_checkpoints
 from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import read_log
-from kept.training.loop import Resume, train
+from kept.training.loop import Resume, _Run, train
 from tests.forked import Forked
 from tests.kept.training.stream_toy import ToyData
 from tests.kept.training.training_run import Watcher, run
@@ -70,6 +74,15 @@ def test_a_node_budget_resumes_too(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", **how)
     run(tmp_path / "cut", stop_at=7, **how)
     assert run(tmp_path / "cut", resume=Resume.LATEST, **how) == whole
+
+
+def test_batches_by_length_resume_too_and_are_part_of_what_a_run_is(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", order="by_length")
+    run(tmp_path / "cut", stop_at=7, order="by_length")
+    with pytest.raises(CheckpointError, match="order"):
+        run(tmp_path / "cut", resume=Resume.LATEST)
+    assert run(tmp_path / "cut", resume=Resume.LATEST, order="by_length") == whole
+    assert whole != run(tmp_path / "shuffled")
 
 
 def test_what_went_before_training_counts_towards_the_budget(tmp_path: Path) -> None:
@@ -233,6 +246,34 @@ def test_norms_of_each_loss_change_no_weight(tmp_path: Path) -> None:
     measured = {step for step, row in rows.items() if row["loss_gradient_norms"] is not None}
     assert measured == {1, 4, 8, 12}
     assert all(row["loss_gradient_norms"] is None for row in read_log(tmp_path / "plain/log.jsonl"))
+
+
+def only_words(forward: Callable[..., KnowledgeOutput]) -> Callable[..., KnowledgeOutput]:
+    def one_loss(batch: KnowledgeBatch) -> KnowledgeOutput:
+        output = forward(batch)
+        return dataclasses.replace(output, losses={"words": output.losses["words"]})
+
+    return one_loss
+
+
+def test_the_norm_of_one_unweighted_loss_takes_no_pass_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its numbers are those that a separate backward pass gives, bit by bit."""
+    norms = {}
+    for is_apart in (True, False):
+        folder = tmp_path / str(is_apart)
+        with monkeypatch.context() as patched:
+            if is_apart:
+                patched.setattr(_Run, "_is_whole_gradient", lambda *_: False)
+            else:
+                patched.setattr("kept.training.loop.loss_norms", None)
+            model = toy_model()
+            monkeypatch.setattr(model, "forward", only_words(model.forward))
+            train(model, ToyData(), toy_config(gradient_norms_every=4), folder)
+        norms[is_apart] = [row["loss_gradient_norms"] for row in read_log(folder / "log.jsonl")]
+    assert norms[True] == norms[False]
+    assert [norm is not None for norm in norms[True]] == [n in (1, 4, 8, 12) for n in range(1, 13)]
 
 
 def test_norms_are_those_of_separate_backward_passes() -> None:

@@ -120,3 +120,16 @@ def test_shipped_tasks_that_name_bf16_keep_their_addresses_and_run_in_what_is_fa
 
 def test_an_open_precision_is_no_part_of_an_address() -> None:
     assert binding_of(toy_config(precision="auto")) == binding_of(toy_config())
+
+
+def test_a_slow_precision_is_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where bfloat16 takes ten times as long, all turns would take half a second."""
+    calls: list[str] = []
+
+    def seconds(_layer: object, _words: object, name: str) -> float:
+        calls.append(name)
+        return {"fp32": 0.013, "bf16": 0.13}[name]
+
+    monkeypatch.setattr(precision, "_seconds", seconds)
+    assert step_seconds(torch.device("cpu")) == {"fp32": 0.013, "bf16": 0.13}
+    assert calls == ["fp32", "bf16"]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kept.errors import CheckpointError
+from kept.layers.products import choice
 from kept.training.checkpoint import TrainState, save_checkpoint
 from kept.training.config import TrainConfig, binding
 from kept.training.optimisers import make_optimisers
@@ -121,7 +122,7 @@ def test_what_makes_a_run_bitwise_the_same() -> None:
     facts = environment(CONFIG, torch.device("cpu"), Processes(0, 2))
     assert facts == {
         "torch": torch.__version__, "threads": str(torch.get_num_threads()), "device": "cpu",
-        "processes": "2",
+        "processes": "2", "products": choice().way,
     }  # fmt: skip
     sharded = TrainConfig(steps=9, batch_size=2, shard=("tables", "layers"))
     assert environment(sharded, torch.device("cpu"), Processes())["shard"] == "tables layers"

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from kept.errors import ConfigError
-from kept.training.stream import BatchStream
+from kept.randomness import generator
+from kept.training.config import TrainConfig
+from kept.training.stream import BatchStream, stream_of
 from tests.kept.training.atlas_stream import atlas_data
 from tests.kept.training.stream_toy import ToyData, stream_hash
 
@@ -28,8 +30,11 @@ def test_another_order_or_mask_changes_the_hash() -> None:
     assert stream_hash(0) != stream_hash(0, batch_size=6)
 
 
-@pytest.mark.parametrize("how", [{"batch_size": 5}, {"node_budget": 24}])
-def test_each_epoch_shows_every_sample_once_in_a_new_order(how: dict[str, int]) -> None:
+SIZES: list[dict[str, Any]] = [{"batch_size": 5}, {"node_budget": 24}]
+
+
+@pytest.mark.parametrize("how", [*SIZES, *({**size, "by_length": True} for size in SIZES)])
+def test_each_epoch_shows_every_sample_once_in_a_new_order(how: dict[str, Any]) -> None:
     stream = BatchStream(ToyData(), seed=1, **how)
     orders, number = [], 0
     for epoch in range(3):
@@ -39,6 +44,51 @@ def test_each_epoch_shows_every_sample_once_in_a_new_order(how: dict[str, int]) 
         orders.append(np.concatenate([place[1] for place in located]).tolist())
     assert [sorted(order) for order in orders] == [list(range(24))] * 3
     assert orders[0] != orders[1] != orders[2]
+
+
+def test_batches_by_length_have_almost_no_padding_and_come_in_any_order_of_length() -> None:
+    data = ToyData(n_samples=400)
+    padded, longest = {}, []
+    for by_length in (False, True):
+        stream = BatchStream(data, seed=1, batch_size=5, by_length=by_length)
+        masks = [stream[i].node_mask for i in range(stream.n_batches(0))]
+        padded[by_length] = 1 - sum(int(m.sum()) for m in masks) / sum(m.numel() for m in masks)
+        longest = [mask.shape[1] for mask in masks]
+    assert padded[True] < 0.03 < 0.2 < padded[False]
+    assert longest != sorted(longest)
+    assert len({*longest[:20]}) > 3  # a training does not begin with short texts alone
+
+
+def test_an_order_by_length_is_one_of_data_that_know_their_lengths() -> None:
+    class Uncounted:
+        fingerprint = ""
+
+        def __len__(self) -> int:
+            return 1
+
+    class Own:
+        fingerprint, per_epoch = "", 1
+
+        def share(self, number: int, *, seed: int, rank: int, n: int) -> None: ...
+
+    config = TrainConfig(steps=1, batch_size=1, order="by_length")
+    with pytest.raises(ConfigError, match="Uncounted does not, give order shuffled"):
+        stream_of(Uncounted(), config)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="Own makes batches in its own order"):
+        stream_of(Own(), config)  # type: ignore[arg-type]
+
+
+def test_a_mixture_by_length_keeps_batches_of_one_task() -> None:
+    class Two(ToyData):
+        def strata(self, *, epoch: int, seed: int) -> list[Any]:
+            return [generator(seed, "of", k, epoch).permutation(50) + 50 * k for k in range(2)]
+
+    stream = BatchStream(Two(n_samples=100), seed=1, batch_size=5, by_length=True)
+    batches = [stream.locate(i)[1] for i in range(stream.n_batches(0))]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(100))
+    assert all(len({*(batch // 50).tolist()}) == 1 for batch in batches)
+    spans = [np.ptp([3 + i % 5 for i in batch]) for batch in batches]
+    assert max(spans) <= 1
 
 
 def test_node_budget_holds_and_is_used() -> None:

@@ -14,7 +14,7 @@ import argparse
 import bz2
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -216,15 +216,19 @@ def write(path: Path, n: int, *, seed: int = 0, odd: bool = False) -> None:
         file.write("\n]\n")
 
 
-def read_with_json(path: Path, languages: tuple[str, ...] = ("en", "mul")) -> tuple[Any, Any]:
-    """Truthy triples and texts (node, kind, value, language), by a loop over the json module."""
+def read_with_json(
+    path: Path,
+    languages: tuple[str, ...] = ("en", "mul"),
+    decode: Callable[[bytes], Any] = json.loads,
+) -> tuple[Any, Any]:
+    """Truthy triples and texts (node, kind, value, language), by a loop over decoded lines."""
     triples, texts = [], []
     with path.open("rb") as file:
         for line in file:
             line = line.strip().rstrip(b",")
             if line in (b"[", b"]"):
                 continue
-            entity = json.loads(line)
+            entity = decode(line)
             id = entity.get("id", "")
             if id[:1] not in ("Q", "P") or "missing" in entity or "redirect" in entity:
                 continue

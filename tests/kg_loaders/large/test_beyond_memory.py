@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from kg_loaders.reading.blocks import TripleBlock
 from kg_loaders.stored_blocks import blocks_of
 
 duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
-from kg_loaders.large.spilled import SpilledColumns  # noqa: E402
+from kg_loaders.large.spilled import LEAST_BYTES, SpilledColumns  # noqa: E402
 
 MEMORY = 256 << 20
 NAMES = st.one_of(
@@ -193,3 +194,37 @@ def test_aliases_are_those_of_a_build_in_memory(
     same_bytes(tmp_path / "one", tmp_path / "other")
     assert ("Lutetia", 70) in memory.aliases(memory.entities.id("Q1"))
     assert len(memory.aliases(memory.entities.id("Q3"))) == 8
+
+
+PEAK = """
+import re, sys, threading, time
+from kg_loaders import load
+import duckdb
+
+def held():
+    return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read())[1])
+
+def watch():
+    while True:
+        peaks.append(held())
+        time.sleep(0.002)
+
+peaks = [held()]
+threading.Thread(target=watch, daemon=True).start()
+load([sys.argv[1]], out=sys.argv[2], beyond_memory=int(sys.argv[3]))
+print(max(peaks) << 10)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_whole_process_keeps_the_limit(tmp_path: Path) -> None:
+    """Rows of three times the limit: of a process of its own, memory that no file backs."""
+    draws = np.random.default_rng(0)
+    ends = draws.integers(0, 10**9, (1_000_000, 2))
+    with (tmp_path / "t.tsv").open("w") as file:
+        file.writelines(f"entity-{h}\tP{h % 7}\tentity-{t}\n" for h, t in ends.tolist())
+    command = [sys.executable, "-c", PEAK, tmp_path / "t.tsv", tmp_path / "kg", str(LEAST_BYTES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < LEAST_BYTES
+    assert KnowledgeGraph.open(tmp_path / "kg").n_triples == 1_000_000

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.terminal import echo
 from kept.auto import AutoEncoder
@@ -37,7 +36,6 @@ def run(
     force: bool,
 ) -> None:
     """Measure, print and write."""
-    disable_progress_bar()
     if threads is not None:
         torch.set_num_threads(threads)
     output.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import torch
 from rich.table import Table as RichTable
-from transformers.utils.logging import disable_progress_bar
 
 from kept.apps.cli.comparing.options import CompareOptions
 from kept.apps.cli.console import TerminalConsole
@@ -94,7 +93,6 @@ def running(
     try:
         with report_dead_process():
             join_processes(device).from_first(prepare)
-            disable_progress_bar()
             if options.threads is not None:
                 torch.set_num_threads(options.threads)
             with catch_interrupt() as stop, TrainingProgress(TerminalConsole()) as bar:
@@ -132,9 +130,10 @@ def _write(compared: Compared, output: Path) -> None:
 
 def show(compared: Compared, console: TerminalConsole) -> None:
     """Print scores, verdicts and the conclusion."""
-    name = compared.experiment.name
+    plan = compared.experiment
+    title = f"{plan.name}: {plan.metric} on {plan.asked}"
     for table in (score_table(compared), verdict_table(compared)):
-        print_table(console, name, table)
+        print_table(console, title, table)
     echo(headline(compared))
 
 

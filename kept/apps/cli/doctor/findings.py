@@ -30,8 +30,11 @@ EXTRAS = {
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",
     "docs": "the docs site (`make docs`)",
     "duckdb": "graphs larger than memory while they are built (`kept kg build --beyond-memory 2G`)",
+    "llamacpp": "`kept ask --decoder smollm2` seven times faster, by llama.cpp (xllamacpp)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "notebook": "the explorer as a widget in notebooks (`kept.apps.explorer.widget`)",
+    "onnx": "vectors by ONNX Runtime (`AutoEncoder.compute_with`, `kept serve --backend onnx`)",
+    "openvino": "vectors by OpenVINO (`AutoEncoder.compute_with`, `kept serve --backend openvino`)",
     "peft": "LoRA on the host (docs/how-to/adaptation.md)",
     "ray": "`kept link --cluster` over machines (docs/how-to/processes.md)",
     "plot": "curves and diagrams as PNG; `kept demo`, `kept check`, `kept curve` (matplotlib)",
@@ -211,6 +214,7 @@ def _device() -> Iterator[Finding]:
     from kept.training.precision import faster_precision
 
     yield Finding("machine", "torch", "ok", f"{torch.get_num_threads()} threads on the processor")
+    yield _products()
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
             free, total = torch.cuda.mem_get_info(number)
@@ -224,6 +228,17 @@ def _device() -> Iterator[Finding]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     says = str(faster_precision(device))
     yield Finding("machine", "precision: auto", "ok", says.removeprefix("precision: "))
+
+
+def _products() -> Finding:
+    from kept.errors import ConfigError
+    from kept.layers.products import SETTING, choose_products
+
+    name = "matrix products"
+    try:
+        return Finding("machine", name, "ok", str(choose_products(store=False)))
+    except ConfigError as error:
+        return Finding("machine", name, "faulty", str(error), f"unset {SETTING}, or set it to auto")
 
 
 def _task(task: str, data: Path | None) -> Iterator[Finding]:

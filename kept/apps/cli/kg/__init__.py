@@ -78,14 +78,15 @@ def export_(
         typer.Option(
             "--out",
             "-o",
-            help="File to write: .tsv, .parquet, .jsonl, .nt, .ttl, .graphml or .safetensors.",
+            help="File to write: .tsv, .parquet, .jsonl, .nt, .ttl, .graphml or .safetensors; with "
+            "--to graphrag a folder.",
         ),
     ],
     to: Annotated[
         str | None,
         typer.Option(
-            help="Library that will read the file: networkx (GraphML), pyg or dgl (tensors). It "
-            "replaces the suffix of OUT."
+            help="Program that will read it: networkx (GraphML), pyg or dgl (tensors), lightrag or "
+            "graphrag (their own graphs). It replaces the suffix of OUT."
         ),
     ] = None,
     base: Annotated[
@@ -96,7 +97,8 @@ def export_(
     """Write triples (.tsv, .parquet), texts (.jsonl) or both (.nt, .ttl); the suffix decides.
 
     `kept kg build triples.tsv texts.jsonl` makes the same graph again. For other libraries:
-    .graphml, and .safetensors with edge_index, edge_type and num_nodes.
+    .graphml, and .safetensors with edge_index, edge_type and num_nodes. What --to lightrag and
+    --to graphrag write, `kept kg build` reads as the same graph again.
 
     Example: kept kg export kg/ -o triples.tsv
     """

@@ -145,8 +145,9 @@ def build(
         str | None,
         typer.Option(
             metavar="BYTES",
-            help="For graphs larger than memory: sort with DuckDB (extra `duckdb`) in this much "
-            "memory, such as 2G, and in files near OUT.",
+            help="For graphs larger than memory: sort with DuckDB (extra `duckdb`) in files near "
+            "OUT; the whole command takes this much memory, such as 2G (at least 224M), beside "
+            "pages of those files.",
         ),
     ] = None,
     workers: Annotated[

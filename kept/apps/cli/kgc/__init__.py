@@ -31,7 +31,14 @@ def _group(ctx: typer.Context) -> None:
 Source = Annotated[
     Path, typer.Argument(help="Folder of a graph, or of a data set with train, valid and test.")
 ]
-Model = Annotated[Path, typer.Option("--model", "-m", help="Folder of a trained scorer.")]
+Model = Annotated[
+    Path,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Folder of a trained scorer, or ready:NAME: weights of the package kept-weights.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

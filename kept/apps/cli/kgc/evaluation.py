@@ -18,6 +18,7 @@ from kept.apps.cli.kgc.opening import (
     directions_of,
     filter_of,
     open_over,
+    scorer_folder,
     ties_of,
     warn_about_leaks,
 )
@@ -78,6 +79,7 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
 
 
 def _evaluate(source: Path, model: Path, options: EvalOptions, together: Processes) -> None:
+    model = scorer_folder(model)
     opened = open_over(source, model)
     rows = _rows(opened, model, options)
     pooled = options.pooled or opened.completer is not None

@@ -18,8 +18,9 @@ from kept.kgc.completers.folders import is_completer, open_completer
 from kept.kgc.completers.mix import MixCompleter
 from kept.kgc.completers.seen import TrainedOn
 from kept.kgc.completers.texts.literals import with_literals
-from kept.kge.splits import Seen, Splits, read_splits
+from kept.kge.splits import Seen, Splits, read_splits, whole_graph
 from kept.kge.trained import load_scorer, read_description
+from kept.packaged import READY, ready_weights
 from kg_loaders.literal_entities import literal_notes
 
 if TYPE_CHECKING:
@@ -72,13 +73,36 @@ class Opened:
         return int(self.trained_on.holds(self.splits.graph, rows).sum())
 
 
-def open_over(source: Path, model: Path) -> Opened:
-    """Open the scorer in `model`, and `source`; a completer's source may be any graph."""
+def scorer_folder(model: Path) -> Path:
+    """Return the folder of a scorer; `ready:NAME` is that of ready weights in kept-weights.
+
+    Raises `ConfigError` where the package is not installed or has no weights of that name.
+    """
+    name = str(model)
+    if not name.startswith(READY):
+        return model
+    folder = ready_weights(name.removeprefix(READY))
+    if folder is None:
+        raise ConfigError(
+            f"{name}: kept-weights is not installed or has no such weights; build its wheel "
+            "(python -m experiments ready_weights), or train a scorer: kept kgc train KG -o DIR"
+        )
+    return folder
+
+
+def open_over(source: Path, model: Path, *, is_whole: bool = False) -> Opened:
+    """Open the scorer in `model`, and `source`; a completer's source may be any graph.
+
+    `is_whole`: all triples of a graph folder are read, and none are held out as in training.
+    """
     described = read_description(model)
     training = described["training"]
-    splits = read_splits(
-        source, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0)
-    )
+    if is_whole:
+        splits = whole_graph(source)
+    else:
+        splits = read_splits(
+            source, holdout=training.get("holdout", 0.05), seed=training.get("seed", 0)
+        )
     if training.get("literals", False):
         splits = with_literals(splits, source)
     if not is_completer(model):

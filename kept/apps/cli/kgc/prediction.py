@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Column, Table
 
 from kept.apps.cli.console import TerminalConsole
-from kept.apps.cli.kgc.opening import Opened, open_over
+from kept.apps.cli.kgc.opening import Opened, open_over, scorer_folder
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
@@ -27,6 +27,7 @@ from kept.kge.prediction import (
 )
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
+from kept.packaged import READY
 
 N_REASONS = 6
 
@@ -45,8 +46,13 @@ class PredictOptions:
 
 
 def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
-    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`."""
-    opened = open_over(source, model)
+    """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`.
+
+    Ready weights read all triples of the graph, as none of them were held out in a training.
+    """
+    is_ready = str(model).startswith(READY)
+    model = scorer_folder(model)
+    opened = open_over(source, model, is_whole=is_ready)
     is_new = options.text is not None or options.facts is not None
     question = by_identifiers(opened.splits.graph, question, allow_new=is_new)
     if options.text is not None or options.facts is not None:
@@ -62,6 +68,12 @@ def predict(source: Path, model: Path, question: Question, options: PredictOptio
     if options.as_json:
         _print_json(answers, reasons)
         return answers
+    if is_ready:
+        graphs = ", ".join(opened.described["training"].get("graphs", ()))
+        echo(
+            f"by ready weights in {model}, trained on {graphs}, not on this graph: expect less "
+            "than of a scorer that was (kept kgc train)"
+        )
     _print_answers(answers, opened)
     if calibration is not None and question[1] != UNKNOWN:
         _tell_confidence(first, calibration, options.refuse_below)

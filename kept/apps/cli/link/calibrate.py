@@ -54,7 +54,7 @@ def calibrate(
         str | None,
         typer.Option(
             help="With --find: also find names with a tagger, a folder made by `kept link "
-            "train-tagger` or spacy:NAME."
+            "train-tagger`, spacy:NAME, or gliner:NAME=type,type."
         ),
     ] = None,
     favour: Annotated[

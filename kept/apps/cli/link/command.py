@@ -160,8 +160,9 @@ def link(
     tagger: Annotated[
         str | None,
         typer.Option(
-            help="Also find names with a tagger: a folder made by `kept link train-tagger`, or "
-            "spacy:NAME."
+            help="Also find names with a tagger: a folder made by `kept link train-tagger`, "
+            "ready:names (of the package kept-weights), spacy:NAME, or gliner:NAME=type,type "
+            "(types: default the graph's)."
         ),
     ] = None,
     pronouns: Annotated[

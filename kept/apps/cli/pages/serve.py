@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -38,6 +38,17 @@ def serve(
             "on the Hugging Face hub.",
         ),
     ] = None,
+    backend: Annotated[
+        Literal["torch", "openvino", "onnx"],
+        typer.Option(help="Library that computes --model; the last two are extras of kept."),
+    ] = "torch",
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "auto"],
+        typer.Option(
+            help="Precision of --model: bf16 and int8 change its vectors, as the log says with the "
+            "first batch. With auto the fastest of them whose vectors agree.",
+        ),
+    ] = "fp32",
     run: Annotated[
         list[Path] | None,
         typer.Option(
@@ -160,7 +171,7 @@ def serve(
         torch.set_num_threads(threads)
     service = open_service(
         kg, model=model, runs=run or (), probe=probe, kgc=kgc, index=index, reranker=reranker,
-        tokenizer=tokenizer, case=linking[2],
+        tokenizer=tokenizer, case=linking[2], backend=backend, precision=precision,
     )  # fmt: skip
     listening = listen(address, port) if fd is None else socket.socket(fileno=fd)
     limits = Limits(

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from transformers.utils.logging import disable_progress_bar
-
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import echo
@@ -80,7 +78,6 @@ def run(fields: dict[str, Any], options: FinetuneOptions) -> Result:
         complete=with_defaults,
     )
     require_several(config.training.shard)
-    disable_progress_bar()
     console = TerminalConsole(stderr=True)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         assembled = assemble(config.with_absolute_paths())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-from transformers.utils.logging import disable_progress_bar
-
 from kept.apps.cli.terminal import echo
 from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.lab.fitting import run as texts
@@ -27,7 +25,6 @@ QUESTIONS_GO_ON = (
 
 def run(options: FitOptions) -> Result:
     """Fit, and print the scores on test and the verdict; return what `fit.json` holds."""
-    disable_progress_bar()
     start = time.monotonic()
 
     def announce(line: str) -> None:

@@ -49,12 +49,14 @@ FILES = {
 }
 
 
-def write_environment(output: Path, config: BaseModel, *, precision: str | None = None) -> None:
+def write_environment(
+    output: Path, config: BaseModel, *, precision: str | None = None, products: str | None = None
+) -> None:
     """Write what a run depends on beside its settings: what a second person needs to repeat it.
 
     Versions of Python and of each package that kept needs, the machine and its threads, the
-    precision in which it computed, the command, and the SHA-256 of each file that `config` names
-    (the graph has hashes of its own, in `config.json`).
+    precision in which it computed, the library of its products, the command, and the SHA-256 of
+    each file that `config` names (the graph has hashes of its own, in `config.json`).
     """
     files = sorted({path for path in config.model_dump().values() if isinstance(path, Path)})
     facts = {
@@ -68,6 +70,8 @@ def write_environment(output: Path, config: BaseModel, *, precision: str | None 
     }
     if precision is not None:
         facts["precision"] = precision
+    if products is not None:
+        facts["products"] = products
     write_json(output / ENVIRONMENT, facts, indent=1, force=True)
 
 

@@ -32,7 +32,8 @@ class PredictOptions(RunConfig):
         short="-o",
     )
     column: tuple[str, ...] = option(
-        "For a file of texts: which column has which role, such as text=sentence. May be repeated.",
+        "For a file of texts: which column has which role, such as text=sentence. May be repeated. "
+        "Columns that `kept fit` was given by name are known to its run.",
         default=(),
         metavar="USE=NAME",
     )

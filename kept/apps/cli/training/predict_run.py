@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from transformers.utils.logging import disable_progress_bar
-
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.link.inputs import count_lines
 from kept.apps.cli.link.run import line_progress, tell_damage
@@ -17,7 +15,8 @@ from kept.errors import ConfigError
 from kept.lab.questions.bulk import BulkAnswers, answers_key
 from kept.lab.questions.fitted import FittedAnswerer, answers_questions
 from kept.results import Result
-from kept.tasks.datasets.unlabelled import QUESTIONS, read_unlabelled
+from kept.tasks.datasets.tables import table_rows
+from kept.tasks.datasets.unlabelled import QUESTIONS, is_plain, read_unlabelled
 from kept.training.finetuning.bulk import (
     Block,
     BulkPrediction,
@@ -26,7 +25,7 @@ from kept.training.finetuning.bulk import (
     output_key,
     write_predictions,
 )
-from kept.training.finetuning.predictor import Predictor
+from kept.training.finetuning.predictor import Predictor, columns_of_fit
 from kg_loaders import KnowledgeGraph
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.writing import refuse_file
@@ -41,12 +40,11 @@ def predict_file(options: PredictOptions) -> Result:
     inputs = (options.run, path, options.kg)
     if output is not None:
         refuse_file(output, force=options.resume or options.force, inputs=inputs)
-    disable_progress_bar()
     report = DamageReport(
         policy=DamagePolicy(options.damage), remedy="mend the line, or predict with --damage skip"
     )
     bulk, task, key = _open(options, report)
-    lines = read_unlabelled(path, task, report, options.column_names())
+    lines = read_unlabelled(path, task, report, _columns(options))
     n_expected = count_lines(path, "text")
 
     def with_progress(blocks: Iterator[Block], n_done: int) -> Iterator[Block]:
@@ -75,6 +73,21 @@ def predict_file(options: PredictOptions) -> Result:
     tell_damage(report)
     counts = {"n_predictions": n_lines, "n_rejected": report.n_rejected}
     return Result(values=counts, rows=rows, folder=None if output is None else output.parent)
+
+
+def _columns(options: PredictOptions) -> dict[str, str]:
+    """The columns by use: those of the options, then those that `kept fit` was given.
+
+    A column of `kept fit` that the file lacks is looked for by the usual names.
+    """
+    path = Path(options.text)
+    if is_plain(path):
+        return options.column_names()
+    known = columns_of_fit(options.run)
+    first = next(table_rows(path, DamageReport(DamagePolicy.SKIP)), None) if known else None
+    names = first[2] if first else ()
+    remembered = {use: name for use, name in known.items() if name in names}
+    return remembered | options.column_names()
 
 
 def _open(options: PredictOptions, report: DamageReport) -> tuple[LinePredictor, str, str]:

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformers.utils.logging import disable_progress_bar
-
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.training.run import (
@@ -80,7 +78,6 @@ def _train(
     start: float,
     track: Sequence[str],
 ) -> TrainResult:
-    disable_progress_bar()
     model, data = assemble(config)
     console.print(str(data))
     if isinstance(data, WordGraphData):

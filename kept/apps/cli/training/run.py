@@ -210,5 +210,5 @@ def finish_run(
         return
     if result.stopped == "finished":
         leave_finished(output, resumable=config.training.schedule == "constant")
-    write_environment(output, config, precision=result.precision)
+    write_environment(output, config, precision=result.precision, products=result.products)
     write_guide(output, config.kg, goes_on)

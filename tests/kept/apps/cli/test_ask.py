@@ -11,6 +11,9 @@ import torch
 from typer.testing import CliRunner
 
 from kept.apps.cli import app
+from kept.apps.cli.ask import _backend
+from kept.decoders import llama_cpp
+from kept.errors import MissingExtraError
 from kg_loaders import Text, TextKind, Triple, graph_from_records
 from tests.kept.tiny_chat import WordVectors, chat_tokenizer
 from tests.kept.tiny_decoders import tiny_decoder
@@ -107,9 +110,25 @@ def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.Monkey
         (["--directions", "tail"], "'head' or 'both'"),
         (["--order", "best"], "one of alike, file"),
         (["--new", "127"], "leave no room for a question"),
+        (["--decoder-backend", "onnx"], "choose one of auto, torch, llama.cpp"),
+        (["--decoder-backend", "llama.cpp"], "llama.cpp runs the decoder smollm2 with facts as"),
     ],
 )
 def test_faults_are_explained(run: Any, more: list[str], said: str) -> None:
     done = run(QUESTION, *more)
     assert done.exit_code == 1, done.output
     assert said in done.output.replace("\n", " ")
+
+
+def test_the_backend_is_told_and_one_that_is_missing_is_named(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert json.loads(run(QUESTION, "--json").stdout)["backend"] == "torch"
+    monkeypatch.setattr(llama_cpp, "is_available", lambda: False)
+    assert _backend("auto", "smollm2", "words") == "torch"
+    with pytest.raises(MissingExtraError, match=r"kept\[llamacpp\]"):
+        _backend("llama.cpp", "smollm2", "words")
+    monkeypatch.setattr(llama_cpp, "is_available", lambda: True)
+    assert _backend("auto", "smollm2", "words") == "llama.cpp"
+    assert _backend("auto", "smollm2", "nodes") == "torch"
+    assert _backend("torch", "smollm2", "words") == "torch"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -11,6 +16,8 @@ from typer.testing import CliRunner
 
 from kept.apps.cli.errors import ErrorReportingGroup, mark_interrupted
 from kept.apps.cli.training.run import catch_interrupt
+from kg_loaders import KnowledgeGraph
+from tests.kills.kill_commands import COMMANDS, make_world
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +60,7 @@ def fail_by_abort() -> None:
 @pytest.mark.parametrize(
     ("command", "code", "says"),
     [
-        (work_until_interrupted, 130, ""),
+        (work_until_interrupted, 130, "stopped by Ctrl-C; run the same command again\n"),
         (train_until_interrupted, 130, "checkpoint written"),
         (train_until_terminated, 0, ""),
         (fail_by_abort, 1, "aborted"),
@@ -72,3 +79,44 @@ def test_one_command_leaves_no_mark_on_the_next() -> None:
     assert runner.invoke(app, ["other"]).exit_code == 0
     mark_interrupted()  # outside of any command
     assert runner.invoke(app, ["other"]).exit_code == 0
+
+
+LINES = {
+    name: COMMANDS[name].arguments for name in ("finetune", "pretrain", "kgc train", "compare")
+}
+LINES["fit"] = ("fit", "WORLD/labelled.csv", "--kg", "WORLD/kg", "-o", "OUT/fit")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    make_world(folder, small_graph)
+    (folder / "labelled.csv").write_text("text,label\n" + "Rouen,a\nFrance,b\n" * 20)
+    (folder / "links.jsonl").touch()
+    return folder
+
+
+def processor_seconds(process: subprocess.Popen[str]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="processor time as Linux has it")
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("moment", [0.1, 0.9])
+def test_an_interrupt_while_a_command_is_loaded(
+    name: str, moment: float, world: Path, tmp_path: Path
+) -> None:
+    """At a tenth of a second the command line itself is imported, later torch is."""
+    places = {"WORLD": str(world), "OUT": str(tmp_path)}
+    words = [re.sub("WORLD|OUT", lambda m: places[m[0]], word) for word in LINES[name]]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kept", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    while processor_seconds(process) < moment and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, output) == (130, "stopped by Ctrl-C; run the same command again\n")
+    assert list(tmp_path.iterdir()) == []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -245,3 +246,38 @@ def test_a_fact_that_an_entity_without_a_type_lacks_is_refused() -> None:
         assert "it has no home port of Solridge" in answer.refusal
     assert kept.ask("What is the home port of the Calholm?", kg=graph).values == ("Wickmouth",)
     assert kept.ask("Who commands the Calholm?", kg=graph).values == ("Ivo Brann",)
+
+
+def test_vectors_that_never_change_are_computed_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    encoder = FastSentenceEncoder()
+    texts = ["What is the age?", "age: number"]
+    expected = encoder.encode(texts)
+    monkeypatch.setenv("KEPT_CACHE", str(tmp_path))
+    calls = []
+
+    def encode(some: Sequence[str]) -> Any:
+        calls.append(list(some))
+        return expected[: len(some)]
+
+    monkeypatch.setattr(encoder, "encode", encode)
+    for _ in range(2):
+        assert np.array_equal(encoder.encode_once("phrases", texts), expected)
+    assert len(calls) == 1
+    encoder.encode_once("phrases", texts[:1])
+    assert calls[1:] == [texts[:1]], "other texts are not taken for these"
+    monkeypatch.setenv("KEPT_CACHE", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    assert np.array_equal(encoder.encode_once("phrases", texts), expected)
+
+
+def test_a_first_answer_encodes_no_common_relation_again() -> None:
+    before = CommonRelations(FastSentenceEncoder()).vectors
+    encoder = FastSentenceEncoder()
+    encoded: list[str] = []
+    encode = encoder.encode
+    encoder.encode = lambda some: (encoded.extend(some), encode(some))[1]  # type: ignore[method-assign]
+    vectors = CommonRelations(encoder).vectors
+    assert not encoded
+    assert np.array_equal(vectors, before)

@@ -105,7 +105,8 @@ def test_a_comparison_is_foretold_once_for_all_its_runs() -> None:
     assert len(lines) == 1
     assert "5.0 minutes for the rest of this training" in lines[0]
     # 103 steps of 3 s read 300 units; there are 2580, and three steps are done
-    assert "44.1 minutes for the 3 runs to be made, evaluation included" in lines[0]
+    runs = "3 runs to be made (none; kbert with knowledge true, shuffled)"
+    assert f"44.1 minutes for the {runs}, evaluation included" in lines[0]
     forecast.end(keys[0], 400.0)
     assert forecast.seconds_left() == pytest.approx((660 + 1560) * 400 / 360)
 

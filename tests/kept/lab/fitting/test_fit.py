@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import kept
 from kept.apps.cli import app
-from kept.errors import ConfigError
+from kept.errors import CheckpointError, ConfigError
 from kept.lab.fitting import run as run_module
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.run import fit
@@ -115,6 +115,27 @@ def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
         kept.fit(place / "other.csv", **call)
     assert "--label" in str(caught.value)
     assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
+
+
+def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: Path) -> None:
+    header, *rows = (place / "data.csv").read_text(encoding="utf-8").splitlines()
+    renamed = header.replace("text", "sentence").replace("mention", "who")
+    (place / "mine.csv").write_text("\n".join([renamed, *rows]), encoding="utf-8")
+    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    kept.fit(place / "mine.csv", text="sentence", mention="who", **call)
+    (place / "new.csv").write_text("\n".join([renamed, *rows[:3]]), encoding="utf-8")
+    (place / "usual.csv").write_text("\n".join([header, *rows[:3]]), encoding="utf-8")
+    predictions = [
+        [row["prediction"] for row in kept.predict(place / "run", place / name, place / "kg").rows]
+        for name in ("new.csv", "usual.csv")
+    ]
+    assert predictions[0] == predictions[1]
+    assert len(predictions[0]) == 3
+    stored = json.loads((place / "run/fit.json").read_text(encoding="utf-8"))
+    stored["data"]["columns"] = {"text": 3}
+    (place / "run/fit.json").write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="are not names by use"):
+        kept.predict(place / "run", place / "new.csv", place / "kg")
 
 
 def test_all_faults_of_a_call_are_named_at_once(place: Path) -> None:

@@ -76,7 +76,7 @@ def test_names_win_over_places(order: tuple[int, int, int], tmp_path: Path) -> N
             "source weight target",
             "the head \\('source'\\) and the tail \\('target'\\) but no relation",
         ),
-        ("subject predicate value", "the relation \\('predicate'\\) but no tail"),
+        ("subject predicate note", "the relation \\('predicate'\\) but no tail"),
         ("person relation place", "the relation \\('relation'\\) but no head and no tail"),
         ("what predicate_id object_id", "but no head"),
         ("source target", "but no relation"),
@@ -98,6 +98,34 @@ def test_half_a_header_is_refused(names: str, words: str, tmp_path: Path) -> Non
         columns = names.replace(" ", ",")
         assert records(tmp_path / "x.tsv", order=columns)[0] == [Triple("Cell0", "Cell1", "Cell2")]
         assert len(records(tmp_path / "x.tsv", header="no")[0]) == 2
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "vessel property value", "name attribute value", "item property value",
+        "subject predicate value", "Gene Attribute-Name AttributeValue", "Q key value",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_a_long_table_names_its_heads_freely(
+    names: str, order: tuple[int, int, int], tmp_path: Path
+) -> None:
+    columns = [names.split()[place] for place in order]
+    row = [FACT[place] for place in order]
+    for name, mark in (("x.tsv", "\t"), ("x.csv", ";")):
+        (tmp_path / name).write_text(f"{mark.join(columns)}\n{mark.join(row)}\n")
+        rows, report = records(tmp_path / name)
+        assert rows == [FACT]
+        assert any("--header no" in note for note in report.notes)
+        assert len(records(tmp_path / name, header="no")[0]) == 2
+    pq.write_table(pa.table([[cell] for cell in row], names=columns), tmp_path / "x.parquet")
+    assert records(tmp_path / "x.parquet")[0] == [FACT]
+
+
+def test_property_and_value_of_a_fact_are_no_header(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("land\tproperty\tvalue\nwater\tproperty\tprice\n")
+    assert len(records(tmp_path / "x.tsv")[0]) == 2
 
 
 @pytest.mark.parametrize(

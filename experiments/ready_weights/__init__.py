@@ -1,0 +1,1 @@
+"""Ready weights: how they are trained, from which licensed data, and what they are worth."""
