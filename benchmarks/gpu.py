@@ -82,13 +82,13 @@ def _waited(child: int, until: float) -> int | None:
 
 def _in_child(name: str, seconds: float, small: bool, out: Path | None) -> int:
     try:
-        from benchmarks.on_gpu.common import Bench
+        from benchmarks.on_gpu.common import Trial
 
         def line(**values: Any) -> None:
             write({"work": name, **values}, out)
 
-        bench = Bench(small=small, seconds=seconds, line=line)
-        importlib.import_module(f"benchmarks.on_gpu.{name}").run(bench)
+        trial = Trial(small=small, seconds=seconds, line=line)
+        importlib.import_module(f"benchmarks.on_gpu.{name}").run(trial)
     except BaseException as error:  # noqa: BLE001 the part ends here whatever it was
         last = traceback.format_exc().strip().splitlines()[-12:]
         write({"work": name, "error": f"{type(error).__name__}: {error}"[:2000], "at": last}, out)
@@ -130,8 +130,8 @@ def find_gpu(small: bool, out: Path | None) -> bool:
             os._exit(code)
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if ended:
-        said = "there is no GPU: nothing was measured"
-        write({"work": "gpu", "found": None, "said": said}, out)
+        message = "there is no GPU: nothing was measured"
+        write({"work": "gpu", "found": None, "said": message}, out)
     return ended == 0
 
 

@@ -35,8 +35,8 @@ class FirstFound:
         with_links = [row for row, text in enumerate(texts) if text.links]
         if not with_links:
             return proposals
-        answers = first.candidates([texts[row] for row in with_links])
-        for row, of_text in zip(with_links, answers, strict=True):
+        of_first = first.candidates([texts[row] for row in with_links])
+        for row, of_text in zip(with_links, of_first, strict=True):
             proposals[row] = list(of_text)
         if all(map(all, proposals)):
             return proposals

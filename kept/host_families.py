@@ -115,7 +115,8 @@ class Family:
 
         def step(layer: nn.Module, hidden: Tensor) -> Tensor:
             if self.has_bert_layers and is_fusable(layer, hidden):
-                return bert_layer(layer, hidden, mask)
+                fused: Tensor = bert_layer(layer, hidden, mask)
+                return fused
             states: Tensor = layer(hidden, mask)
             return states
 

@@ -178,8 +178,10 @@ def _of_one(
 
 def _proper_incoming(graph: KnowledgeGraph, entity: int) -> Rows:
     """Rows of the triples that end at an entity and begin at another."""
-    rows = graph.in_order[graph.in_offsets[entity] : graph.in_offsets[entity + 1]].astype(np.int64)
-    return rows[graph.triples[rows, 0] != entity]
+    places = slice(*graph.in_offsets[entity : entity + 2].tolist())
+    rows: Rows = graph.in_order[places].astype(np.int64)
+    proper: Rows = rows[graph.triples[rows, 0] != entity]
+    return proper
 
 
 def _candidates(
@@ -298,12 +300,12 @@ def _sample_one(
     places = keys.tolist()
     if n_all > n:
         some = _some_places_of_one(n_all, n, generator)
-        places = [some[place] for place in places]
+        places = [some[index] for index in places]
     if not is_both:
-        return np.array([start + place for place in places], np.int64)
+        return np.array([start + index for index in places], np.int64)
     rows = [
-        start + place if place < n_out else graph.in_order[in_start - n_out + place]
-        for place in places
+        start + index if index < n_out else graph.in_order[in_start - n_out + index]
+        for index in places
     ]
     return np.array(rows, np.int64)
 
@@ -312,8 +314,8 @@ def _some_places_of_one(n_all: int, n: int, generator: np.random.Generator) -> l
     """`_some_places` below one number."""
     places: dict[int, None] = {}
     for last, random in enumerate(generator.random(n).tolist(), n_all - n):
-        place = int(random * (last + 1.0))
-        places[last if place in places else place] = None
+        index = int(random * (last + 1.0))
+        places[last if index in places else index] = None
     return list(places)
 
 

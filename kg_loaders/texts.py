@@ -70,10 +70,12 @@ class Texts:
 
         The last names are remembered.
         """
-        missing = [name for name in names if name not in self._named]
+        known = self._named  # of other threads too, which may put another in its place
+        missing = [name for name in names if name not in known]
         if missing:
-            if len(self._named) + len(missing) > MOST_REMEMBERED:
-                self._named = {}
+            if len(known) + len(missing) > MOST_REMEMBERED:
+                known = self._named = {}
+                missing = list(names)
             nodes_of: dict[str, list[int]] = {name: [] for name in missing}
             is_it = numpy_of(pc.is_in(self.values, strings_array(missing, self.values.type)))
             rows = np.flatnonzero(is_it & np.isin(np.asarray(self.kinds), _NAMES))
@@ -81,8 +83,8 @@ class Texts:
             values = self.values.take(numbers_array(rows)).to_pylist()
             for name, node in zip(values, nodes.tolist(), strict=True):
                 nodes_of[name].append(node)
-            self._named |= nodes_of
-        return {name: list(self._named[name]) for name in names}
+            known |= nodes_of
+        return {name: list(known[name]) for name in names}
 
     def deprecated(self) -> NDArray[np.int32]:
         """Return the nodes that their source calls deprecated, ascending."""

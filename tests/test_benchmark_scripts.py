@@ -61,8 +61,8 @@ def test_what_a_gpu_does_is_measured_small_on_a_cpu(tmp_path: Path) -> None:
     assert answers["equal"]
     assert answers["same_answers"] == 1
     assert vectors["farthest"] == 0
-    assert [row["unequal_to_plain"] for row in parts["ranking"]] == [0, 0]
-    assert [row["unequal_to_cpu"] for row in parts["ranking"]] == [0, 0]
+    for what in ("unequal_to_cpu", "unequal_to_plain"):
+        assert [row[what] for row in parts["ranking"] if what in row] == [0, 0]
     assert parts["kgc"][0]["triples_a_second"] > 0
     ways = [row["way"] for row in parts["attention"] if "forward_ms" in row]
     assert ways == ["eager", "sdpa", "flex", "eager", "sdpa"]

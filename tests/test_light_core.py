@@ -16,7 +16,9 @@ HEAVY = ("matplotlib", "sklearn", "torch_geometric", "anywidget")
 NEED_AN_EXTRA = {
     "kept.layers.gat_conv",
     "kept.lab.completion.compare", "kept.lab.completion.inductive", "kept.apps.explorer.widget",
-    "kept.apps.integrations.sklearn_vectors", "kept.kge.gnn.networks",
+    "kept.apps.integrations.sklearn_vectors", "kept.apps.integrations.sentence_module",
+    "kept.apps.integrations.langchain_facts", "kept.apps.integrations.llamaindex_facts",
+    "kept.kge.gnn.networks",
     "kept.kge.gnn.recipes", "kept.kge.gnn.training",
 }  # fmt: skip
 WITHOUT = f"import sys; sys.modules.update(dict.fromkeys({HEAVY}))\n"

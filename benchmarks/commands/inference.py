@@ -2,7 +2,7 @@
 
     python benchmarks/commands/inference.py [--texts 64] [--methods none,kbert] [--variants ...]
 
-`encode beside` is the whole call over the atlas's sentences, and over one of them, beside what
+`encode compared` is the whole call over the atlas's sentences, and over one of them, beside what
 computes the same vectors: OpenVINO and ONNX Runtime over the whole host, called as
 sentence-transformers calls a model (texts sorted by length, batches of 32, tokenised, padded,
 pooled, normalised), sentence-transformers itself, and torch's own products. `floor_s` are the
@@ -281,7 +281,7 @@ def minilm() -> AutoEncoder:
 
 
 @torch.no_grad()
-def beside(n_texts: int) -> None:
+def whole_calls(n_texts: int) -> None:
     """Print the rows of whole calls beside other libraries."""
     ours = minilm()
     texts = [sentence.text for sentence in atlas.sentences()][:n_texts]
@@ -300,14 +300,16 @@ def beside(n_texts: int) -> None:
                 warnings.simplefilter("ignore")
                 calls[name] = make()
         except ImportError as error:
-            write_line(row="encode beside", peer=name, skipped=str(error))
+            write_line(row="encode compared", peer=name, skipped=str(error))
     for backend in ("openvino", "onnx"):
         try:
-            own = minilm().compute_with(backend)
+            encoder = minilm().compute_with(backend)
         except ImportError as error:
-            write_line(row="encode beside", peer=f"kept by {backend}", skipped=str(error))
+            write_line(row="encode compared", peer=f"kept by {backend}", skipped=str(error))
         else:
-            calls[f"kept by {backend}"] = lambda texts, own=own: own.encode(texts).sentences
+            calls[f"kept by {backend}"] = lambda texts, encoder=encoder: (
+                encoder.encode(texts).sentences
+            )
     tokenizer = load_tokenizer("minilm")
     for n, sample in ((len(texts), texts), (1, texts[:1])):
         lengths = [len(ids) for ids in tokenizer(sample)["input_ids"]]
@@ -324,7 +326,7 @@ def beside(n_texts: int) -> None:
         for name, theirs in zip(calls, measured[1:], strict=True):
             difference = float((measured[0].result - theirs.result).abs().max())
             compared(
-                "encode beside", measured[0], theirs, equal=difference < 1e-5, peer=name, texts=n,
+                "encode compared", measured[0], theirs, equal=difference < 1e-5, peer=name, texts=n,
                 words=sum(lengths), products=choice().way, difference=difference,
                 floor_s=round(least.processor, 5), tokenise_s=round(tokens.processor, 5),
                 over_floor=round(
@@ -340,7 +342,7 @@ def main() -> None:
     parser.add_argument("--variants", default=",".join(VARIANTS))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    beside(options.texts)
+    whole_calls(options.texts)
     for method in filter(None, options.methods.split(",")):
         measure(method, options.texts, options.variants.split(","))
     with tempfile.TemporaryDirectory() as folder:

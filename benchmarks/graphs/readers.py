@@ -262,11 +262,12 @@ ROWS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any]]] = {
     "tsv-names": ("n.tsv", kept_ids, pykeen_ids),
     "tsv-graph": ("q.tsv", kept_graph, pykeen_ids),
     "wikidata-json": (DUMP, kept_dump, json_dump),
-    **{
-        f"{row}-{peer}": (file, kept_ids, by)
-        for row, file in (("nt", "x.nt"), ("tsv-numbers", "q.tsv"), ("tsv-names", "n.tsv"))
-        for peer, by in (("polars", polars_ids), ("duckdb", duckdb_ids))
-    },
+    "nt-polars": ("x.nt", kept_ids, polars_ids),
+    "nt-duckdb": ("x.nt", kept_ids, duckdb_ids),
+    "tsv-numbers-polars": ("q.tsv", kept_ids, polars_ids),
+    "tsv-numbers-duckdb": ("q.tsv", kept_ids, duckdb_ids),
+    "tsv-names-polars": ("n.tsv", kept_ids, polars_ids),
+    "tsv-names-duckdb": ("n.tsv", kept_ids, duckdb_ids),
     "wikidata-json-msgspec": (DUMP, kept_dump, msgspec_dump),
 }
 """File, ours and the peer; `numbers` are Wikidata's identifiers, `names` others."""

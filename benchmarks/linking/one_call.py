@@ -49,12 +49,12 @@ def each(calls: dict[str, Call], items: Sequence[Any], repeat: int) -> dict[str,
     for _ in range(repeat):
         for name, call in calls.items():
             least = best[name]
-            for place, item in enumerate(items):
+            for index, item in enumerate(items):
                 start = clock()
                 call(item)
                 spent = clock() - start
-                if spent < least[place]:
-                    least[place] = spent
+                if spent < least[index]:
+                    least[index] = spent
     return {name: sum(least) / len(items) / 1e3 for name, least in best.items()}
 
 

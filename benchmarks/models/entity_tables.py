@@ -7,12 +7,10 @@ model, at three sizes, and the line through them carried to 4.8 million rows; of
 (`--rows 4800000 --case ...`) the peak alone; where two processes share the table out (a `--case`
 of its own) those of both. `without_files` is the peak of memory that no file backs, which the
 system cannot take back. `update`: 4,096 and 20,000 touched rows of a table of 1,000,000 x 200
-beside torch's fused AdamW over all, its SparseAdam (`equal`: the same table after three steps) and
-its Adagrad on a sparse gradient (which keeps a sum for each number, ours one for each row), and
-beside `copies`, which only read and write what RowAdam must; ours alone with 4,096 rows of smaller
-tables (no more should be needed for a larger one) and with fewer rows of this one. `softmax`:
-forward, backward of 512 golds over three sizes up to 1,000,000 entities beside the full softmax.
-One CPU, best of three, JSON lines.
+beside torch's fused AdamW over all (`sparse_updates.py` has its sparse optimisers); ours alone with
+4,096 rows of smaller tables (no more should be needed for a larger one) and with fewer rows of this
+one. `softmax`: forward, backward of 512 golds over three sizes up to 1,000,000 entities beside the
+full softmax. One CPU, best of three, JSON lines.
 """
 
 from __future__ import annotations
@@ -196,19 +194,12 @@ def update(n_rows: int = 1_000_000, width: int = 200) -> None:
     for n_touched in (4_096, 20_000):
         peer = stepped(lambda p, lr: torch.optim.AdamW(p, lr=lr, fused=True), n_touched, n_rows,
                        width, is_sparse=False)  # fmt: skip
-        floor = copied(n_touched, n_rows, width)
         for name, optimiser_kind in ROW_OPTIMISERS.items():
-            sparse_name, sparse_kind = SPARSE_PEERS[name]
-            ours = stepped(optimiser_kind, n_touched, n_rows, width)
-            sparse = stepped(sparse_kind, n_touched, n_rows, width)
-            sizes = {"ours": name, "touched": n_touched, "rows": n_rows, "width": width}
-            compared("update of rows", ours, peer, equal=None, **sizes, peer="fused AdamW")
             compared(
-                "update of rows", ours, sparse, **sizes, peer=sparse_name,
-                equal=is_same_update() if name == "RowAdam" else None,
+                "update of rows", stepped(optimiser_kind, n_touched, n_rows, width), peer,
+                equal=None,
+                ours=name, touched=n_touched, rows=n_rows, width=width, peer="fused AdamW",
             )  # fmt: skip
-            if name == "RowAdam":
-                compared("update of rows", ours, floor, equal=None, **sizes, peer="copies")
     for name, optimiser_kind in ROW_OPTIMISERS.items():
         rows, touched = three_sizes(n_rows), three_sizes(20_000)
         of_rows = [stepped(optimiser_kind, 4_096, n, width).processor for n in rows]
@@ -222,49 +213,10 @@ ROW_OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }  # fmt: skip
 
 
-SPARSE_PEERS: dict[str, tuple[str, Callable[..., torch.optim.Optimizer]]] = {
-    "RowAdam": ("SparseAdam", torch.optim.SparseAdam),
-    "RowAdagrad": ("sparse Adagrad", torch.optim.Adagrad),
-}  # fmt: skip
-
-
-def is_same_update(n_rows: int = 1000, width: int = 200) -> bool:
-    """Whether RowAdam, with one counter for the table, and SparseAdam make the same table.
-
-    With a tiny epsilon, since SparseAdam adds it before the correction of the moments.
-    """
-    draws = torch.Generator().manual_seed(0)
-    start = torch.randn(n_rows, width, generator=draws)
-    tables = [nn.Parameter(start.clone()) for _ in range(2)]
-    ours = RowAdam(tables[:1], lr=1e-3, eps=1e-12, counter="global")
-    peer = torch.optim.SparseAdam(tables[1:], lr=1e-3, eps=1e-12)
-    for _ in range(3):
-        rows = torch.randperm(n_rows, generator=draws)[:300].sort().values
-        values = torch.randn(300, width, generator=draws)
-        for table in tables:
-            table.grad = sparse_gradient(rows, values, table)
-        ours.step()
-        peer.step()
-    return torch.allclose(*tables, rtol=0, atol=1e-6)
-
-
 def sparse_gradient(rows: torch.Tensor, values: torch.Tensor, table: nn.Parameter) -> torch.Tensor:
     return torch.sparse_coo_tensor(
         rows[None], values, table.shape, is_coalesced=True, check_invariants=False
     )
-
-
-def copied(n_touched: int, n_rows: int, width: int) -> Spent:
-    """Rows of three tables read and written again, as numpy copies them: no arithmetic."""
-    rows = np.sort(np.random.default_rng(0).choice(n_rows, n_touched, replace=False))
-    tables = [np.zeros((n_rows, width), np.float32) for _ in range(3)]
-
-    def copy() -> None:
-        for table in tables:
-            table[rows] = np.take(table, rows, axis=0)
-
-    copy()
-    return in_turn([copy], 3)[0]
 
 
 def stepped(

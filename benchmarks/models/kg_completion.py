@@ -16,7 +16,13 @@ half.
 Training: 32 negatives a triple, one side corrupted, the margin loss, Adam, batches of 512, without
 regularisers or constraints; the same number of triples, the best of `--repeat` runs and dense
 Adam on both sides. "shared" is our faster recommendation, 32 negatives a batch: another objective,
-so it is in no ratio.
+so it is in no ratio with PyKEEN.
+
+Both also against plain torch, as one writes it today: ranking by one product a batch of 256
+questions, known answers masked with `index_put`, numbers above counted; training with negatives
+that a batch shares, the same draws, loss, number of updates and Adam (torch's default; `fused_s`
+is its fused form). `floor_s` of ranking is the product of all questions alone, by torch. A training
+step of ULTRA on WN18RR_v1: messages of all edges for every question, summed with `index_add`.
 
 At the end of each part the fitted exponent over a quarter, half and all of what we were given.
 JSON lines.
@@ -28,7 +34,9 @@ import argparse
 import logging
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +47,7 @@ from pykeen.evaluation import RankBasedEvaluator
 from pykeen.losses import MarginRankingLoss
 from pykeen.training import SLCWATrainingLoop
 from pykeen.triples import CoreTriplesFactory
+from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -46,6 +55,10 @@ from benchmarks.measuring import Spent, compared, growth, in_turn, once, three_s
 from kept.evaluation.ranking import Filter, RankingResult, rank
 from kept.kge import Scorer, TrainingConfig, make_scorer, train
 from kept.kge.splits import read_splits
+from kept.kge.ultra.graphs import Edges, relation_graph
+from kept.kge.ultra.networks import make_ultra
+from kept.kge.ultra.training import ultra_loss
+from kept.tasks.datasets.inductive import read_grail
 
 KINDS: dict[str, tuple[str, int, Any]] = {
     "TransE L1": ("transe", 128, 1),
@@ -198,6 +211,149 @@ def compare_training(kind: str, sizes: dict[str, int], splits: Splits, options: 
     growth("training", "triples", counts, [spent.processor for spent in (*parts, ours)], kind=kind)
 
 
+def complex_product(first: Tensor, second: Tensor, conjugate: bool = False) -> Tensor:
+    """Of `[real, imaginary]` vectors; of the first with the conjugate of the second."""
+    (a, b), (c, d) = first.chunk(2, -1), second.chunk(2, -1)
+    d = -d if conjugate else d
+    return torch.cat([a * c - b * d, a * d + b * c], -1)
+
+
+def plain_scores(kind: str, side: str, known: Tensor, relation: Tensor, every: Tensor) -> Tensor:
+    """Scores of all candidates for one side, `[batch candidate]`."""
+    if kind.startswith("TransE"):
+        return -torch.cdist(known + relation if side == "tail" else known - relation, every)
+    if kind == "DistMult":
+        return known * relation @ every.T
+    if kind == "ComplEx":
+        return complex_product(known, relation, side == "head") @ every.T
+    turns = torch.cat([relation.cos(), relation.sin()], -1)
+    return -torch.cdist(complex_product(known, turns, side == "head"), every)
+
+
+def rank_plainly(kind: str, scorer: Scorer, splits: Splits) -> tuple[Tensor, Tensor]:
+    """Numbers of competitors above and tied with each answer, heads first."""
+    entities, relations = scorer.entities.detach(), scorer.relations.detach()
+    above, tied = [], []
+    for side, slot in (("head", 0), ("tail", 2)):
+        known = defaultdict(list)
+        for part in splits.values():
+            for row in part.tolist():
+                known[row[2 - slot], row[1]].append(row[slot])
+        for batch in torch.from_numpy(splits["test"]).split(256):
+            anchors, relation_ids, gold = batch[:, 2 - slot], batch[:, 1], batch[:, slot, None]
+            scores = plain_scores(kind, side, entities[anchors], relations[relation_ids], entities)
+            golds = scores.gather(1, gold)
+            columns = [known[pair] for pair in map(tuple, batch[:, [2 - slot, 1]].tolist())]
+            counts = torch.tensor([len(some) for some in columns])
+            rows = torch.arange(len(batch)).repeat_interleave(counts)
+            scores[rows, torch.tensor([one for some in columns for one in some])] = -torch.inf
+            above.append((scores > golds).sum(1))
+            tied.append((scores == golds).sum(1))
+    return torch.cat(above), torch.cat(tied)
+
+
+def compare_plain_ranking(kind: str, sizes: dict[str, int], splits: Splits, options: Any) -> None:
+    scorer = fresh(kind, sizes)
+    train(scorer, splits["train"], config=SHORT, generator=torch.Generator().manual_seed(1))
+    entities, n = scorer.entities.detach(), len(splits["test"])
+    out = torch.empty(256, len(entities))
+
+    def products_alone() -> None:
+        for _ in range(2 * -(-n // 256)):
+            torch.mm(entities[:256], entities.T, out=out)
+
+    ours, theirs, floor = in_turn(
+        [lambda: rank_ours(scorer, splits, splits["test"], 16 << 20),
+         lambda: rank_plainly(kind, scorer, splits), products_alone], options.repeat,
+    )  # fmt: skip
+    above, tied = (part.numpy() for part in theirs.result)
+    ranks = 1 + above + tied / 2
+    if not np.isclose(ours.result.mrr, (1 / ranks).mean(), rtol=1e-3):  # near ties: cdist rounds
+        raise SystemExit(f"{kind}: MRR is {ours.result.mrr}, plain torch's {(1 / ranks).mean()}")
+    compared(
+        "plain ranking", ours, theirs, equal=True, kind=kind, triples=n,
+        same_ranks=round(float((ours.result.ranks == ranks).mean()), 5),
+        floor_s=round(floor.processor, 2), of_floor=round(ours.processor / floor.processor, 2),
+    )  # fmt: skip
+
+
+def train_plainly(kind: str, start: Scorer, part: np.ndarray, *, fused: bool) -> float:
+    """One epoch with shared negatives; the mean loss. Draws are those of `train`."""
+    entities, relations = (
+        torch.nn.Parameter(table.detach()) for table in (start.entities, start.relations)
+    )
+    optimiser = torch.optim.Adam([entities, relations], lr=SAMPLED.learning_rate, fused=fused)
+    draws, triples, total = torch.Generator().manual_seed(1), torch.from_numpy(part), 0.0
+    for rows in torch.randperm(len(triples), generator=draws).split(SAMPLED.batch_size):
+        head, relation, tail = triples[rows].unbind(1)
+        is_tail = torch.rand(len(rows), generator=draws) < 0.5
+        negatives = [torch.randint(len(entities), (32,), generator=draws) for _ in range(2)]
+        heads, types, tails = entities[head], relations[relation], entities[tail]
+        losses = []
+        for side, mine, sampled in zip(("head", "tail"), (~is_tail, is_tail), negatives,
+                                       strict=True):  # fmt: skip
+            known = (tails if side == "head" else heads)[mine]
+            against = plain_scores(kind, side, known, types[mine], entities[sampled])
+            positive = start.score(heads[mine], types[mine], tails[mine])
+            losses.append((SAMPLED.margin - positive[:, None] + against).relu().mean(1))
+        loss = torch.cat(losses).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        total += loss.item() * len(rows)
+    return total / len(triples)
+
+
+def compare_plain_training(kind: str, sizes: dict[str, int], splits: Splits, options: Any) -> None:
+    order = np.random.default_rng(0).permutation(len(splits["train"]))
+    part, draws = splits["train"][order[: options.trained]], torch.Generator()
+    config = TrainingConfig(**{**vars(SAMPLED), "share_negatives": True})
+    ours, theirs, fused = in_turn(
+        [lambda: train(fresh(kind, sizes), part, config=config, generator=draws.manual_seed(1)),
+         lambda: train_plainly(kind, fresh(kind, sizes), part, fused=False),
+         lambda: train_plainly(kind, fresh(kind, sizes), part, fused=True)], options.repeat + 1,
+    )  # fmt: skip
+    if not np.isclose(ours.result.losses[0], theirs.result, rtol=1e-5):
+        raise SystemExit(f"{kind}: loss is {ours.result.losses[0]}, plain torch's {theirs.result}")
+    compared(
+        "plain training", ours, theirs, equal=True, kind=kind, triples=len(part),
+        kept_loss=round(ours.result.losses[0], 6), peer_loss=round(theirs.result, 6),
+        fused_s=round(fused.processor, 3),
+        times_fused=round(fused.processor / ours.processor, 2),
+    )  # fmt: skip
+
+
+def compare_ultra_step(options: Any) -> None:
+    """Of 32 questions with 33 candidates each; only where WN18RR_v1 is at hand."""
+    root = os.environ.get("KEPT_DATA")
+    if not root:
+        return
+    split = read_grail(Path(root), "WN18RR_v1")
+    n_entities, n_relations = split.train.n_entities, split.graph.n_relations
+    edges = Edges.of(split.train.context, n_entities=n_entities, n_relations=n_relations)
+    plain = replace(edges, weights=torch.ones(len(edges.types)))  # the path of any messages
+    between = relation_graph(edges)
+    model, draws = make_ultra(width=32), torch.Generator().manual_seed(0)
+    batch = torch.as_tensor(split.train.context[:32]).long()
+    candidates = torch.randint(n_entities, (32, 33), generator=draws)
+
+    def step(graph: Edges) -> list[Tensor]:
+        model.zero_grad()
+        is_head = torch.arange(32) >= 16
+        anchors = torch.where(is_head, batch[:, 2], batch[:, 0])
+        scores = model(graph, between, anchors, batch[:, 1], is_head, candidates)
+        ultra_loss(scores, 1.0).mean().backward()
+        return [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
+
+    def run_ours() -> list[Tensor]:  # a new graph each time, as in training
+        return step(edges.only(torch.ones(len(edges.types), dtype=torch.bool)))
+
+    ours, theirs = in_turn([run_ours, lambda: step(plain)], options.repeat + 1)
+    for mine, other in zip(ours.result, theirs.result, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-5)
+    compared("ultra step", ours, theirs, equal=True, graph="WN18RR_v1", entities=n_entities)
+
+
 def show_memory(sizes: dict[str, int], splits: Splits) -> None:
     """How far resident memory rises above where it stood, where the system can forget its peak."""
     status, forget = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -218,7 +374,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--kinds", default=",".join(KINDS), help="as printed, by commas")
-    parser.add_argument("--only", choices=["ranking", "training"])
+    parser.add_argument("--only", choices=["ranking", "training", "plain"])
     parser.add_argument("--quick", action="store_true", help="CoDEx-S and fewer triples of PyKEEN")
     options = parser.parse_args()
     options.few, options.many, options.batch_size = (16, 208, 16) if options.quick else (16, 80, 16)
@@ -230,10 +386,15 @@ def main() -> None:
     print(f"{name}: {sizes['n_entities']} entities, {counts}; {options.threads} thread(s)")
     show_memory(sizes, splits)
     kinds = options.kinds.split(",")
-    for kind in [] if options.only == "training" else kinds:
+    for kind in kinds if options.only in (None, "ranking") else []:
         compare_ranking(kind, sizes, splits, options)
-    for kind in [] if options.only == "ranking" else TRAINED:
+    for kind in TRAINED if options.only in (None, "training") else []:
         compare_training(kind, sizes, splits, options)
+    for kind in [k for k in TRAINED if k in kinds] if options.only in (None, "plain") else []:
+        compare_plain_ranking(kind, sizes, splits, options)
+        compare_plain_training(kind, sizes, splits, options)
+    if options.only in (None, "plain"):
+        compare_ultra_step(options)
 
 
 if __name__ == "__main__":

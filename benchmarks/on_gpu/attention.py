@@ -10,87 +10,87 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from benchmarks.on_gpu.common import Bench, precision
+from benchmarks.on_gpu.common import Trial, precision
 
 HEADS, WIDTH = 12, 64
 
 
-def run(bench: Bench) -> None:
+def run(trial: Trial) -> None:
     """Long packed rows with sparse visibility, then short rows where padding alone is masked."""
-    sizes = ((2, 64),) if bench.small else ((64, 512), (256, 128))
-    backwards = list(bench.precisions.items())[::-1]  # the one that is compiled first
+    sizes = ((2, 64),) if trial.small else ((64, 512), (256, 128))
+    backwards = list(trial.precisions.items())[::-1]  # the one that is compiled first
     for rows, nodes in sizes:
         for name, dtype in backwards:
             with precision(name):
-                _packed(bench, rows, nodes, name, dtype or torch.float32)
+                _packed(trial, rows, nodes, name, dtype or torch.float32)
     for name, dtype in backwards:
         with precision(name):
-            _padded(bench, *sizes[-1], name, dtype or torch.float32)
+            _padded(trial, *sizes[-1], name, dtype or torch.float32)
 
 
-def _states(bench: Bench, rows: int, nodes: int, dtype: torch.dtype) -> list[Tensor]:
-    heads = 2 if bench.small else HEADS
-    states = torch.randn(3, rows, heads, nodes, WIDTH, device=bench.device, dtype=dtype)
-    return [each.requires_grad_(not bench.small) for each in states.unbind()]
+def _states(trial: Trial, rows: int, nodes: int, dtype: torch.dtype) -> list[Tensor]:
+    heads = 2 if trial.small else HEADS
+    states = torch.randn(3, rows, heads, nodes, WIDTH, device=trial.device, dtype=dtype)
+    return [each.requires_grad_(not trial.small) for each in states.unbind()]
 
 
 def _measure(
-    bench: Bench, ways: dict[str, Callable[[], Tensor]], query: Tensor, **named: Any
+    trial: Trial, ways: dict[str, Callable[[], Tensor]], query: Tensor, **named: Any
 ) -> None:
     with torch.no_grad():
         expected = ways["eager"]()
     for name, way in ways.items():
         with torch.no_grad():
             far = float((way() - expected).abs().max())
-            line = {"way": name, "forward_ms": round(bench.median_ms(way), 3), "farthest": far}
-        if not bench.small:  # on a processor flex_attention has no backward
+            line = {"way": name, "forward_ms": round(trial.median_ms(way), 3), "farthest": far}
+        if not trial.small:  # on a processor flex_attention has no backward
             line["step_ms"] = round(
-                bench.median_ms(lambda way=way: torch.autograd.grad(way().float().sum(), query)), 3
+                trial.median_ms(lambda way=way: torch.autograd.grad(way().float().sum(), query)), 3
             )
-        bench.line(**named, **line)
+        trial.line(**named, **line)
 
 
-def _packed(bench: Bench, rows: int, nodes: int, name: str, dtype: torch.dtype) -> None:
+def _packed(trial: Trial, rows: int, nodes: int, name: str, dtype: torch.dtype) -> None:
     """Four samples a row, a third of the nodes of its own sample not seen."""
     draws = torch.Generator().manual_seed(0)
     samples = torch.arange(nodes) * 4 // nodes
     seen = torch.rand(rows, nodes, nodes, generator=draws) < 2 / 3
     seen = (seen | seen.mT) & (samples[:, None] == samples[None])
-    seen = (seen | torch.eye(nodes, dtype=torch.bool)).to(bench.device)
-    query, key, value = _states(bench, rows, nodes, dtype)
-    additive = torch.zeros(seen.shape, device=bench.device, dtype=dtype)
+    seen = (seen | torch.eye(nodes, dtype=torch.bool)).to(trial.device)
+    query, key, value = _states(trial, rows, nodes, dtype)
+    additive = torch.zeros(seen.shape, device=trial.device, dtype=dtype)
     additive.masked_fill_(~seen, torch.finfo(dtype).min)
 
     def blocks() -> Any:
         return create_block_mask(
-            lambda b, _h, q, k: seen[b, q, k], rows, None, nodes, nodes, device=bench.device
+            lambda b, _h, q, k: seen[b, q, k], rows, None, nodes, nodes, device=trial.device
         )
 
     ways: dict[str, Callable[[], Tensor]] = {
         "eager": lambda: (query @ key.mT / WIDTH**0.5 + additive[:, None]).softmax(-1) @ value,
         "sdpa": lambda: F.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None]),
     }
-    if bench.small or (name == "bf16"):  # compiling takes long: in one precision
-        flex: Any = flex_attention if bench.small else torch.compile(flex_attention)
+    if trial.small or (name == "bf16"):  # compiling takes long: in one precision
+        flex: Any = flex_attention if trial.small else torch.compile(flex_attention)
         masks = blocks()
         ways["flex"] = lambda: flex(query, key, value, block_mask=masks)
-    _measure(bench, ways, query, rows=rows, nodes=nodes, precision=name, mask="sparse")
+    _measure(trial, ways, query, rows=rows, nodes=nodes, precision=name, mask="sparse")
     if "flex" in ways:
-        bench.line(
-            way="flex", rows=rows, nodes=nodes, block_mask_ms=round(bench.median_ms(blocks), 3)
+        trial.line(
+            way="flex", rows=rows, nodes=nodes, block_mask_ms=round(trial.median_ms(blocks), 3)
         )
 
 
-def _padded(bench: Bench, rows: int, nodes: int, name: str, dtype: torch.dtype) -> None:
+def _padded(trial: Trial, rows: int, nodes: int, name: str, dtype: torch.dtype) -> None:
     """Rows of different lengths, where padding alone is masked: three quarters are real."""
     draws = torch.Generator().manual_seed(0)
     lengths = torch.randint(nodes // 2, nodes + 1, (rows,), generator=draws)
-    real = (torch.arange(nodes) < lengths[:, None]).to(bench.device)
-    query, key, value = _states(bench, rows, nodes, dtype)
-    additive = torch.zeros(real.shape, device=bench.device, dtype=dtype)
+    real = (torch.arange(nodes) < lengths[:, None]).to(trial.device)
+    query, key, value = _states(trial, rows, nodes, dtype)
+    additive = torch.zeros(real.shape, device=trial.device, dtype=dtype)
     additive.masked_fill_(~real, torch.finfo(dtype).min)
     places = real.flatten().nonzero()[:, 0]
-    cut = F.pad(lengths.cumsum(0), (1, 0)).to(bench.device, torch.int32)
+    cut = F.pad(lengths.cumsum(0), (1, 0)).to(trial.device, torch.int32)
 
     def compact(states: Tensor) -> Tensor:
         return states.transpose(1, 2).flatten(0, 1).index_select(0, places)
@@ -116,4 +116,4 @@ def _padded(bench: Bench, rows: int, nodes: int, name: str, dtype: torch.dtype) 
         ways["varlen"] = lambda: whole(
             varlen_attn(compact(query), compact(key), compact(value), cut, cut, nodes, nodes)
         )
-    _measure(bench, ways, query, rows=rows, nodes=nodes, precision=name, mask="padding")
+    _measure(trial, ways, query, rows=rows, nodes=nodes, precision=name, mask="padding")

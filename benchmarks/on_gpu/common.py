@@ -35,7 +35,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True)
-class Bench:
+class Trial:
     """How much is measured, where, for how long, and where lines go."""
 
     small: bool
@@ -88,10 +88,10 @@ def precision(name: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def matrix_rate(bench: Bench, dtype: torch.dtype, n: int) -> float:
+def matrix_rate(trial: Trial, dtype: torch.dtype, n: int) -> float:
     """Operations a second of an n x n product of random numbers."""
-    one, other = torch.randn(2, n, n, device=bench.device, dtype=dtype)
-    return 2 * n**3 / (bench.median_ms(lambda: one @ other) / 1e3)
+    one, other = torch.randn(2, n, n, device=trial.device, dtype=dtype)
+    return 2 * n**3 / (trial.median_ms(lambda: one @ other) / 1e3)
 
 
 def tokenizer() -> PreTrainedTokenizerFast:

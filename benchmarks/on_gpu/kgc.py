@@ -8,24 +8,24 @@ import numpy as np
 import torch
 from torch.nn.functional import logsigmoid
 
-from benchmarks.on_gpu.common import Bench, precision
+from benchmarks.on_gpu.common import Trial, precision
 from benchmarks.on_gpu.ranking import graph
 from kept.kge import TrainingConfig, make_scorer, train
 
 N_NEGATIVES, WIDTH, MARGIN = 64, 256, 6.0
 
 
-def run(bench: Bench) -> None:
+def run(trial: Trial) -> None:
     """ComplEx with negatives that a batch shares, in two sizes of batches."""
-    name, n_entities, n_relations, splits = graph(bench.small)
-    for batch_size in (64,) if bench.small else (512, 4096):
-        for how in ("fp32",) if bench.small else ("fp32", "tf32"):
+    name, n_entities, n_relations, splits = graph(trial.small)
+    for batch_size in (64,) if trial.small else (512, 4096):
+        for how in ("fp32",) if trial.small else ("fp32", "tf32"):
             with precision(how):
-                _compare(bench, name, n_entities, n_relations, splits["train"], batch_size, how)
+                _compare(trial, name, n_entities, n_relations, splits["train"], batch_size, how)
 
 
 def _compare(
-    bench: Bench, name: str, n_entities: int, n_relations: int, triples: np.ndarray,
+    trial: Trial, name: str, n_entities: int, n_relations: int, triples: np.ndarray,
     batch_size: int, how: str,
 ) -> None:  # fmt: skip
     config = TrainingConfig(
@@ -33,22 +33,22 @@ def _compare(
         objective="negative_sampling", loss="log_sigmoid", margin=MARGIN, corrupt="uniform",
         n_negatives=N_NEGATIVES, share_negatives=True,
     )  # fmt: skip
-    used = triples[: 40 * batch_size] if bench.small else triples[: 200 * batch_size]
+    used = triples[: 40 * batch_size] if trial.small else triples[: 200 * batch_size]
     seconds = {}
     for run_ in ("warm", "ours"):
         generator = torch.Generator().manual_seed(0)
         scorer = make_scorer(
             "complex", n_entities=n_entities, n_relations=n_relations, width=WIDTH,
             generator=generator,
-        ).to(bench.device)  # fmt: skip
+        ).to(trial.device)  # fmt: skip
         start = time.perf_counter()
         history = train(scorer, used[: len(used) // (5 if run_ == "warm" else 1)], config=config,
                         generator=torch.Generator().manual_seed(1))  # fmt: skip
-        bench.wait()
+        trial.wait()
         seconds[run_] = time.perf_counter() - start
-    _plain(bench, n_entities, n_relations, used[: len(used) // 5], batch_size)
-    seconds["plain"] = _plain(bench, n_entities, n_relations, used, batch_size)
-    bench.line(
+    _plain(trial, n_entities, n_relations, used[: len(used) // 5], batch_size)
+    seconds["plain"] = _plain(trial, n_entities, n_relations, used, batch_size)
+    trial.line(
         graph=name, precision=how, batch=batch_size, triples=len(used),
         ms_a_batch=round(1e3 * seconds["ours"] * batch_size / len(used), 3),
         triples_a_second=round(len(used) / seconds["ours"]),
@@ -58,15 +58,15 @@ def _compare(
 
 
 def _plain(
-    bench: Bench, n_entities: int, n_relations: int, triples: np.ndarray, batch_size: int
+    trial: Trial, n_entities: int, n_relations: int, triples: np.ndarray, batch_size: int
 ) -> float:
     """Seconds of the same epoch in plain torch with dense Adam."""
-    device = bench.device
+    device = trial.device
     entities = torch.nn.Embedding(n_entities, WIDTH, device=device)
     relations = torch.nn.Embedding(n_relations, WIDTH, device=device)
     optimiser = torch.optim.Adam([entities.weight, relations.weight], lr=1e-3, fused=True)
     data = torch.from_numpy(triples).to(device)
-    bench.wait()
+    trial.wait()
     start = time.perf_counter()
     for rows in torch.randperm(len(data), device=device).split(batch_size):
         head, relation, tail = data[rows].unbind(1)
@@ -82,5 +82,5 @@ def _plain(
         optimiser.zero_grad(set_to_none=True)
         loss.mean().backward()
         optimiser.step()
-    bench.wait()
+    trial.wait()
     return time.perf_counter() - start

@@ -6,33 +6,33 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.on_gpu.common import Bench, kept, world
+from benchmarks.on_gpu.common import Trial, kept, world
 
 STEPS = {0: 10, 4: 30, 16: 80}
 """Workers to steps: about as many seconds each."""
 
 
-def run(bench: Bench) -> None:
+def run(trial: Trial) -> None:
     """CoLAKE on MiniLM's shape."""
-    batch = 4 if bench.small else 256
-    with world("tiny" if bench.small else "minilm") as folder:
-        for workers in (0, 1) if bench.small else (0, 16, 4):
-            steps = 6 if bench.small else STEPS[workers]
-            bench.line(
-                workers=workers, batch=batch, **trained(bench, folder, workers, steps, batch)
+    batch = 4 if trial.small else 256
+    with world("tiny" if trial.small else "minilm") as folder:
+        for workers in (0, 1) if trial.small else (0, 16, 4):
+            steps = 6 if trial.small else STEPS[workers]
+            trial.line(
+                workers=workers, batch=batch, **trained(trial, folder, workers, steps, batch)
             )
 
 
-def trained(bench: Bench, folder: Path, workers: int, steps: int, batch: int) -> dict[str, Any]:
+def trained(trial: Trial, folder: Path, workers: int, steps: int, batch: int) -> dict[str, Any]:
     """Start the command; return the rates of its log, from a third of its steps on."""
     out = folder / f"run-{workers}"
     whole = kept(
         "pretrain", "--method", "colake", "--host", folder / "host", "--kg", folder / "kg",
         "--text", folder / "texts.jsonl", "-o", out, "--steps", steps,
-        "--batch-size", batch, "--workers", workers, "--device", bench.device,
+        "--batch-size", batch, "--workers", workers, "--device", trial.device,
         "--set", "training.log_every=2", "--set", "training.prefetch=4",
         "--set", "training.gradient_norms_every=1000000", "--set", "graph.max_neighbours=4",
-        "--set", f"training.precision={'fp32' if bench.small else 'bf16'}",
+        "--set", f"training.precision={'fp32' if trial.small else 'bf16'}",
     )  # fmt: skip
     rows = [json.loads(line) for line in (out / "log.jsonl").read_text("utf-8").splitlines()]
     rows = [row for row in rows if "total_loss" in row]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.on_gpu.common import Bench, precision
+from benchmarks.on_gpu.common import Trial, precision
 from kept.evaluation.ranking import Filter, rank
 from kept.kge import Scorer, make_scorer
 from kept.kge.splits import read_splits
@@ -67,28 +67,28 @@ def plain_ranks(scorer: Scorer, splits: Splits, known: Known, step: int) -> np.n
                 rows += [i] * len(known[key])
                 columns += known[key]
             gold = torch.from_numpy(block[:, slot]).to(device)[:, None]
-            own = scores.gather(1, gold)
+            answer = scores.gather(1, gold)
             scores[
                 torch.tensor(rows, device=device), torch.tensor(columns, device=device)
             ] = -torch.inf
-            greater, equal = (scores > own).sum(1), (scores == own).sum(1)
+            greater, equal = (scores > answer).sum(1), (scores == answer).sum(1)
             ranks.append((1 + greater + equal / 2).double().cpu().numpy())
     return np.concatenate(ranks)
 
 
-def run(bench: Bench) -> None:
+def run(trial: Trial) -> None:
     """Both, on vectors with 256 numbers, and ours on the processor."""
-    name, n_entities, n_relations, splits = graph(bench.small)
+    name, n_entities, n_relations, splits = graph(trial.small)
     sizes = {"n_entities": n_entities, "n_relations": n_relations}
     for kind in ("complex", "transe"):
         generator = torch.Generator().manual_seed(0)
         norm = 2 if kind == "transe" else None
         scorer = make_scorer(kind, **sizes, width=256, generator=generator, norm=norm)
         with precision("fp32"):
-            _compare(bench, name, kind, scorer, splits)
+            _compare(trial, name, kind, scorer, splits)
 
 
-def _compare(bench: Bench, name: str, kind: str, scorer: Scorer, splits: Splits) -> None:
+def _compare(trial: Trial, name: str, kind: str, scorer: Scorer, splits: Splits) -> None:
     sizes = {"n_entities": scorer.n_entities, "n_relations": scorer.n_relations}
 
     def ours(tested: np.ndarray, budget: int) -> np.ndarray:
@@ -98,30 +98,30 @@ def _compare(bench: Bench, name: str, kind: str, scorer: Scorer, splits: Splits)
         ).ranks  # fmt: skip
 
     known = known_answers(splits)
-    some = splits["test"][: 20 if bench.small else 2000]
+    some = splits["test"][: 20 if trial.small else 2000]
     start = time.perf_counter()
     on_cpu = ours(some, 16 << 20)
     cpu_ms = 1e3 * (time.perf_counter() - start) * len(splits["test"]) / len(some)
-    scorer.to(bench.device)
+    scorer.to(trial.device)
     there = ours(some, 16 << 20)
     line = {"graph": name, "kind": kind, "questions": 2 * len(splits["test"])}
-    bench.line(kind=kind, cpu_ms=round(cpu_ms), unequal_to_cpu=float((on_cpu != there).mean()))
+    trial.line(kind=kind, cpu_ms=round(cpu_ms), unequal_to_cpu=float((on_cpu != there).mean()))
     n = 2
-    ms = {f"ours_{budget}_mb": bench.median_ms(lambda b=budget: ours(splits["test"], b << 20), n)
+    ms = {f"ours_{budget}_mb": trial.median_ms(lambda b=budget: ours(splits["test"], b << 20), n)
           for budget in (16, 256)}  # fmt: skip
-    plain = bench.median_ms(lambda: plain_ranks(scorer, splits, known, 1024), n)
-    gemm = _product_ms(bench, scorer, len(splits["test"]))
+    plain = trial.median_ms(lambda: plain_ranks(scorer, splits, known, 1024), n)
+    gemm = _product_ms(trial, scorer, len(splits["test"]))
     expected = plain_ranks(scorer, splits, known, 1024)
     unequal = float((ours(splits["test"], 16 << 20) != expected).mean())
-    bench.line(
+    trial.line(
         **line, **{key: round(value, 1) for key, value in ms.items()}, plain_ms=round(plain, 1),
         times_as_fast=round(plain / min(ms.values()), 2), product_ms=round(gemm, 2),
         unequal_to_plain=unequal,
     )  # fmt: skip
 
 
-def _product_ms(bench: Bench, scorer: Scorer, n: int) -> float:
+def _product_ms(trial: Trial, scorer: Scorer, n: int) -> float:
     """The matrix product alone that both directions need."""
-    one = torch.randn(n, scorer.entities.shape[1], device=bench.device)
+    one = torch.randn(n, scorer.entities.shape[1], device=trial.device)
     two = scorer.entities.detach()
-    return 2 * bench.median_ms(lambda: [part @ two.T for part in one.split(1024)])
+    return 2 * trial.median_ms(lambda: [part @ two.T for part in one.split(1024)])

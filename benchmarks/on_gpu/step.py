@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.on_gpu.common import Bench, host_numbers, matrix_rate, precision, world
+from benchmarks.on_gpu.common import Trial, host_numbers, matrix_rate, precision, world
 from kept.batches import KnowledgeBatch
 from kept.training.optimisers import make_optimisers
 from kept.training.pretraining.assembly import assemble
@@ -26,7 +26,7 @@ SIZES = (
 class Step:
     """Forward, backward, clipping and update of a method on a batch on the device."""
 
-    def __init__(self, folder: Path, name: str, bench: Bench, n_texts: int) -> None:
+    def __init__(self, folder: Path, name: str, trial: Trial, n_texts: int) -> None:
         config = PretrainConfig(
             method=name, host=str(folder / "host"), kg=folder / "kg",
             text=[folder / "texts.jsonl"],
@@ -35,11 +35,11 @@ class Step:
         )  # fmt: skip
         model, data = assemble(config)
         stream = BatchStream(data, seed=0, batch_size=n_texts)
-        self.model = model.to(bench.device).train()
-        self.batch: KnowledgeBatch = stream[0].to(torch.device(bench.device))
+        self.model = model.to(trial.device).train()
+        self.batch: KnowledgeBatch = stream[0].to(torch.device(trial.device))
         self.optimisers = make_optimisers(self.model, config.training)
         self.dense = [p for p in self.model.parameters() if p.requires_grad]
-        self.n_nodes, self.device = int(self.batch.node_mask.sum()), bench.device
+        self.n_nodes, self.device = int(self.batch.node_mask.sum()), trial.device
 
     def __call__(self, dtype: torch.dtype | None) -> torch.Tensor:
         with torch.autocast(self.device, torch.bfloat16, enabled=dtype is not None):
@@ -63,22 +63,22 @@ def waits_of(step: Step) -> dict[str, Any]:
             step(None)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    found = [w for w in caught if "synchroniz" in str(w.message)]
-    lines = [f"{Path(w.filename).name}:{w.lineno}" for w in found]
+    warned = [w for w in caught if "synchroniz" in str(w.message)]
+    lines = [f"{Path(w.filename).name}:{w.lineno}" for w in warned]
     return {
-        "waits": len(found),
+        "waits": len(warned),
         "waits_at": {line: lines.count(line) for line in sorted(set(lines))},
     }
 
 
-def queued_ms(bench: Bench, step: Step, dtype: torch.dtype | None) -> float:
+def queued_ms(trial: Trial, step: Step, dtype: torch.dtype | None) -> float:
     """Milliseconds a step where many follow one another and nothing waits in between."""
-    n = 2 if bench.small else 10
-    bench.wait()
+    n = 2 if trial.small else 10
+    trial.wait()
     start = time.perf_counter()
     for _ in range(n):
         step(dtype)
-    bench.wait()
+    trial.wait()
     return round(1e3 * (time.perf_counter() - start) / n, 2)
 
 
@@ -99,30 +99,31 @@ def profile_of(step: Step, dtype: torch.dtype | None) -> dict[str, Any]:
     }
 
 
-def run(bench: Bench) -> None:
+def run(trial: Trial) -> None:
     """Each method on each host in each precision."""
-    rates = {name: _rate(bench, name, dtype) for name, dtype in bench.precisions.items()}
-    bench.line(matrix_tflops={name: round(rate / 1e12, 1) for name, rate in rates.items()})
-    sizes = (("tiny", 4, METHODS),) if bench.small else SIZES
+    rates = {name: _rate(trial, name, dtype) for name, dtype in trial.precisions.items()}
+    trial.line(matrix_tflops={name: round(rate / 1e12, 1) for name, rate in rates.items()})
+    sizes = (("tiny", 4, METHODS),) if trial.small else SIZES
     for shape, n_texts, methods in sizes:
         with world(shape) as folder:
             for method in methods:
-                _measure(bench, Step(folder, method, bench, n_texts), method, shape, rates)
+                _measure(trial, Step(folder, method, trial, n_texts), method, shape, rates)
 
 
-def _rate(bench: Bench, name: str, dtype: torch.dtype | None) -> float:
+def _rate(trial: Trial, name: str, dtype: torch.dtype | None) -> float:
     with precision(name):
-        return matrix_rate(bench, dtype or torch.float32, 128 if bench.small else 8192)
+        return matrix_rate(trial, dtype or torch.float32, 128 if trial.small else 8192)
 
 
-def _measure(bench: Bench, step: Step, method: str, shape: str, rates: dict[str, float]) -> None:
+def _measure(trial: Trial, step: Step, method: str, shape: str, rates: dict[str, float]) -> None:
     host = step.model.encoder.host
-    for name, dtype in bench.precisions.items():
+    for name, dtype in trial.precisions.items():
         if name == "fp32" and len(step.batch) > 256:
             continue
         with precision(name):
-            ms = bench.median_ms(lambda dtype=dtype: step(dtype))
-            queued = queued_ms(bench, step, dtype)
+            ms = trial.median_ms(lambda dtype=dtype: step(dtype))
+            queued = queued_ms(trial, step, dtype)
+            kernels = {} if name == "fp32" else profile_of(step, dtype)
         done = 6 * host_numbers(host) * step.n_nodes / (ms / 1e3)
         rows, n_nodes = step.batch.node_ids.shape
         line = {
@@ -132,9 +133,9 @@ def _measure(bench: Bench, step: Step, method: str, shape: str, rates: dict[str,
             "nodes_a_second": round(1e3 * step.n_nodes / ms),
             "share_of_matrix_rate": round(done / rates[name], 3),
         }  # fmt: skip
-        if name == "fp32" and not bench.small:
+        if name == "fp32" and not trial.small:
             line |= waits_of(step)
-        if name != "fp32":
-            line |= profile_of(step, dtype)
+        if kernels:
+            line |= kernels
             line["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
-        bench.line(**line)
+        trial.line(**line)

@@ -164,8 +164,8 @@ class NameLinker:
             return [one[0]]
         for batch in batches(texts):
             part = texts[batch]
-            found = self._find_whole(part, [None] * len(part), self._capitals(part))
-            result += [spans for spans, _ in found]
+            whole = self._find_whole(part, [None] * len(part), self._capitals(part))
+            result += [spans for spans, _ in whole]
         return result
 
     def _link(self, texts: Sequence[str], tags: Sequence[Sequence[Tag] | None]) -> list[LinkedText]:

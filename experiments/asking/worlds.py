@@ -1,7 +1,8 @@
 """Made-up worlds whose questions name a relation by other words than the graph does.
 
-`paraphrases.tsv` has the questions. Those of the set `dev` were used in building the answers; those
-of the set `test` were written before that work began, and are evaluated only.
+`paraphrases.tsv` has the questions. Those of the set `dev` were used in building the answers, those
+of `tune` in trying weights; those of `test` were written before that work began, and are evaluated
+only.
 """
 
 from __future__ import annotations
@@ -106,6 +107,43 @@ WORLDS: Mapping[str, World] = {
         "carries": ("", ("timber", "grain", "cars", "ore")),
         "registered in": ("country", ("Malta", "Panama", "Norway")),
         "runs on": ("", ("diesel", "methanol", "ammonia")),
+    }),
+    "team": World("player", True, {
+        "plays as": ("", ("goalkeeper", "striker", "winger", "defender")),
+        "coached by": ("person", PEOPLE),
+        "signed in": ("year", YEARS),
+        "raised in": ("town", PLACES),
+        "wears": ("", ("number 4", "number 7", "number 10", "number 23")),
+        "represented by": ("person", PEOPLE[::-1]),
+        "sponsored by": ("", ("Brandt Shoes", "Fay Sports", "Castel Bank")),
+    }),
+    "film": World("film", False, {
+        "directed by": ("person", PEOPLE),
+        "starring": ("person", PEOPLE[::-1]),
+        "scored by": ("person", PEOPLE[1:5]),
+        "shot at": ("", PLACES),
+        "premiered in": ("", YEARS),
+        "style": ("", ("western", "comedy", "horror", "documentary")),
+        "paid for by": ("studio", ("Harrow Pictures", "Blue Door Films", "Ostrava Studios")),
+        "spoken in": ("language", LANGUAGES),
+    }),
+    "dish": World("dish", False, {
+        "invented by": ("person", PEOPLE),
+        "comes from": ("region", ("Mesgrove Valley", "Nordane Coast", "Quenby Hills")),
+        "contains": ("", ("lentils", "trout", "barley", "pumpkin")),
+        "served with": ("", ("rice", "bread", "pickles", "salad")),
+        "cooked in": ("", ("clay pot", "iron pan", "steamer")),
+        "tastes": ("", ("sour", "smoky", "sweet", "spicy")),
+        "eaten at": ("meal", ("breakfast", "lunch", "supper")),
+    }),
+    "tower": World("building", False, {
+        "designed by": ("person", PEOPLE),
+        "stands in": ("city", PLACES),
+        "finished in": ("", YEARS),
+        "used as": ("", ("hotel", "lighthouse", "office", "library")),
+        "held by": ("company", ("Brandt Lines", "Fay & Sons", "Castel Shipping")),
+        "clad in": ("", ("slate", "copper", "brick", "glass")),
+        "named after": ("person", PEOPLE[::-1]),
     }),
 }  # fmt: skip
 """By name; which are of which set is in `paraphrases.tsv`."""

@@ -28,6 +28,8 @@ from kg_loaders.disk.writing import write_text
 
 HERE = Path(__file__).parent
 VERSION = "0.1.0"
+WIKIGOLD, NAMES = "typing/wikigold/wikigold.conll.txt.gz", "names"
+"""The texts that the tagger of names is trained on (CC BY 4.0), and what it is called."""
 PROJECT = f"""\
 [build-system]
 requires = ["setuptools>=77"]
@@ -63,19 +65,29 @@ def main() -> None:
     weights = train(
         plan, Path(os.environ["KEPT_DATA"]), arguments.output, threads=arguments.threads
     )
-    package(weights, plan, arguments.output / "package")
+    names = train_names(Path(os.environ["KEPT_DATA"]) / WIKIGOLD, arguments.output / NAMES)
+    package(weights, plan, arguments.output / "package", names=names)
     print(wheel(arguments.output))
     for each in arguments.scores:
         name, _, folder = each.partition("=")
         score(weights, name, Path(folder), arguments.output)
 
 
-def package(weights: Path, plan: UltraPlan, folder: Path) -> None:
+def train_names(marked: Path, folder: Path) -> Path:
+    """Train the tagger of names on WikiGold where it is not there, and return its folder."""
+    if not folder.is_dir():
+        command = [sys.executable, "-m", "kept", "link", "train-tagger", str(marked)]
+        subprocess.run([*command, "-o", str(folder)], check=True)
+    return folder
+
+
+def package(weights: Path, plan: UltraPlan, folder: Path, *, names: Path | None = None) -> None:
     """Write the sources of the distribution: the weights, their card, and its settings."""
     module = folder / READY_PACKAGE
-    (module / plan.name).mkdir(parents=True, exist_ok=True)
-    for file in sorted(weights.iterdir()):
-        (module / plan.name / file.name).write_bytes(file.read_bytes())
+    for name, source in ((plan.name, weights), (NAMES, names)):
+        for file in [] if source is None else sorted(source.iterdir()):
+            (module / name).mkdir(parents=True, exist_ok=True)
+            (module / name / file.name).write_bytes(file.read_bytes())
     text = '"""Weights that kept trained; kept finds them by their folders."""\n'
     write_text(module / "__init__.py", text, force=True)
     write_text(folder / "pyproject.toml", PROJECT, force=True)
@@ -101,7 +113,12 @@ def card(weights: Path, plan: UltraPlan) -> str:
     }
     table = "".join(f"| {name} | {value} |\n" for name, value in rows.items())
     scores = (HERE / "scores.md").read_text(encoding="utf-8") if _has_scores() else ""
-    return f"# kept-weights {VERSION}: {plan.name}\n\n| | |\n|---|---|\n{table}\n{scores}"
+    tagger = (
+        f"`{NAMES}`: a tagger of names, the first two layers of all-MiniLM-L6-v2 (Apache-2.0) "
+        "fine-tuned on WikiGold (CC BY 4.0; Balasuriya et al. 2009)."
+    )
+    head = f"# kept-weights {VERSION}: {plan.name}, {NAMES}"
+    return f"{head}\n\n{tagger}\n\n| `{plan.name}` | |\n|---|---|\n{table}\n{scores}"
 
 
 def _has_scores() -> bool:

@@ -10,7 +10,7 @@ import logging
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -100,19 +100,24 @@ class Computation:
         """Compare with torch on this batch, and choose where the precision is auto."""
         reference, seconds = _timed(self.encoder, batch)
         if self.backend == "torch":
-            names = ("bf16", "int8") if self.precision == "auto" else (self.precision,)
-            made = {name: _in_precision(self.encoder, name) for name in names}
+            names: tuple[str, ...] = (
+                ("bf16", "int8") if self.precision == "auto" else (self.precision,)
+            )
+            models: dict[str, nn.Module] = {
+                name: _in_precision(self.encoder, name) for name in names
+            }
         else:
             hosts.compute_with(self.encoder.host, self._counted)
-            names, made = (self.precision,), {self.precision: self.encoder}
+            names = (self.precision,)
+            models = {self.precision: self.encoder}
         best = Agreement(self.backend, "fp32", 0.0, 1.0, 1.0)
         for name in names:
-            ours, spent = _timed(made[name], batch)
+            ours, spent = _timed(models[name], batch)
             agreement = _agreement(self, name, batch, reference, ours, seconds / max(spent, 1e-9))
             _log.info("%s", agreement)
             is_better = agreement.times_as_fast > best.times_as_fast
             if self.precision != "auto" or (is_better and agreement.least_cosine >= LEAST_COSINE):
-                best, self._model = agreement, made[name]
+                best, self._model = agreement, models[name]
         self._require_same(best)
         self.agreement = best
         if self.precision == "auto":
@@ -169,14 +174,14 @@ def _in_precision(encoder: KnowledgeEncoder, precision: str) -> nn.Module:
     """
     changed = copy.deepcopy(encoder)
     if precision == "bf16":
-        return changed.to(torch.bfloat16)
+        half: nn.Module = changed.to(torch.bfloat16)
+        return half
     for module in changed.modules():
-        if type(module) is Linear:
-            module.__class__ = nn.Linear  # which the conversion looks for by its type
+        if type(module) is Linear:  # the conversion goes by the very type
+            object.__setattr__(module, "__class__", nn.Linear)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.ao is to move to torchao, another package
         by_row = torch.ao.quantization.per_channel_dynamic_qconfig
-        int8: nn.Module = torch.ao.quantization.quantize_dynamic(
-            changed, {nn.Linear: by_row}, dtype=torch.qint8, inplace=True
-        )
+        quantise: Any = torch.ao.quantization.quantize_dynamic
+        int8: nn.Module = quantise(changed, {nn.Linear: by_row}, dtype=torch.qint8, inplace=True)
     return int8

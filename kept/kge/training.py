@@ -94,7 +94,8 @@ def contrast(
 class Corruption:
     """The triples of a batch whose head is replaced, then those whose tail is.
 
-    `rows [row]` of the batch (in host memory), `sizes` of the two parts, and for each part the `entities`, shared
+    `rows [row]` of the batch (in host memory), `sizes` of the two parts, and for each part the
+    `entities`, shared
     `[negative]` or `[row negative]`.
     """
 

@@ -71,8 +71,8 @@ def is_fusable(layer: nn.Module, hidden: Tensor) -> bool:
     read, attended, middle, output, maps = parts[1], parts[3], parts[4], parts[6], parts[7:]
     dropouts = (attended._modules["dropout"], output._modules["dropout"])
     return (
-        is_for_onednn(hidden, maps[0].weight)
-        and all(type(each) is Linear and each.bias is not None for each in maps)
+        all(type(each) is Linear and each.bias is not None for each in maps)
+        and is_for_onednn(hidden, maps[0].weight)
         and read.config._attn_implementation == "sdpa"
         and type(middle.intermediate_act_fn) is GELUActivation
         and all(type(each) is nn.Dropout for each in dropouts)

@@ -87,7 +87,8 @@ def using(way: Way) -> Iterator[None]:
 
 def has_onednn() -> bool:
     """Return whether torch was built with oneDNN for this processor."""
-    return bool(torch.backends.mkldnn.is_available()) and platform.machine() in ("x86_64", "AMD64")
+    is_built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return is_built and platform.machine() in ("x86_64", "AMD64")
 
 
 def choose_products(*, store: bool = True) -> ProductChoice:
@@ -192,7 +193,7 @@ def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 def is_for_onednn(states: Tensor, weight: Tensor) -> bool:
     """Return whether this product is oneDNN's."""
     return (
-        not torch.jit.is_tracing()  # first, since sizes are tensors then
+        torch._C._get_tracing_state() is None  # first, since sizes are tensors then
         and states.numel() * len(weight) >= LEAST_WORK
         and states.dtype == weight.dtype == torch.float32
         and states.device.type == weight.device.type == "cpu"

@@ -41,7 +41,7 @@ from entity_linking.scorers.features import PriorScorer
 from entity_linking.sources import NotDeprecated
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
-from kept.linking.tagging import GLINER, OTHERS
+from kept.linking.tagging import GLINER, OTHERS, tagger_folder
 from kept.suggestions import is_there, not_there
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.kinds import require_file_or_folder
@@ -240,7 +240,7 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
         del values[name]  # the graph's hash says it all
     for name in ("index", "model", "decision", "tagger"):
         if values[name] is not None and not str(values[name]).startswith(OTHERS):
-            values[name] = _hash_of_manifests(Path(values[name]))
+            values[name] = _hash_of_manifests(Path(tagger_folder(values[name])))
     if settings.tagger is not None and settings.tagger.startswith(GLINER):
         values["tagger"] = _of_gliner(settings.tagger)
     return fingerprint(graph.content_hash, values)

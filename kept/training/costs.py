@@ -20,8 +20,11 @@ from kept.training.config import TrainConfig
 from kept.training.optimisers import dense_parameters, sparse_parameters
 from kept.training.processes.sharded_table import entity_tables
 
-MEASURED = 5
-"""Steps that are measured, beside a first one: what is made once is made in it."""
+MEASURED = 12
+"""Steps that are measured, beside a first one: what is made once is made in it.
+
+Batches by length differ in length: over Wiki80's sentences, nine forecasts of ten from 12 of them
+are within 11 % of the whole, from 5 within 19 %."""
 SHORTEST = 20.0
 """Seconds left below which no forecast is announced."""
 MEMORY = Path("/proc/meminfo")

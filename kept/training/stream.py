@@ -6,9 +6,11 @@ compute batches ahead of time.
 
 from __future__ import annotations
 
+import multiprocessing
 import resource
 import signal
 from collections.abc import Iterator, Sequence
+from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -26,7 +28,7 @@ _Batch = TypeVar("_Batch")
 
 
 class PretrainingData(Protocol):
-    """What the loop trains on. Must pickle cheaply: workers are spawned, not forked.
+    """What the loop trains on. Must pickle cheaply: workers are other processes.
 
     All randomness comes from `generator(seed, ..., epoch, index)`.
     """
@@ -348,7 +350,7 @@ def read_batches(
     stream: Dataset[_Batch], first: int, last: int, *, workers: int, prefetch: int,
     pin: bool = False,
 ) -> Iterator[_Batch]:  # fmt: skip
-    """Batches `first` to `last` (exclusive) in order, computed ahead by spawned workers.
+    """Batches `first` to `last` (exclusive) in order, computed ahead by workers.
 
     `pin`: in memory that a GPU can copy from by itself, while it computes.
     """
@@ -360,13 +362,26 @@ def read_batches(
         sampler=range(first, last),
         num_workers=workers,
         pin_memory=pin,
-        multiprocessing_context="spawn" if workers else None,
+        multiprocessing_context=_worker_context() if workers else None,
         prefetch_factor=prefetch if workers else None,
         worker_init_fn=_leave_interrupts_to_the_parent,
         collate_fn=_as_it_is,  # without batch_size it gets one item
         generator=torch.Generator(),  # else the loader draws from the global one
     )
     return iter(loader)
+
+
+def _worker_context() -> BaseContext:
+    """Workers that are forked from a process which has imported what they need, and nothing else.
+
+    They start at once, where each would import torch by itself; threads and a GPU of the process
+    that trains are not theirs. Where a system cannot do that they are spawned.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["kept.training.pretraining.data"])
+    return context
 
 
 def _allow_many_files() -> None:

@@ -53,7 +53,7 @@ class UnreadStep:
         )  # fmt: skip
         step.numbers = stacked.to("cpu", non_blocking=True)
         if there.type == "cuda":
-            step.arrived = torch.cuda.Event()
+            step.arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             step.arrived.record()
         return step
 

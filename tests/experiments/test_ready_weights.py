@@ -135,6 +135,42 @@ def test_the_package_is_taken_by_name_and_says_so(
     assert evaluated.exit_code == 0, evaluated.output
 
 
+def test_a_tagger_is_taken_by_name(
+    plan: UltraPlan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from entity_linking.errors import LinkingError
+    from kept.linking.tagging import tagger_folder
+
+    assert tagger_folder("runs/names") == "runs/names"
+    with pytest.raises(LinkingError, match="ready:names: kept-weights is not installed"):
+        tagger_folder("ready:names")
+    names = tmp_path / "names"
+    names.mkdir()
+    (names / "manifest.json").write_text("{}")
+    weights = train(plan, data, tmp_path / "run")
+    command.package(weights, plan, tmp_path / "package", names=names)
+    monkeypatch.syspath_prepend(str(tmp_path / "package"))
+    folder = Path(tagger_folder("ready:names"))
+    assert folder == tmp_path / "package" / READY_PACKAGE / "names"
+    assert (folder / "manifest.json").read_text() == "{}"
+
+
+def test_spans_and_links_are_scored(tmp_path: Path) -> None:
+    from experiments.ready_weights.names import marked_texts, scores
+
+    (tmp_path / "el").mkdir()
+    rows = [
+        {"span": [4, 9], "entity_id": "Q1471"}, {"span": [18, 23], "entity_id": "Q90"},
+        {"span": [0, 3], "entity_id": "Q0"},
+    ]  # fmt: skip
+    row = {"text": "The Seine reaches Paris.", "labels": rows}
+    (tmp_path / "el" / "tiny.benchmark.jsonl").write_text(json.dumps(row) + "\n")
+    labels = {"Q1471": "Seine", "Q90": "Paris"}
+    graph = KnowledgeGraph.from_triples([("Q1471", "P", "Q90")], labels)
+    texts = list(marked_texts(tmp_path, "tiny"))
+    assert scores(graph, texts, None) == {"spans": 0.8, "links": 1.0}
+
+
 def test_a_damaged_package_is_refused(
     plan: UltraPlan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

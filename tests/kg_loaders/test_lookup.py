@@ -1,5 +1,6 @@
 """A graph by names: made of triples in hand, found by label or alias, said in words; Parquet."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from kg_loaders import (
     TextKind,
     Triple,
     UnknownNodeError,
+    atlas,
     graph_from_records,
+    texts,
 )
 from kg_loaders.entity import distinct_name
 from kg_loaders.export import export
@@ -83,3 +86,19 @@ def test_labels_at_once_are_those_one_by_one(small_graph: KnowledgeGraph) -> Non
     ids = np.array([*range(graph.n_entities), 0, 3])[::-1]
     assert graph.labels(ids) == [graph.label(int(i)) for i in ids]
     assert graph.labels(ids[:0]) == []
+
+
+def test_several_names_are_found_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = atlas.graph()
+    names = ["Paris", "Seine", "nobody", "Paris", ""]
+    alone = {name: world.entity_texts.named(name) for name in names}
+    fresh = pickle.loads(pickle.dumps(world.entity_texts))
+    assert fresh._named == {}
+    monkeypatch.setattr(texts, "MOST_REMEMBERED", 3)
+    for _ in range(2):
+        assert fresh.named_each(names) == alone
+        assert fresh.named("Lyon") == world.entity_texts.named("Lyon")
+        assert len(fresh._named) <= 4
+    assert len(alone["Paris"]) == 2
+    fresh.named("Seine").append(-1)  # what is handed out is the caller's
+    assert fresh.named("Seine") == alone["Seine"]

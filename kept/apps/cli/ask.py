@@ -53,7 +53,7 @@ def ask(
         str,
         typer.Option(
             help="What runs a decoder on this machine: torch, llama.cpp (the decoder smollm2 with "
-            "facts as words: six times as fast in a fifth of the memory, numbers rounded to eight "
+            "facts as words: seven times faster, in a quarter of the memory, multiplied in eight "
             "bits), or auto (llama.cpp where it can and is installed: pip install "
             "'kept[llamacpp]')."
         ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from entity_linking.detection import SpanTagger
+from entity_linking.errors import LinkingError
+from kept.packaged import READY, ready_weights
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.kinds import require_file_or_folder
 
@@ -12,7 +14,8 @@ OTHERS = (SPACY, GLINER)
 
 
 def open_tagger(name: str, graph: KnowledgeGraph | None = None) -> SpanTagger:
-    """The tagger of a folder that `kept link train-tagger` made, of `spacy:NAME`, `gliner:NAME`.
+    """The tagger of a folder that `kept link train-tagger` made, of `spacy:NAME`, `gliner:NAME`,
+    or of `ready:NAME`, weights of the package kept-weights.
 
     GLiNER looks for the types behind a "=" (`gliner:NAME=city,river`), or for those that most
     entities of `graph` have. Raises `LinkIndexError` for a folder that is damaged or none,
@@ -33,5 +36,22 @@ def open_tagger(name: str, graph: KnowledgeGraph | None = None) -> SpanTagger:
         return GlinerTagger.open(model, types)
     from kept.linking.tagging.tagger import Tagger
 
-    require_file_or_folder(name)
-    return Tagger.open(name)
+    folder = tagger_folder(name)
+    require_file_or_folder(folder)
+    return Tagger.open(folder)
+
+
+def tagger_folder(name: str) -> str:
+    """Return the folder of a tagger that kept trained; `ready:NAME` is in kept-weights.
+
+    Raises `LinkingError` where the package is not installed or has no such weights.
+    """
+    if not name.startswith(READY):
+        return name
+    folder = ready_weights(name.removeprefix(READY))
+    if folder is None:
+        raise LinkingError(
+            f"{name}: kept-weights is not installed or has no such weights; build its wheel "
+            "(python -m experiments ready_weights), or train a tagger: kept link train-tagger"
+        )
+    return str(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kept.evaluation.ranking import Filter, rank
+from kept.evaluation.ranks.counting import Comparable
 from kept.kge import comparisons, make_scorer
 from kept.kge.comparisons import (
     moduli_sum,
@@ -19,9 +21,11 @@ from kept.kge.comparisons import (
     negative_moduli,
     negative_sampled_distances,
     products,
+    rows_of_all,
     rows_with_summed_gradient,
     sampled_products,
 )
+from kept.layers import products as matrix_products
 
 DRAWN = torch.tensor([[0, 3, 3], [4, 0, 1]])  # a row twice for one query, one twice for two
 
@@ -145,6 +149,30 @@ def test_which_squares_share_a_root(dtype: torch.dtype):
     assert (low < high).float().mean() > 0.5  # most have several
 
 
+def test_rows_of_all_are_looked_up_in_one_table_of_gradients() -> None:
+    """With ids that repeat within one look-up and between them."""
+    ids = [torch.tensor(some) for some in ([[0, 3], [3, 1]], [3, 3, 4], [1, 3])]
+    table = numbers(6, 4)
+
+    def looked_up(table: Tensor) -> tuple[Tensor, ...]:
+        return rows_of_all(table, *ids)
+
+    for rows, some in zip(looked_up(table), ids, strict=True):
+        assert torch.equal(rows, table[some])
+    assert torch.autograd.gradcheck(looked_up, (table,))
+
+
+class ByScores:
+    """Compares by the scores, of the same queries at once: of others double precision may round
+    otherwise."""
+
+    def __init__(self, scorer: Any) -> None:
+        self.scorer = scorer
+
+    def comparer(self, direction: Any) -> Any:
+        return lambda triples: Comparable(self.scorer.scores(direction, triples))
+
+
 @pytest.mark.parametrize(("name", "width"), [("transe", 6), ("rotate", 8)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @settings(max_examples=15, deadline=None)
@@ -168,7 +196,7 @@ def test_ranks_by_squares_are_ranks_by_distances(
     by_squares, by_distances = (
         rank(given, tested, filter=Filter({"known": known}, **sizes), ties="realistic",
              directions=("head", "relation", "tail"), candidates="all")
-        for given in (scorer, scorer.scores)
+        for given in (scorer, ByScores(scorer))
     )  # fmt: skip
     np.testing.assert_array_equal(by_squares.counts.n_greater, by_distances.counts.n_greater)
     np.testing.assert_array_equal(by_squares.counts.n_equal, by_distances.counts.n_equal)
@@ -184,3 +212,24 @@ def test_sampled_ids_are_ordered_as_a_stable_sort_does(n_rows: int) -> None:
     ids = torch.randint(n_rows, (2000,), generator=torch.Generator().manual_seed(n_rows))
     ids[:2] = n_rows - 1
     assert torch.equal(comparisons._in_order(ids, n_rows), ids.argsort(stable=True))
+
+
+@pytest.mark.skipif(not matrix_products.has_onednn(), reason="this torch was built without oneDNN")
+@pytest.mark.parametrize("width", [64, 200])
+@pytest.mark.parametrize("way", ["torch", "onednn"])
+def test_scores_by_either_library(way: matrix_products.Way, width: int) -> None:
+    """The same scores up to rounding; their bits depend neither on the batch nor on the place."""
+    draws = torch.Generator().manual_seed(0)
+    queries, table = (torch.randn(n, width, generator=draws) for n in (300, 2100))
+    table[[5, 1023, 1500, 2099]] = table[0].clone()
+    exact = queries.double() @ table.double().T
+    with matrix_products.using(way):
+        scores = products(queries, table)
+        distances = negative_distances(queries, table, 2)
+        for n in (1, 16, 17, 200):
+            assert torch.equal(products(queries[:n], table), scores[:n])
+            assert torch.equal(negative_distances(queries[:n], table, 2), distances[:n])
+    assert torch.allclose(scores.double(), exact, atol=1e-4)
+    assert torch.allclose(distances, -torch.cdist(queries, table), atol=1e-3)
+    for columns in (scores, distances):
+        assert (columns[:, [5, 1023, 1500, 2099]] == columns[:, :1]).all()

@@ -44,11 +44,11 @@ def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], has_bia
     tensors = [values(*shape), values(20, 48, seed=1), values(20, seed=2)][: 2 + has_bias]
     results: list[list[Tensor]] = []
     for way in products.Way.__args__:
-        own = [each.clone().requires_grad_() for each in tensors]
+        copies = [each.clone().requires_grad_() for each in tensors]
         with using(way):
-            product = linear(*own)
+            product = linear(*copies)
             product.sin().sum().backward()
-        gradients = [each.grad for each in own]
+        gradients = [each.grad for each in copies]
         assert all(each is not None for each in gradients)
         results.append([product.detach(), *(each for each in gradients if each is not None)])
     for theirs, ours in zip(*results, strict=True):

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,8 @@ from kept.training.costs import (
 )
 from kept.training.log import StepRecord
 from kept.training.optimisers import make_optimisers
+from kept.training.stream import BatchStream
+from tests.kept.training.stream_toy import ToyData
 
 
 class Model(nn.Module):
@@ -95,6 +98,30 @@ def record(step: int, n_steps: int) -> StepRecord:
 
 def clock(*times: float, measured: int = 2) -> StepClock:
     return StepClock(measured=measured, now=iter([0.0, *times]).__next__)
+
+
+class Lengths(ToyData):
+    """Texts as long as sentences are."""
+
+    def n_nodes(self, index: int) -> int:
+        return 8 + index * 7 % 37
+
+
+def test_batches_by_length_leave_the_forecast_within_a_fifth() -> None:
+    """Where a step takes as long as its batch: of thirty orders, nine in ten."""
+    errors = []
+    for seed in range(30):
+        data = Lengths(n_samples=1280)
+        stream = BatchStream(data, seed=seed, batch_size=16, by_length=True)
+        batches = [stream.locate(number)[1] for number in range(stream.n_batches(0))]
+        seconds = [float(sum(map(data.n_nodes, batch))) for batch in batches]
+        ends = np.cumsum([0.0, *seconds])
+        clock = StepClock(now=iter(ends.tolist()).__next__)
+        left = [clock.passed(step, len(seconds)) for step in range(1, len(seconds))]
+        (step, forecast), *further = [(n, each) for n, each in enumerate(left, 1) if each]
+        assert not further
+        errors.append(abs(forecast / sum(seconds[step:]) - 1))
+    assert np.quantile(errors, 0.9) < 0.2
 
 
 def test_the_bar_foretells_once_where_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 import torch
 
 from kept.errors import CheckpointError, ConfigError, TrainingError
+from kept.layers import products
+from kept.layers.products import Way
+from kept.training import resuming
 from kept.training.checkpoint import list_checkpoints
 from kept.training.loop import Resume, train
 from kg_loaders.disk.writing import claim
@@ -122,3 +126,65 @@ def test_another_machine_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "torch" in notice
     assert installed in notice
     assert "9.9.9" in notice
+
+
+@pytest.mark.skipif(not products.has_onednn(), reason="this torch was built without oneDNN")
+def test_a_resumed_run_computes_its_products_as_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "LEAST_WORK", 1)
+    ways: list[str] = []
+
+    class Noting(ToyModel):
+        def forward(self, batch: Any) -> Any:
+            ways.append(products.choice().way)
+            return super().forward(batch)
+
+    def model() -> Noting:
+        noting = Noting(toy_model().config)
+        noting.load_state_dict(toy_model().state_dict())
+        products.use_products(noting)
+        return noting
+
+    def resumed(folder: Path, begun: Way, going_on: Way) -> tuple[str, Watcher]:
+        with products.using(begun):
+            train(model(), ToyData(), toy_config(), folder, should_stop=stop_after(5))
+        watcher, ending = Watcher(), model()
+        del ways[:]
+        with products.using(going_on):
+            result = train(
+                ending, ToyData(), toy_config(), folder, reporter=watcher, resume=Resume.LATEST
+            )  # fmt: skip
+            assert products.choice().way == going_on
+        assert result.products == begun
+        assert set(ways) == {begun}
+        return weights_hash(ending), watcher
+
+    whole, watcher = resumed(tmp_path / "same", "onednn", "onednn")
+    assert not [line for line in watcher.notices if "products" in line]
+    other, watcher = resumed(tmp_path / "other", "onednn", "torch")
+    assert other == whole
+    assert "products: onednn, as this run began" in watcher.notices
+    assert not [line for line in watcher.notices if "bitwise" in line]
+
+
+def test_a_run_whose_library_is_gone_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with products.using("torch"):
+        with monkeypatch.context() as patch:  # as a machine with oneDNN would have written it
+            patch.setattr(resuming, "choice", lambda: products.ProductChoice("onednn"))
+            run(tmp_path, stop_at=5)
+        monkeypatch.setattr(resuming, "has_onednn", lambda: False)
+        watcher = Watcher()
+        train(
+            toy_model(), ToyData(), toy_config(), tmp_path, reporter=watcher, resume=Resume.LATEST,
+        )  # fmt: skip
+    (notice,) = [line for line in watcher.notices if "bitwise" in line]
+    assert "products: 'onednn', now 'torch'" in notice
+
+
+def stop_after(n: int) -> Callable[[], bool]:
+    """A `should_stop` that says so after `n` steps."""
+    steps = itertools.count(1)
+    return lambda: next(steps) >= n

@@ -30,7 +30,7 @@ EXTRAS = {
     "dgl": "graphs as DGL graphs (`kept.graphs.export`)",
     "docs": "the docs site (`make docs`)",
     "duckdb": "graphs larger than memory while they are built (`kept kg build --beyond-memory 2G`)",
-    "llamacpp": "`kept ask --decoder smollm2` six times as fast, by llama.cpp (xllamacpp)",
+    "llamacpp": "`kept ask --decoder smollm2` seven times faster, by llama.cpp (xllamacpp)",
     "minilm": "the host `minilm` from an installed package: every command without a network",
     "notebook": "the explorer as a widget in notebooks (`kept.apps.explorer.widget`)",
     "onnx": "vectors by ONNX Runtime (`AutoEncoder.compute_with`, `kept serve --backend onnx`)",

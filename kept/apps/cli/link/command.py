@@ -161,7 +161,8 @@ def link(
         str | None,
         typer.Option(
             help="Also find names with a tagger: a folder made by `kept link train-tagger`, "
-            "spacy:NAME, or gliner:NAME=type,type (types: default the graph's)."
+            "ready:names (of the package kept-weights), spacy:NAME, or gliner:NAME=type,type "
+            "(types: default the graph's)."
         ),
     ] = None,
     pronouns: Annotated[
