@@ -197,8 +197,7 @@ def page(results: Results) -> str:
     parts = [
         "# Unseen entities: text and graph together",
         COMMAND,
-        _about(results), "## Text, paths and both", _scores(results, ROWS),
-        _hits(results),
+        _about(results), "## Text, paths and both", _with_hits(results),
         "## Both against the best of its parts", _headline(results),
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
         "## With fewer facts", _by_most_facts(results),
@@ -223,7 +222,7 @@ def _about(results: Results) -> str:
         )
     return (
         "MRR (filtered, among all entities, ties at their mean place), 95 % intervals over splits "
-        f"and seeds. {'; '.join(sizes)}. A row with *facts withheld* or *at most* is of the first "
+        f"and seeds. {'. '.join(sizes)}. A row with *facts withheld* or *at most* is of the first "
         "seed, and so is a difference from it."
     )
 
@@ -245,18 +244,21 @@ def _scores(results: Results, rows: Sequence[str]) -> str:
     return _table(("row", *(TITLES[graph] for graph in results.graphs), "what it reads"), cells)
 
 
-def _hits(results: Results) -> str:
-    """Return Hits@1 and Hits@10, means over splits of the means over seeds."""
+def _with_hits(results: Results) -> str:
+    """Return MRR, Hits@1 and Hits@10; the latter two are means over splits of means over seeds."""
     rows = []
     for row in ROWS:
-        cells = [
-            f"{np.mean([split.hits(row, k) for split in results.splits[graph]]):.3f}"
-            for graph in results.graphs
-            for k in (1, 10)
-        ]
-        rows.append([row, *cells])
-    head = [f"{TITLES[graph]} Hits@{k}" for graph in results.graphs for k in (1, 10)]
-    return _table(("row", *head), rows)
+        cells = [row]
+        for graph in results.graphs:
+            hits = (np.mean([s.hits(row, k) for s in results.splits[graph]]) for k in (1, 10))
+            cells += [_shown(results, graph, row), *(f"{share:.3f}" for share in hits)]
+        rows.append([*cells, SAYS.get(row, "")])
+    head = [
+        f"{TITLES[graph]} {metric}".strip()
+        for graph in results.graphs
+        for metric in ("MRR", "Hits@1", "Hits@10")
+    ]
+    return _table(("row", *head, "what it reads"), rows)
 
 
 def better_part(results: Results, graph: str) -> str:
@@ -279,8 +281,8 @@ def _headline(results: Results) -> str:
         f"gain over {PATHS}", "p",
     )  # fmt: skip
     says = (
-        f"The best part is the best of {', '.join(PARTS)} on the test itself. {PATHS} is no part "
-        "but a mix of two: the gain over it is that of the text alone."
+        f"The best part is the best of {', '.join(PARTS)} on the test itself. {PATHS} is a mix of "
+        "two of them: the gain over it is that of the text alone."
     )
     return f"{says}\n\n{_table(head, rows)}"
 
