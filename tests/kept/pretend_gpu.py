@@ -84,8 +84,8 @@ class Waits(TorchDispatchMode):
     def add(self, what: str) -> None:
         """Count one operation."""
         frames = [f for f in traceback.extract_stack() if "/kept/" in f.filename]
-        own = [f for f in frames if "/tests/" not in f.filename]
-        where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "?"
+        ours = [f for f in frames if "/tests/" not in f.filename]
+        where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
         self.lines[f"{where} {what}"] += 1
 
     @property

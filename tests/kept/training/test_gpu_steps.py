@@ -1,4 +1,7 @@
-"""Steps on a GPU that is not there: no tensors of two devices, the same losses, no waiting."""
+"""Steps on a GPU that is not there: no tensors of two devices, the same losses, no waiting.
+
+Losses are the same but for rounding: a processor may choose another kernel for its linear layers.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,16 @@ from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
 from tests.children import with_tests
 
-WAITS = {"colake": 1, "kadapter": 1, "ebert": 3, "luke": 5, "qagnn": 30, "greaselm": 6}
+WAITS = {
+    "colake": 1, "kadapter": 1, "ebert": 3, "luke": 5, "qagnn": 30, "greaselm": 6,
+    "transe shared": 20, "complex shared": 20, "rotate shared": 20,
+}  # fmt: skip
 """Of the methods that wait for the GPU in a step, how often; each is to become 0.
 
 colake: a table's rows of two readings are added up. kadapter: targets of chosen samples. ebert:
 entities without a vector are looked for. luke: its nodes are checked. qagnn, greaselm: the
-statistics of batch normalisation are those of real places.
+statistics of batch normalisation are those of real places. Scorers with shared negatives, in ten
+batches: which rows a batch reads is counted on the GPU.
 """
 
 
@@ -40,7 +47,7 @@ def steps(
     return {row["method"]: row for row in rows}
 
 
-def test_every_method_and_scorer_computes_the_same_bits_there(
+def test_every_method_and_scorer_computes_the_same_there(
     steps: dict[str, dict[str, Any]],
 ) -> None:
     assert {*METHODS} <= {*steps}
