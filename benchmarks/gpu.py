@@ -145,13 +145,13 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="on a processor, sizes for a test")
     parser.add_argument("-o", "--out", type=Path, help="append the lines to this file too")
     options = parser.parse_args()
-    until = time.monotonic() + 60 * options.minutes
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # the other check forbids forked processes
     if options.small:  # several threads of a busy processor wait for each other
         os.environ["OMP_NUM_THREADS"] = "1"
     if not find_gpu(options.small, options.out):
         return
     importlib.import_module("benchmarks.on_gpu.common")  # once, for all the children
+    until = time.monotonic() + 60 * options.minutes
     scale = max(1.0, 60 * options.minutes / sum(PARTS.values()))
     for name, most in PARTS.items():
         left = until - time.monotonic()

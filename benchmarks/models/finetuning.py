@@ -47,8 +47,8 @@ def read_rows() -> tuple[list[Row], list[Row], str]:
     if root is None:
         return made_up(4000, 0), made_up(N_ASKED, 1), "made up"
     folder, draws = Path(root) / "re" / "wiki80", np.random.default_rng(0)
-    train, asked = ([*wiki80(folder / f"{name}.txt.gz")] for name in ("train_0.1", "dev"))
-    shuffled = [[rows[i] for i in draws.permutation(len(rows))] for rows in (train, asked)]
+    train, dev = ([*wiki80(folder / f"{name}.txt.gz")] for name in ("train_0.1", "dev"))
+    shuffled = [[rows[i] for i in draws.permutation(len(rows))] for rows in (train, dev)]
     return shuffled[0], shuffled[1][:N_ASKED], "Wiki80"
 
 
@@ -85,12 +85,12 @@ def kept_command(folder: Path, options: argparse.Namespace) -> list[str]:
         "training.warmup_steps": 0, "graph.max_words": MAX_WORDS, "head_options.read": "pooler",
         **({"training.order": options.order} if options.order else {}),
     }  # fmt: skip
-    given = [f"--set={name}={value}" for name, value in settings.items()]
+    overrides = [f"--set={name}={value}" for name, value in settings.items()]
     return [
         sys.executable, "-m", "kept", "finetune", "--task", "classification", "--format", "tsv",
         "--train", str(folder / "train.tsv"), "--dev", str(folder / "dev.tsv"),
         "--kg", str(folder / "kg"), "--method", "none", "--epochs", str(options.epochs),
-        "--batch-size", str(BATCH), "--lr", str(RATE), *given, "-o", str(folder / "kept"),
+        "--batch-size", str(BATCH), "--lr", str(RATE), *overrides, "-o", str(folder / "kept"),
     ]  # fmt: skip
 
 
@@ -143,8 +143,8 @@ def train_with_trainer(folder: Path, options: argparse.Namespace) -> None:
         ),
         args=arguments, train_dataset=encoded("train"), processing_class=tokenizer,
         data_collator=DataCollatorWithPadding(tokenizer),
-        compute_metrics=lambda given: {
-            "accuracy": float((given.predictions.argmax(-1) == given.label_ids).mean())
+        compute_metrics=lambda evaluated: {
+            "accuracy": float((evaluated.predictions.argmax(-1) == evaluated.label_ids).mean())
         },
     )  # fmt: skip
     trainer.train()
@@ -169,11 +169,11 @@ def is_no_worse(ours: float, theirs: float, n: int) -> bool:
 
 def compare(n: int, options: argparse.Namespace) -> tuple[float, float]:
     """Print the line of `n` training texts; return the seconds of ours and of the Trainer."""
-    train, asked, source = read_rows()
+    train, dev, source = read_rows()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_rows(folder / "train.tsv", train[:n])
-        write_rows(folder / "dev.tsv", asked)
+        write_rows(folder / "dev.tsv", dev)
         (folder / "triples.tsv").write_text("Q90\tP17\tQ142\n", "utf-8")
         subprocess.run(
             [sys.executable, "-m", "kept", "kg", "build", str(folder / "triples.tsv"),
@@ -183,7 +183,7 @@ def compare(n: int, options: argparse.Namespace) -> tuple[float, float]:
         ours = processor_seconds_of(kept_command(folder, options))
         theirs = json.loads((folder / "trainer.json").read_text("utf-8"))
         result = result_of_kept(folder)
-    no_worse = is_no_worse(result["accuracy"], theirs["accuracy"], len(asked))
+    no_worse = is_no_worse(result["accuracy"], theirs["accuracy"], len(dev))
     write_line(
         row="finetune", texts=min(n, len(train)), data=source, epochs=options.epochs,
         precision=options.precision, peer="Trainer, group_by_length",
