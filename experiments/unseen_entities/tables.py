@@ -202,7 +202,9 @@ def page(results: Results) -> str:
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
         "## With fewer facts", _by_most_facts(results),
         "## By the number of facts that may be read", *_by_facts(results),
-        "## By what is unseen", *_by_side(results), "## By relation", *_by_relation(results),
+        "## By what is unseen", *_by_side(results),
+        "## By whether a fact joins the two entities", *_by_shared_fact(results),
+        "## By relation", *_by_relation(results),
         "## By split and seed", _by_split(results), "## Weights of the mix", _weights(results),
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -366,6 +368,23 @@ def _by_side(results: Results) -> list[str]:
     for graph in results.graphs:
         rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
         parts += [f"**{TITLES[graph]}**", _table(("query", *SLICE_HEAD), [r for r in rows if r])]
+    return parts
+
+
+def _by_shared_fact(results: Results) -> list[str]:
+    """Return the slices by `shares_fact`; the reverse of a symmetric triple is such a fact."""
+    says = (
+        "A fact that may be read joins the two entities of the triple, in either direction and by "
+        "any relation: often the reverse of a symmetric one. Paths then need not go far."
+    )
+    parts = [says]
+    kinds: dict[str, Callable[[SplitResults], Mask]] = {
+        "a fact joins them": lambda s: s.questions["shares_fact"],
+        "none does": lambda s: ~s.questions["shares_fact"],
+    }
+    for graph in results.graphs:
+        rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
+        parts += [f"**{TITLES[graph]}**", _table(("pair", *SLICE_HEAD), [r for r in rows if r])]
     return parts
 
 

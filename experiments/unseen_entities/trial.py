@@ -154,7 +154,8 @@ def questions_of(world: World) -> dict[str, np.ndarray]:
     """Return the test's questions, first those for heads, and what is known of their entities.
 
     `unseen`: the held-out entity that a question is about (not the answer, where both
-    are); `n_facts`: its facts that may be read; `is_answer`: it is the answer.
+    are); `n_facts`: its facts that may be read; `is_answer`: it is the answer;
+    `shares_fact`: a fact that may be read joins the two entities, in either direction.
     """
     rows = world.questions(TEST)
     degrees = np.bincount(world.facts(TEST)[:, [0, 2]].ravel(), minlength=world.n_entities)
@@ -163,10 +164,13 @@ def questions_of(world: World) -> dict[str, np.ndarray]:
     is_answer = world.group[anchors] == 0
     unseen = np.where(is_answer, answers, anchors)
     is_held = world.group[rows[:, [0, 2]]] > 0
+    pairs = np.sort(rows[:, [0, 2]], axis=1) @ [world.n_entities, 1]
+    read = np.sort(world.context(TEST)[:, [0, 2]], axis=1) @ [world.n_entities, 1]
     return {
         "relation": np.tile(rows[:, 1], 2).astype(np.uint16),
         "unseen": unseen.astype(np.uint16), "is_answer": is_answer,
         "both": np.tile(is_held.all(1), 2),
+        "shares_fact": np.tile(np.isin(pairs, read), 2),
         "n_facts": degrees[unseen].astype(np.uint16),
     }  # fmt: skip
 

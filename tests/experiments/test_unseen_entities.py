@@ -29,7 +29,15 @@ from experiments.unseen_entities.paths import (
     make_path_model,
     path_scores,
 )
-from experiments.unseen_entities.tables import MIX, PATHS, TEXT, Results, better_part, page
+from experiments.unseen_entities.tables import (
+    MIX,
+    PATHS,
+    TEXT,
+    Results,
+    better_part,
+    over_splits,
+    page,
+)
 from experiments.unseen_entities.texts import (
     CLS,
     PAD,
@@ -63,6 +71,7 @@ from experiments.unseen_entities.worlds import (
     write_host,
 )
 from kept.errors import CheckpointError
+from kept.evaluation.crossed import Effect
 from kept.evaluation.ranking import rank
 from kept.kgc.mixing import ValidationQueries
 from kept.kgc.mixing import fit_weights as fit_weights_of_the_library
@@ -416,6 +425,33 @@ def test_cells_of_other_settings_are_refused(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace('"steps": 2', '"steps": 3'))
     with pytest.raises(CheckpointError, match="other settings"):
         trial.read("codex-s-0", 0)
+
+
+def test_what_slices_read_of_a_question() -> None:
+    world = random_world()
+    traits = questions_of(world)
+    rows, read = world.questions(TEST).tolist(), world.context(TEST)[:, [0, 2]].tolist()
+    n_facts = Counter(end for h, _, t in world.facts(TEST).tolist() for end in (h, t))
+    for i, (head, relation, tail) in enumerate(rows * 2):
+        anchor, answer = (tail, head) if i < len(rows) else (head, tail)
+        is_answer = not world.group[anchor]
+        assert traits["is_answer"][i] == is_answer
+        assert traits["unseen"][i] == (answer if is_answer else anchor)
+        assert traits["n_facts"][i] == n_facts[answer if is_answer else anchor]
+        assert traits["both"][i] == bool(world.group[head] and world.group[tail])
+        assert traits["shares_fact"][i] == ([head, tail] in read or [tail, head] in read)
+        assert traits["relation"][i] == relation
+    assert 0 < traits["shares_fact"].mean() < 1
+
+
+def test_the_interval_over_splits_is_not_below_that_within_them() -> None:
+    alike = [Effect(0.1, 0.0004, 0.0005, 3, 100)] * 3
+    assert over_splits(alike).standard_error == pytest.approx(0.03 / 3**0.5)
+    apart = [Effect(x, 0.0004, 0.0005, 3, 100) for x in (0.0, 0.1, 0.2)]
+    effect = over_splits(apart)
+    assert effect.standard_error == pytest.approx(0.1 / 3**0.5)
+    low = effect.interval().low
+    assert low == pytest.approx(0.1 - 4.303 * effect.standard_error, abs=1e-3)
 
 
 # ---- what is stored ------------------------------------------------------------------------------
