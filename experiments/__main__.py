@@ -38,7 +38,8 @@ def main() -> None:
         if names and (HERE / names[0] / f"{module}.py").is_file():
             sys.argv = [f"python -m experiments {names[0]}", *sys.argv[2:]]
             package = names[0].strip("/").replace("/", ".")
-            runpy.run_module(f"experiments.{package}.{module}", run_name="__main__")
+            name = f"experiments.{package}.{module}"
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
             return
     run_task()
 

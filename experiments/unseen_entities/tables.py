@@ -187,7 +187,7 @@ def over_splits(effects: Sequence[Effect]) -> Effect:
 
 # ---- the page ------------------------------------------------------------------------------------
 COMMAND = (
-    "`python -m experiments.unseen_entities.trial experiments/unseen_entities/study.yaml "
+    "`python -m experiments unseen_entities experiments/unseen_entities/study.yaml "
     "-o runs/unseen --page`"
 )
 

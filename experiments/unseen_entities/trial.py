@@ -1,6 +1,6 @@
 """Completion of unseen entities by text and graph together, over graphs, splits and seeds.
 
-    python -m experiments.unseen_entities.trial experiments/unseen_entities/study.yaml \
+    python -m experiments unseen_entities experiments/unseen_entities/study.yaml \
         -o runs/unseen
 
 Writes the pack (graphs, splits, texts, host) into RUN/pack where it is missing, trains every cell
