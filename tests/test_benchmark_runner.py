@@ -202,15 +202,33 @@ def test_each_bound_is_of_a_row_that_its_script_prints(row: Aim) -> None:
     assert [word for word in words if word.replace("_", "") not in text] == []
 
 
-def test_the_committed_table_is_of_the_committed_lines() -> None:
-    folder = ROOT / "benchmarks" / "results"
-    described = json.loads((folder / "machine.json").read_text("utf-8"))
-    found = results(folder)
-    assert (folder / "table.md").read_text("utf-8") == table.page(found, described)
-    ended = {name for name, (run, _) in found.items() if run["exit_code"] == 0}
+COMMITTED = sorted((ROOT / "benchmarks").glob("results*/machine.json"))
+"""One folder for each machine."""
+
+
+@pytest.mark.parametrize("described", COMMITTED, ids=lambda path: path.parent.name)
+def test_a_committed_table_is_of_its_lines(described: Path) -> None:
+    machine_of_table = json.loads(described.read_text("utf-8"))
+    lines = results(described.parent)
+    table_page = (described.parent / "table.md").read_text("utf-8")
+    assert table_page == table.page(lines, machine_of_table)
+
+
+def test_each_row_of_a_script_that_ended_is_measured_on_some_machine() -> None:
+    every = [results(described.parent) for described in COMMITTED]
+    ended = {name for lines in every for name, (run, _) in lines.items() if run["exit_code"] == 0}
     for row in AIMS:
         if runner.jobs([row.script], large=row.large)[0].name in ended:
-            assert table.judged(row, found)[-1] != table.UNKNOWN, row.work
+            verdicts = {table.judged(row, lines)[-1] for lines in every}
+            assert verdicts != {table.UNKNOWN}, row.work
+
+
+def test_one_script_takes_flags_of_the_command(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main(root, monkeypatch, "--only", "topic/good.py", "--flags", "--only plain")
+    run, (line,) = read(root / "out" / "topic-good.jsonl")
+    assert (run["flags"], line["flags"]) == ("--only plain", "--only plain")
+    with pytest.raises(SystemExit):
+        main(root, monkeypatch, "--flags", "--quick")
 
 
 def test_the_hash_covers_what_a_script_imports(monkeypatch: pytest.MonkeyPatch) -> None:

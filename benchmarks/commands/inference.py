@@ -44,6 +44,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measuring import Spent, compared, growth, in_turn, three_sizes, write_line
 from kept import atlas
 from kept.auto import AutoEncoder
+from kept.auto.exported import without_telemetry
 from kept.auto.sentence_modules import SentenceModules
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import build_many
@@ -196,9 +197,10 @@ def example() -> tuple[Tensor, ...]:
 
 
 def openvino() -> Call:
-    import openvino as ov
+    with without_telemetry():
+        import openvino as ov
 
-    with torch.no_grad(), using("torch"):
+    with torch.no_grad(), using("torch"), without_telemetry():
         model = ov.convert_model(_Whole().eval(), example_input=example())
     settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
     compiled = ov.Core().compile_model(model, "CPU", settings)

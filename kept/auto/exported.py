@@ -11,8 +11,10 @@ Axis legend: batch, node, width.
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -84,11 +86,31 @@ def _example(host: PreTrainedModel) -> tuple[Tensor, ...]:
     return (hidden, visible, positions) if _reads_positions(host) else (hidden, visible)
 
 
+@contextmanager
+def without_telemetry() -> Iterator[None]:
+    """Keep openvino from sending usage data when it is imported and when it converts.
+
+    It sends none in a CI job. Otherwise it does from a forked process, which also holds the
+    caller's pipes open.
+    """
+    before = os.environ.get("CI")
+    os.environ["CI"] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CI"]
+        else:
+            os.environ["CI"] = before
+
+
 def _openvino_runner(host: PreTrainedModel, *, bf16: bool) -> Runner:
-    import openvino
+    with without_telemetry():
+        import openvino
 
     def export(folder: Path) -> None:
-        model = openvino.convert_model(_Layers(host).eval(), example_input=_example(host))
+        with without_telemetry():
+            model = openvino.convert_model(_Layers(host).eval(), example_input=_example(host))
         openvino.save_model(model, folder / "layers.xml", compress_to_fp16=False)
 
     folder = _exported(host, f"openvino-{openvino.__version__.partition('-')[0]}", export)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kg_loaders.disk.arrow import numpy_of
+from kg_loaders.disk.arrow import numbers_array, numpy_of
 from kg_loaders.reading.blocks import Ids
 
 Places = NDArray[np.int64]
@@ -44,7 +44,7 @@ def packed_names(
         _words(data, starts + n_start) & _MASKS[length - n_start]
         for (starts, _), length in zip(fields, lengths, strict=True)
     ]
-    encoded = pa.array(np.concatenate(keys)).dictionary_encode()
+    encoded = numbers_array(np.concatenate(keys)).dictionary_encode()
     ids = numpy_of(encoded.indices)
     limits = np.cumsum([len(each) for each in keys])[:-1]
     return _unpacked(start, numpy_of(encoded.dictionary)), np.split(ids, limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -175,3 +176,17 @@ def test_products_of_an_export_are_torchs(
         reference = encoder.encode(TEXTS).sentences
         vectors = encoder.compute_with("onnx").encode(TEXTS).sentences
     assert torch.allclose(vectors, reference, atol=1e-5)
+
+
+def test_no_usage_data_are_sent(
+    small_graph: KnowledgeGraph, tokenizer: Any, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("openvino")
+    backend = pytest.importorskip("openvino_telemetry.backend.backend_ga4")
+    calls: list[object] = []
+    monkeypatch.setattr(backend.GA4Backend, "send", lambda *message: calls.append(message))
+    monkeypatch.delenv("CI", raising=False)
+    auto_encoder("none", small_graph, tokenizer).compute_with("openvino").encode(TEXTS)
+    assert list((own_cache / "exported").iterdir()), "it was exported here"
+    assert calls == []
+    assert "CI" not in os.environ

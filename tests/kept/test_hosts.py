@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 from transformers.utils import logging
 
-from kept import hosts, packaged
+from kept import hosts
 from kept.batches import Visibility
 from kept.errors import BatchError, CheckpointError, HostError, MissingExtraError
 from tests.kept.tiny_hosts import FAMILIES, N_WORDS, small_batch, tiny_host
@@ -121,10 +121,10 @@ def test_minilm_missing_or_altered(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         hosts.minilm_folder()
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"altered")
-    monkeypatch.setattr(packaged.metadata, "files", lambda name: [_File(weights)])
+    monkeypatch.setattr("importlib.metadata.files", lambda name: [_File(weights)])
     with pytest.raises(CheckpointError, match=hashlib.sha256(b"altered").hexdigest()):
         hosts.minilm_folder()
-    monkeypatch.setattr(packaged.metadata, "files", lambda name: [])
+    monkeypatch.setattr("importlib.metadata.files", lambda name: [])
     with pytest.raises(CheckpointError, match="0 files"):
         hosts.minilm_folder()
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from kept import decoders, hosts, packaged, prepared
+from kept import decoders, hosts, prepared
 from kept.batches import Visibility
 from kept.errors import CheckpointError, MissingExtraError
 
@@ -114,7 +114,7 @@ def test_missing_or_altered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             hosts.smollm2_file()
     weights = tmp_path / hosts.SMOLLM2_FILE
     weights.write_bytes(b"altered")
-    monkeypatch.setattr(packaged.metadata, "files", lambda name: [_File(weights)])
+    monkeypatch.setattr("importlib.metadata.files", lambda name: [_File(weights)])
     with pytest.raises(CheckpointError, match=r"has SHA-256 .*--force-reinstall"):
         hosts.smollm2_file()
 

@@ -146,8 +146,8 @@ def build(
         typer.Option(
             metavar="BYTES",
             help="For graphs larger than memory: sort with DuckDB (extra `duckdb`) in files near "
-            "OUT; the whole command takes this much memory, such as 2G (at least 224M), beside "
-            "pages of those files.",
+            "OUT; the whole command takes this much memory, such as 2G (at least 224M), and pages "
+            "of those files.",
         ),
     ] = None,
     workers: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def of_kind(*names: str) -> list[tuple[tuple[str, ...], Any]]:
         (words, parameter)
         for words, command in TREE.items()
         for parameter in command.params
-        if any(name in kind(parameter) for name in names)
+        if any(re.search(rf"\b{name}\b", kind(parameter)) for name in names)
     ]
 
 
