@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kept.errors import ConfigError, MissingExtraError
+from kept.telemetry import without_telemetry
 
 if TYPE_CHECKING:  # each worker imports this module, and of those below what its work needs
     from entity_linking.mentions import LinkedText
@@ -106,7 +107,9 @@ def _connected(cluster: str, n_workers: int) -> Iterator[Any]:
     if is_ours:
         where = {"num_cpus": n_workers} if cluster == LOCAL else {"address": cluster}
         try:
-            ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level="error")
+            silent: Any = {"include_dashboard": False, "log_to_driver": False}
+            with without_telemetry():
+                ray.init(**where, **silent, logging_level="error")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"no Ray cluster answers at {cluster!r} ({error}); give {LOCAL!r}, or start one "

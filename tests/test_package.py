@@ -30,6 +30,7 @@ FLOORS = (
         "help_texts",
         "outputs",
         "randomness",
+        "telemetry",
         "values",
     ),
     ("model_settings",),

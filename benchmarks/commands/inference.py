@@ -44,12 +44,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.measuring import Spent, compared, growth, in_turn, three_sizes, write_line
 from kept import atlas
 from kept.auto import AutoEncoder
-from kept.auto.exported import without_telemetry
 from kept.auto.sentence_modules import SentenceModules
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import build_many
 from kept.hosts import load_host, load_tokenizer, minilm_folder
 from kept.layers.products import Linear, choice, linear, using
+from kept.telemetry import without_telemetry
 
 BATCH, REPEATS = 16, 5
 PEER_BATCH, MAX_LENGTH = 32, 256

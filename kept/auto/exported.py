@@ -11,10 +11,8 @@ Axis legend: batch, node, width.
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from kept.errors import ConfigError, MissingExtraError
 from kept.host_families import Family, WholeHost, family_of
 from kept.hosts import Runner
 from kept.layers.products import using
+from kept.telemetry import without_telemetry
 from kg_loaders.disk.writing import whole_folder
 
 PACKAGES = {"openvino": ("openvino",), "onnx": ("onnx", "onnxruntime")}
@@ -84,24 +83,6 @@ def _example(host: PreTrainedModel) -> tuple[Tensor, ...]:
     hidden = torch.zeros(2, 5, width)
     positions = torch.arange(5).expand(2, 5).contiguous()
     return (hidden, visible, positions) if _reads_positions(host) else (hidden, visible)
-
-
-@contextmanager
-def without_telemetry() -> Iterator[None]:
-    """Keep openvino from sending usage data when it is imported and when it converts.
-
-    It sends none in a CI job. Otherwise it does from a forked process, which also holds the
-    caller's pipes open.
-    """
-    before = os.environ.get("CI")
-    os.environ["CI"] = "true"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["CI"]
-        else:
-            os.environ["CI"] = before
 
 
 def _openvino_runner(host: PreTrainedModel, *, bf16: bool) -> Runner:
