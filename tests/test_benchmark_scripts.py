@@ -71,7 +71,7 @@ def test_what_a_gpu_does_is_measured_small_on_a_cpu(tmp_path: Path) -> None:
 
 
 def test_a_part_of_the_gpu_benchmark_that_takes_too_long_is_ended() -> None:
-    rows = rows_of("gpu.py", "--small", "--minutes", "0.1", "--only", "pretrain", "attention")
+    rows = rows_of("gpu.py", "--small", "--minutes", "0.02", "--only", "pretrain", "attention")
     assert [(row["part"], row["ended"]) for row in rows if "part" in row] == [
         ("pretrain", "its time was up"), ("attention", "no time was left"),
     ]  # fmt: skip
