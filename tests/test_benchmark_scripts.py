@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.children import ROOT
 from tests.forked import Forked
 
 gpu = pytest.importorskip(
@@ -70,11 +73,25 @@ def test_what_a_gpu_does_is_measured_small_on_a_cpu(tmp_path: Path) -> None:
     assert [row["optimiser"] for row in parts["table"]] == ["adam", "adagrad"]
 
 
-def test_a_part_of_the_gpu_benchmark_that_takes_too_long_is_ended() -> None:
+def test_parts_of_the_gpu_benchmark_without_time_say_so() -> None:
     rows = rows_of("gpu.py", "--small", "--minutes", "0.02", "--only", "pretrain", "attention")
-    assert [(row["part"], row["ended"]) for row in rows if "part" in row] == [
-        ("pretrain", "its time was up"), ("attention", "no time was left"),
-    ]  # fmt: skip
+    ended = [(row["part"], row["ended"]) for row in rows if "part" in row]
+    assert ended == [("pretrain", "no time was left"), ("attention", "no time was left")]
+
+
+@pytest.mark.slow
+def test_a_part_of_the_gpu_benchmark_that_takes_too_long_is_ended() -> None:
+    code = (
+        "import sys, time, types; from benchmarks import gpu\n"
+        "part = types.ModuleType('benchmarks.on_gpu.attention')\n"
+        "part.run = lambda trial: time.sleep(60)\n"
+        "sys.modules[part.__name__] = part\n"
+        "print(gpu.run_part('attention', 0.5, True, None)['ended'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "its time was up\n"
 
 
 @pytest.mark.slow
