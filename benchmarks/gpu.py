@@ -32,8 +32,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 PARTS = {
     "step": 45.0, "kgc": 10.0, "ranking": 18.0, "table": 10.0, "pretrain": 60.0, "finetune": 45.0,
     "attention": 50.0,
@@ -164,4 +162,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # where it is run as a file
     main()
