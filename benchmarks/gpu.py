@@ -26,7 +26,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -56,15 +55,16 @@ def run_part(name: str, seconds: float, small: bool, out: Path | None) -> dict[s
         os.setpgid(0, 0)
         os._exit(_in_child(name, seconds, small, out))
     ended = _waited(child, start + seconds)
+    printed = importlib.import_module("benchmarks.on_gpu.common").printed_by(child)
     if ended is None:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
         how = "its time was up"
-        printed = Path(tempfile.gettempdir()) / "kept-printed.txt"
         if printed.exists():
             print(printed.read_text("utf-8", "replace")[-6000:], file=sys.stderr, flush=True)
     else:
         how = "done" if ended == 0 else f"failed ({ended})"
+    printed.unlink(missing_ok=True)
     return {"part": name, "ended": how, "seconds": round(time.monotonic() - start, 1)}
 
 

@@ -35,7 +35,7 @@ _MARKED_WORD = re.compile(
 )
 _NEGATION = re.compile(r"[nN]\s*['\u2019]\s*[tT]")
 _SPACED_NEGATION = re.compile(r"[nN]\s+['\u2019]\s*[tT]|[nN]['\u2019]\s+[tT]")
-"""The parts of an "n't" that stand apart, which belong together all the same."""
+"""The parts of an "n't" that are cut apart, and belong together."""
 
 
 def cut(text: str) -> list[str] | None:

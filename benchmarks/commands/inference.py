@@ -1,8 +1,8 @@
-"""`encode` beside other libraries on the same vectors, and in int8, bfloat16 and compiled.
+"""`encode` compared with other libraries on the same vectors, and in int8, bfloat16 and compiled.
 
     python benchmarks/commands/inference.py [--texts 64] [--methods none,kbert] [--variants ...]
 
-`encode compared` is the whole call over the atlas's sentences, and over one of them, beside what
+`encode compared` is the whole call over the atlas's sentences, and over one of them, next to what
 computes the same vectors: OpenVINO and ONNX Runtime over the whole host, called as
 sentence-transformers calls a model (texts sorted by length, batches of 32, tokenised, padded,
 pooled, normalised), sentence-transformers itself, and torch's own products. `floor_s` are the
@@ -284,7 +284,7 @@ def minilm() -> AutoEncoder:
 
 @torch.no_grad()
 def whole_calls(n_texts: int) -> None:
-    """Print the rows of whole calls beside other libraries."""
+    """Print the rows of whole calls compared with other libraries."""
     ours = minilm()
     texts = [sentence.text for sentence in atlas.sentences()][:n_texts]
 

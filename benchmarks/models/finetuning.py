@@ -1,4 +1,4 @@
-"""The whole of `kept finetune` beside transformers' Trainer with batches by length.
+"""The whole of `kept finetune` compared with transformers' Trainer with batches by length.
 
     python benchmarks/models/finetuning.py [--texts 2000] [--precision fp32|bf16] [--epochs 2]
 

@@ -1,10 +1,10 @@
-"""Updates of a few rows of a large table: beside torch's own sparse optimisers, and bare copies.
+"""Updates of a few rows of a large table, torch's own sparse optimisers, and bare copies.
 
     python benchmarks/models/sparse_updates.py [--rows 1000000] [--width 200]
 
 The rows of `entity_tables.py --only update`, which has the growth: 4,096 and 20,000 touched rows.
-RowAdam beside SparseAdam (`equal`: the same table after three steps, RowAdam counting the updates
-of the table as SparseAdam does), RowAdagrad beside Adagrad on a sparse gradient, which keeps a sum
+RowAdam and SparseAdam (`equal`: the same table after three steps, RowAdam counting the updates
+of the table as SparseAdam does), RowAdagrad and Adagrad on a sparse gradient, which keeps a sum
 for each number where ours keeps one for each row, so their tables differ. `copies` only read and
 write the rows of the three tables that RowAdam must. One CPU, best of three, JSON lines.
 """

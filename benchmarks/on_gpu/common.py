@@ -150,13 +150,18 @@ def kept(*flags: object) -> float:
     return forked(f"kept {flags[0]}", lambda: _command([*map(str, flags)]))
 
 
+def printed_by(group: int) -> Path:
+    """What a command of this group of processes prints, for whoever ends the group."""
+    return Path(tempfile.gettempdir()) / f"kept-printed-{os.getuid()}-{group}.txt"
+
+
 def forked(name: str, run: Callable[[], int]) -> float:
     """Return the seconds of what runs in a forked process; RuntimeError where it returns not 0.
 
     Nothing may have started the GPU or threads of torch here before.
     """
     start = time.monotonic()
-    with (Path(tempfile.gettempdir()) / "kept-printed.txt").open("w+b") as printed:
+    with printed_by(os.getpgrp()).open("w+b") as printed:
         child = os.fork()
         if child == 0:
             os.dup2(printed.fileno(), 1)

@@ -116,7 +116,7 @@ class KnowledgeModel(PreTrainedModel):  # type: ignore[misc]
     """The word pieces that belong to this model, if it brought some: saved in its folder, too."""
 
     def save_pretrained(self, save_directory: Any, *args: Any, **options: Any) -> None:
-        """As Hugging Face's, with `tokenizer` and the checksums of all files beside it; no bar."""
+        """As Hugging Face's, with `tokenizer` and the checksums of all files; no bar."""
         with hosts.without_bar():
             super().save_pretrained(save_directory, *args, **options)
         if self.tokenizer is not None:

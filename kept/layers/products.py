@@ -240,7 +240,7 @@ class _Linear(torch.autograd.Function):
 class Linear(nn.Linear):
     """torch's linear layer, whose product is computed by the library that `choice` names.
 
-    In inference its weights are laid out for oneDNN once (`packed`), beside the weights themselves.
+    In inference its weights are laid out for oneDNN once (`packed`), in addition to the weights.
     """
 
     def forward(self, input: Tensor) -> Tensor:

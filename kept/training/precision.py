@@ -25,7 +25,7 @@ LEAST_GAIN = 1.25
 """How many times as fast bfloat16 must be to be chosen: less is not worth its rounding."""
 WIDTH, N_WORDS, N_TIMES = 384, 128, 4
 ENOUGH_SECONDS = 0.1
-"""Of a processor, after which no further turn is timed: one turn tells seven times slower."""
+"""Of a processor, after which no further turn is timed: one shows seven times slower."""
 
 
 @dataclass(frozen=True)

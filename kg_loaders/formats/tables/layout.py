@@ -256,7 +256,7 @@ def named_layout(header: Sequence[str]) -> Layout | None:
 
 
 def long_layout(header: Sequence[str]) -> TripleLayout | None:
-    """Return the layout of a long table: a property and a value beside any third column.
+    """Return the layout of a long table: a property, a value and any third column.
 
     >>> layout = long_layout(["value", "ship", "property"])
     >>> layout.head, layout.relation, layout.tail
