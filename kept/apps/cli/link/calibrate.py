@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from entity_linking.names.rules.case import Case
     from entity_linking.pipeline import Pipeline
     from entity_linking.scoring import Known
-    from kept.linking.linkers import Method
+    from kept.linking.linkers import LinkerSettings, Method
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Coverages that are printed, or the nearest that a threshold gives."""
@@ -76,6 +76,13 @@ def calibrate(
     folds: Annotated[
         int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
     ] = 5,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            help="Decision of `kept link train --also … --decision`. Adapts it to the texts of "
+            "GOLD by the share of the names that are linked. Annotations of GOLD are not read."
+        ),
+    ] = None,
     case: LinkCase = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
     plot: Annotated[Path | None, typer.Option(help="PNG file for a reliability diagram.")] = None,
@@ -88,6 +95,9 @@ def calibrate(
     names and priors alone have the better F1, the decision uses them instead. If a trained model
     with --find and without a fitted threshold has it, the decision uses that, with NIL where it is
     likeliest. Both cases are printed.
+
+    With --like no annotations are needed: where fewer of the names are linked, links are taken to
+    be right less often, as they were on the kinds of text that were left out in training.
 
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
@@ -116,6 +126,10 @@ def calibrate(
         method=cast("Method", method),
         tagger=tagger,
     )
+    if like is not None:
+        _refuse_with_like(find=find, target=target, favour=favour, plot=plot)
+        _adapt(like, gold, settings, output, force=force)
+        return
     texts = list(read_jsonl(gold, DamageReport()))
     graph = open_graph(settings)
     fitting = Fitting(gold.name, texts, graph.entities, find, folds, seed, wish)
@@ -247,6 +261,51 @@ class Fitting:
         spans = [each.scores for each in detected]
         linked = linker.decide(detected)
         return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
+
+
+def _refuse_with_like(*, find: bool, target: float | None, favour: str, plot: Path | None) -> None:
+    """Raise `LinkingError` for options that ask for annotations."""
+    from entity_linking.errors import LinkingError
+
+    asks = {"--find": find, "--target": target is not None, "--favour": favour != "f1"}
+    asks["--plot"] = plot is not None
+    for option, is_there in asks.items():
+        if is_there:
+            raise LinkingError(f"--like reads no annotations, which {option} needs; leave one out")
+
+
+def _adapt(like: Path, texts: Path, settings: LinkerSettings, output: Path, *, force: bool) -> None:
+    """Write a decision for other kinds of text as it should be for these texts."""
+    from entity_linking.calibration.fitting import load_decision, save_decision
+    from entity_linking.calibration.other_kinds import adapted, raw_links, share_linked
+    from entity_linking.errors import LinkingError
+    from kept.apps.cli.link.run import items_of
+    from kept.linking.linkers import open_graph, open_pipeline
+    from kg_loaders.damage import DamageReport
+
+    graph = open_graph(settings)
+    fitted = load_decision(like, graph)
+    if fitted.above_linked is None:
+        raise LinkingError(
+            f"{like} was fitted on one kind of text; make one that says how sure to be of others: "
+            "kept link train GOLD --also FILE --decision FILE"
+        )
+    pipeline = open_pipeline(replace(settings, decision=str(like)), graph)
+    items, _ = items_of(str(texts), None, DamageReport())
+    words = [item.linked.text for item in items]
+    found = pipeline.propose(pipeline.mentions.link(words))
+    raw = raw_links(pipeline.scorer, fitted.decision, found)
+    decision = adapted(fitted.decision, fitted.above_linked, raw)
+    fitted_on = f"{fitted.fitted_on}; adapted to {texts.name}"
+    save_decision(
+        replace(fitted, decision=decision, fitted_on=fitted_on),
+        output, force=force, inputs=[texts, like],
+    )  # fmt: skip
+    echo(
+        f"{share_linked(raw):.3f} of the names in {len(words)} texts are linked; on kinds of text "
+        f"that were left out the share of right links was {fitted.above_linked:+.3f} above that "
+        f"share; in {output}"
+    )
 
 
 def _print_report(checked: CrossValidated, decision: Decision) -> None:
