@@ -227,11 +227,14 @@ class EndToEndTrial(Parts):
         row, decision, _ = self.chosen(name)
         if row.is_fitted or row.detector == "both":
             return decision
-        kinds = self.other_kinds(row.scorer) | {
+        others = {
             each: self.answers_on(row.scorer, each) for each in CHOSEN_ON if each != benchmark
         }
+        kinds = self.other_kinds(row.scorer) | {k: own for k, own in others.items() if own.links}
         start = decision_for_other_kinds(kinds, self.stages.study.seed)
-        return adapted(start, above_linked(kinds), self.raw(row.scorer, benchmark))
+        raw = self.raw(row.scorer, benchmark)
+        is_linked = any(link.entity is not None for text in raw for link in text.links)
+        return adapted(start, above_linked(kinds), raw) if is_linked else start
 
     def raw(self, scorer: str, benchmark: str) -> list[LinkedText]:
         """Every name that is found in a benchmark's articles, by raw confidence; made once."""
@@ -248,7 +251,8 @@ class EndToEndTrial(Parts):
         raw = self.raw(scorer, benchmark)
         excerpts = map(Excerpt.cut, self.stages.articles[benchmark], raw)
         seen = answers(self.stages.gold(benchmark), list(excerpts), unmarked="skip")
-        return KindAnswers([each for each in seen if each.scores.max() > 0], share_linked(raw))
+        links = [each for each in seen if each.scores.max() > 0]
+        return KindAnswers(links, share_linked(raw) if links else 0.0)
 
     def linked(self, name: str, benchmark: str) -> list[LinkedText]:
         """What the row makes of a benchmark's excerpts; made once."""
