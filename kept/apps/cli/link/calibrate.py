@@ -293,8 +293,8 @@ def _adapt(like: Path, texts: Path, settings: LinkerSettings, output: Path, *, f
     pipeline = open_pipeline(replace(settings, decision=str(like)), graph)
     items, _ = items_of(str(texts), None, DamageReport())
     words = [item.linked.text for item in items]
-    found = pipeline.propose(pipeline.mentions.link(words))
-    raw = raw_links(pipeline.scorer, fitted.decision, found)
+    proposed = pipeline.propose(pipeline.mentions.link(words))
+    raw = raw_links(pipeline.scorer, fitted.decision, proposed)
     decision = adapted(fitted.decision, fitted.above_linked, raw)
     fitted_on = f"{fitted.fitted_on}; adapted to {texts.name}"
     save_decision(
