@@ -174,10 +174,9 @@ def _short(results: Results, bar: dict[str, float]) -> str:
     for row, own in results["rows"].items():
         below = [name for name, each in own.items() if each["required F1"] <= bar[name]]
         above = [name for name, each in own.items() if each["confidence"].get("ECE", 0) > AIM]
-        lines.append(
-            f"- `{row}`: F1 is not above {BAR} on {', '.join(below) or 'none'}. "
-            f"ECE is above {AIM} on {', '.join(above) or 'none'}."
-        )
+        f1 = f"not above {BAR} on {', '.join(below)}" if below else f"above {BAR} on all"
+        ece = f"above {AIM} on {', '.join(above)}" if above else f"at most {AIM} on all"
+        lines.append(f"- `{row}`: F1 is {f1}. ECE is {ece}.")
     return "\n".join(lines) + "\n"
 
 
