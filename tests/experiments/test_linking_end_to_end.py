@@ -13,6 +13,7 @@ import yaml
 from entity_linking.annotations import gold_link
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.scoring.elevant import Label, LabelledText
+from experiments.entity_linking import capitals
 from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.end_to_end import confidence, medical
 from experiments.entity_linking.end_to_end.parts import EndToEndStudy, Parts, world_file
@@ -105,6 +106,10 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
     assert page.count("| oke-2016, held out |") >= 7
     assert "kore50, held out" in page
     assert {"facts", "articles"} <= set(of_confidence["kinds"])
+    with_capitals = capitals.scores(trial(again.append).stages)
+    for own in with_capitals["kept link --capitals"].values():
+        assert all(0 <= value <= 1 for value in own.values())
+    assert "| kept link --capitals | required F1 |" in capitals.to_markdown(with_capitals)
 
 
 def test_training_knows_half_of_the_entities_by_name_alone(root: Path, tmp_path: Path) -> None:

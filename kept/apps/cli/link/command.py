@@ -176,6 +176,14 @@ def link(
     misspelt: Annotated[
         bool, typer.Option("--misspelt", help="Also find names with a misspelt word (slower).")
     ] = False,
+    capitals: Annotated[
+        bool,
+        typer.Option(
+            "--capitals",
+            help="Only link what is written as a name, with capitals; such words next to each "
+            "other are one name. For news and articles over a graph of people, places and works.",
+        ),
+    ] = False,
     case: LinkCase = None,
     min_prior: Annotated[
         float, typer.Option(min=0, max=1, help="Drop candidates whose prior is lower, from 0 to 1.")
@@ -248,6 +256,7 @@ def link(
         tagger=tagger,
         pronouns=pronouns,
         misspelt=misspelt,
+        capitals=capitals,
     )
     named = (source, kg, index, model, decision, *(labels or ()), *(aliases or ()))
     inputs = [path for path in named if path is not None]
