@@ -29,22 +29,22 @@ LINKERS = {"kept link": Gates(), "kept link --capitals": NAMED}
 def scores(stages: LinkingStages) -> Results:
     """By linker and benchmark: precision, recall and F1 of links, and F1 in required mode."""
     names = NameIndex.build(stages.world.graph)
-    found: Results = {}
+    by_linker: Results = {}
     for linker, gates in LINKERS.items():
-        found[linker] = {}
+        by_linker[linker] = {}
         for benchmark in FILES:
             articles = stages.articles[benchmark]
             linked = NameLinker(names, gates).link([article.text for article in articles])
             ours = [article.cut(text) for article, text in zip(articles, linked, strict=True)]
             gold = stages.labelled(benchmark)
             n_gold, n_linked, n_right = _counts(gold, ours, "ignored")
-            n_needed, n_given, n_required = _counts(gold, ours, "required")
-            found[linker][benchmark] = {
+            n_needed, n_said, n_required = _counts(gold, ours, "required")
+            by_linker[linker][benchmark] = {
                 "precision": n_right / max(n_linked, 1), "recall": n_right / n_gold,
                 "F1": 2 * n_right / (n_gold + n_linked),
-                "required F1": 2 * n_required / (n_needed + n_given),
+                "required F1": 2 * n_required / (n_needed + n_said),
             }  # fmt: skip
-    return found
+    return by_linker
 
 
 def _counts(
@@ -59,8 +59,8 @@ def to_markdown(results: Results) -> str:
     """The page."""
     heads = [f"{name}, held out" if name not in CHOSEN_ON else name for name in FILES]
     rows = [
-        [linker, score, *(f"{own[name][score]:.3f}" for name in FILES)]
-        for linker, own in results.items()
+        [linker, score, *(f"{scores_of[name][score]:.3f}" for name in FILES)]
+        for linker, scores_of in results.items()
         for score in ("precision", "recall", "F1", "required F1")
     ]
     return (
