@@ -78,8 +78,7 @@ class Family:
 
     def new_layer(self, host: PreTrainedModel) -> nn.Module:
         """Return one more layer of the host's kind and sizes, untrained."""
-        layer: nn.Module = type(self.layers(host)[0])(host.config)
-        return layer
+        return type(self.layers(host)[0])(host.config)
 
     def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
         """Return the number of the layer that the host's parameter `name` belongs to, or None."""
@@ -130,8 +129,7 @@ class Family:
     def pooled(self, host: Any, states: Tensor) -> Tensor:
         """Return the pooler's vector of the first node; its bare state without a pooler."""
         pooler = getattr(host, "pooler", None)
-        vector: Tensor = states[:, 0] if pooler is None else pooler(states)
-        return vector
+        return states[:, 0] if pooler is None else pooler(states)
 
 
 class RoBERTa(Family):
@@ -363,8 +361,7 @@ class ModernBERT(NomicBERT):
 
     def new_layer(self, host: PreTrainedModel) -> nn.Module:
         last = self.layers(host)[-1]
-        layer: nn.Module = type(last)(host.config, len(self.layers(host)) - 1)
-        return layer
+        return type(last)(host.config, len(self.layers(host)) - 1)
 
     def keep_first(self, host: Any, n: int) -> None:
         super().keep_first(host, n)

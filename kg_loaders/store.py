@@ -145,8 +145,7 @@ class KnowledgeGraph:
                 if node in nodes:
                     columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
         graph = cls(**columns.fields(languages=DEFAULT_LANGUAGES))
-        typed: KnowledgeGraph = makers().typed_by_facts(graph) if types_of_facts else graph
-        return typed
+        return makers().typed_by_facts(graph) if types_of_facts else graph
 
     @classmethod
     def from_tsv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
@@ -335,8 +334,7 @@ class KnowledgeGraph:
 
     def _tail_keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         triples = self.triples[rows].astype(np.int64)
-        keys: NDArray[np.int64] = triples[:, 1] * self.n_entities + triples[:, 2]
-        return keys
+        return triples[:, 1] * self.n_entities + triples[:, 2]
 
     @cached_property
     def has_loop(self) -> NDArray[np.bool_]:

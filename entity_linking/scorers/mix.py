@@ -106,8 +106,7 @@ def normalised(rows: CandidateRows, values: Scores, normalisation: Normalisation
         return np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation))
     values = values - rows.best(values)[rows.mention_of]
     total: Scores = np.log(np.maximum(_per_mention(rows, np.exp(values)), 1.0))
-    result: Scores = values - total[rows.mention_of]
-    return result
+    return values - total[rows.mention_of]
 
 
 def scorer_column(rows: CandidateRows, name: str, scorer: Scorer) -> Scores:

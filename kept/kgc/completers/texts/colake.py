@@ -246,8 +246,7 @@ def answer_rows(rows: Tensor, centre: Tensor) -> Tensor:
 
     Means of word pieces all point the same way; what tells them apart is the rest.
     """
-    normalised: Tensor = normalize(rows - centre, dim=1)
-    return normalised
+    return normalize(rows - centre, dim=1)
 
 
 def _frozen_table(rows: Tensor) -> nn.Embedding:

@@ -103,8 +103,7 @@ class DKRLScorer:
         if direction == "relation":
             raise EvaluationError("DKRL ranks heads and tails; leave the direction relation out")
         ranker = self.model.ranker(self.vectors, None)
-        scores: Tensor = ranker(direction, self.relations.with_rows(triples))
-        return scores
+        return ranker(direction, self.relations.with_rows(triples))
 
 
 def word_ids(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> tuple[Tensor, Tensor]:
