@@ -142,9 +142,7 @@ def _columns_of(names: Sequence[str], file: str) -> _Columns:
     return columns
 
 
-_IMPORTED = {
-    "ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end", "TYPE": "type",
-}  # fmt: skip
+_IMPORTED = {"ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end", "TYPE": "type"}
 
 
 def _neptune_columns(names: Sequence[str]) -> dict[str, str]:
