@@ -253,11 +253,7 @@ def _loss_against_shared(
 
 
 def _loss_against_sampled(
-    scorer: Scorer,
-    entities: Tensor,
-    triples: Tensor,
-    states: list[Tensor],
-    corruption: Corruption,
+    scorer: Scorer, entities: Tensor, triples: Tensor, states: list[Tensor], corruption: Corruption
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own samples, its answer the first of them."""
     no_heads, no_tails = torch.split(triples, corruption.sizes)

@@ -261,11 +261,7 @@ def train_simkgc(
     model.eval()
     epoch = progress.best_epoch or progress.epoch
     return SimKGCHistory(
-        tuple(progress.losses),
-        tuple(progress.validations),
-        epoch,
-        epochs.n_done,
-        progress.seconds,
+        tuple(progress.losses), tuple(progress.validations), epoch, epochs.n_done, progress.seconds
     )
 
 

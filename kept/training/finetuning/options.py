@@ -107,12 +107,7 @@ class FinetuneOptions(RunOptions):
     seed: int | None = option(help_texts.SEED, TRAINING, bounds=(0, bounds.MAX_SEED))
     threads: int | None = option(help_texts.THREADS, TRAINING, bounds=(1, bounds.MAX_THREADS))
     device: str | None = option(help_texts.DEVICE, TRAINING)
-    shard: tuple[str, ...] = option(
-        help_texts.SHARD,
-        TRAINING,
-        default=(),
-        metavar="PART",
-    )
+    shard: tuple[str, ...] = option(help_texts.SHARD, TRAINING, default=(), metavar="PART")
     budget_minutes: float | None = option(
         help_texts.BUDGET_MINUTES, TRAINING, bounds=(bounds.LEAST_MINUTES, bounds.MAX_MINUTES)
     )
@@ -123,11 +118,6 @@ class FinetuneOptions(RunOptions):
         flag="--set",
         metavar="NAME=VALUE",
     )
-    track: tuple[str, ...] = option(
-        help_texts.TRACK,
-        None,
-        default=(),
-        metavar="NAME",
-    )
+    track: tuple[str, ...] = option(help_texts.TRACK, None, default=(), metavar="NAME")
     resume: bool = option(help_texts.RESUME, None, default=False)
     skip_damaged: bool = option(help_texts.SKIP_DAMAGED, None, default=False)

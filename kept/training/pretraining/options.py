@@ -27,8 +27,7 @@ class PretrainOptions(RunOptions):
     text: tuple[Path, ...] = option(help_texts.LINKED_TEXT, default=())
     redirects: Path | None = option(help_texts.REDIRECTS, metavar="FILE")
     treebank: tuple[Path, ...] = option(
-        "Treebank in CoNLL-U, plain or compressed, instead of --text. May be repeated.",
-        default=(),
+        "Treebank in CoNLL-U, plain or compressed, instead of --text. May be repeated.", default=()
     )
     host: str | None = option(help_texts.HOST, check="local or hub")
     method: str | None = option(

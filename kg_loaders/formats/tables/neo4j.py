@@ -189,11 +189,7 @@ def _records(cells: Sequence[str], columns: _Columns, report: DamageReport) -> I
 
 
 def _count_properties(
-    cells: Sequence[str],
-    columns: _Columns,
-    report: DamageReport,
-    owner: str,
-    taken: Sequence[str],
+    cells: Sequence[str], columns: _Columns, report: DamageReport, owner: str, taken: Sequence[str]
 ) -> None:
     for name, position in columns.properties.items():
         if cells[position] and plain_name(name) not in taken:
