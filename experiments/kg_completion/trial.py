@@ -72,7 +72,7 @@ class Benchmark:
         return cls(splits, Filter(splits.as_mapping(), **sizes), negatives, seed)
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, Any]:
         """The numbers of entities and relations."""
         graph = self.splits.graph
         return {"n_entities": graph.n_entities, "n_relations": graph.n_relations}
