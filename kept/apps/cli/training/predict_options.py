@@ -108,7 +108,7 @@ class PredictOptions(RunConfig):
     def column_names(self) -> dict[str, str]:
         """The columns by use; raises `ConfigError` for anything but USE=NAME."""
         from kept.suggestions import no_such
-        from kept.tasks.datasets.tables import COLUMNS
+        from kept.tasks.datasets.columns import COLUMNS
 
         names = {}
         for each in self.column:

@@ -149,3 +149,28 @@ def test_too_few_examples_are_refused_with_a_remedy(place: Path) -> None:
     (place / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="give more rows"):
         kept.fit(place / "few.csv", kg=place / "kg", output=place / "run")
+
+
+def rows(place: Path, *lines: str, header: str = "text,label") -> Path:
+    (place / "rows.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return place / "rows.csv"
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("{i}.5", "24 different labels, all numbers: kept fit predicts classes; replace them by"),
+        ("In year {i} it rained.", "are text and label interchanged"),
+        ("x", "1 different labels; at least 2 are needed"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(place: Path, label: str, message: str) -> None:
+    path = rows(place, *[f"A day {i}.,{label.format(i=i)}" for i in range(24)])
+    with pytest.raises(ConfigError, match=message):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+
+
+def test_rows_of_one_text_say_why_they_are_too_few(place: Path) -> None:
+    path = rows(place, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
+    with pytest.raises(ConfigError, match="40 rows of 1 different texts and names give 0 training"):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
