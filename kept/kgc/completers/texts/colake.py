@@ -11,7 +11,7 @@ Axis legend: batch, node, entity, relation (then inverse ones), width, embedding
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -27,7 +27,7 @@ from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
-from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
+from kept.evaluation.ranking import SLOTS, Direction, Filter
 from kept.host_families import layer_norm_eps
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
@@ -41,9 +41,10 @@ from kept.kgc.completers.texts.beside import (
     saved_host_tokenizer,
 )
 from kept.kgc.completers.texts.colake_questions import Questions, Reader
-from kept.kgc.completers.ultra import sample_queries
-from kept.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kge.resuming.snapshots import Snapshots
+from kept.kgc.training import HOST, by_recipe, encoder_settings, queries_of
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import EncoderOptions
+from kept.kge.resuming.epochs import run_epochs
 from kept.kge.simkgc.texts import INVERSE, Texts
 from kept.kge.training_config import TrainingConfig
 from kept.layers.transform import Transform
@@ -267,35 +268,25 @@ def relation_rows(
     return vectors
 
 
-def train_colake_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    host: str,
-    config: TrainingConfig,
-    n_tokens: int,
-    seed: int,
-    validate: Callable[[HasScores], float],
-    n_asked: int | None = None,
-    snapshots: Snapshots | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[CoLAKECompleter, TrainingHistory]:
-    """Train on `triples [triple 3]` of `graph`; an epoch asks all of them, or `n_asked`.
-
-    ConfigError: no entity has a text.
-    """
+def train(training: Training) -> Trained:
+    """Train CoLAKE over texts of entities. ConfigError: no entity has a text."""
+    options, seed = training.options, training.seed
+    assert isinstance(options, EncoderOptions)
+    config, host = by_recipe(COLAKE_RECIPE, options), options.host or HOST
+    graph, triples = training.splits.graph, training.splits.train
     require_texts(graph, NAME)
     tokenizer = load_tokenizer(host)
     with torch_draws(seed, "initial weights"):
         model = CoLAKEModel(load_host(host), graph.n_relations)
-    completer = CoLAKECompleter(model, tokenizer, tuple(graph.relations), n_tokens)
+    completer = CoLAKECompleter(
+        model, tokenizer, tuple(graph.relations), options.tokens or N_TOKENS
+    )
     with torch.no_grad():
         rows = relation_rows(graph, model.encoder.host, tokenizer)
         model.encoder.relation_embeddings.weight[N_SPECIAL_ROWS:] = rows
     scorer = completer.on(graph, triples)
     model.centre.copy_(scorer.rows.mean(0))
-    chosen_rows = sample_queries(triples, n_asked, seed)
-    queries = np.asarray(triples, np.int64) if chosen_rows is None else chosen_rows
+    queries = queries_of(training)
     filter = Filter(
         {"train": np.asarray(triples)}, n_entities=graph.n_entities, n_relations=graph.n_relations
     )
@@ -307,18 +298,20 @@ def train_colake_completer(
         with torch_draws(seed_of_batch, "negatives and dropout"):
             return _loss(scorer, queries[batch.numpy()], filter, config.n_negatives, seed_of_batch)
 
-    history = run_epochs(
-        model,
-        len(queries),
-        loss_of,
-        config=config,
-        generator=draws,
-        snapshots=snapshots,
-        on_epoch=on_epoch,
-        validate=lambda: validate(scorer),
-    )
+    with training.progress(config.n_epochs) as on_epoch:
+        history = run_epochs(
+            model,
+            len(queries),
+            loss_of,
+            config=config,
+            generator=draws,
+            snapshots=training.snapshots,
+            on_epoch=on_epoch,
+            validate=lambda: training.validate(scorer),
+        )
     model.eval()
-    return completer, history
+    settings = encoder_settings(config, options)
+    return Trained(scorer=completer, history=history, settings=settings)
 
 
 def _loss(
