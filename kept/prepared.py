@@ -75,7 +75,12 @@ def is_whole(folder: Path) -> bool:
             return False
         files = msgspec.json.decode(seal.read_bytes(), type=dict[str, dict[str, str | int]])
         checks = [_is_as_written(folder / name, facts) for name, facts in files.items()]
-    except (msgspec.MsgspecError, ValueError, KeyError, OSError):  # also of names that no file can have
+    except (
+        msgspec.MsgspecError,
+        ValueError,
+        KeyError,
+        OSError,
+    ):  # also of names that no file can have
         return False
     return bool(checks) and all(checks)
 
