@@ -64,9 +64,7 @@ class PopularityScorer:
     """
 
     def __init__(
-        self,
-        graph: KnowledgeGraph,
-        counts: Mapping[str, float] | NDArray[np.float64] | None = None,
+        self, graph: KnowledgeGraph, counts: Mapping[str, float] | NDArray[np.float64] | None = None
     ) -> None:
         self._graph = graph
         if counts is None:

@@ -52,10 +52,7 @@ class Mix:
     """
 
     def __init__(
-        self,
-        scorers: Mapping[str, tuple[Scorer, float]],
-        *,
-        normalisation: Normalisation = "none",
+        self, scorers: Mapping[str, tuple[Scorer, float]], *, normalisation: Normalisation = "none"
     ) -> None:
         if not scorers:
             raise LinkingError("a mix needs a scorer; give {name: (scorer, weight)}")

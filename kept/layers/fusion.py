@@ -105,9 +105,7 @@ class EntityOutput(nn.Module):
         self.layer_norm = nn.LayerNorm(width, eps=epsilon)
 
     def forward(
-        self,
-        hidden: Float[Tensor, "batch node inner"],
-        entities: Float[Tensor, "batch node width"],
+        self, hidden: Float[Tensor, "batch node inner"], entities: Float[Tensor, "batch node width"]
     ) -> Float[Tensor, "batch node width"]:
         """The next layer's slots; those without an entity are not zero (as in the paper's code)."""
         return self.layer_norm(self.dropout(self.dense(hidden)) + entities)

@@ -109,9 +109,7 @@ class GraphLayers(nn.Module):
         return states
 
     def combined(
-        self,
-        before: Float[Tensor, "batch place width"],
-        after: Float[Tensor, "batch place width"],
+        self, before: Float[Tensor, "batch place width"], after: Float[Tensor, "batch place width"]
     ) -> Float[Tensor, "batch place width"]:
         """The output from the input of the first layer and the states after the last."""
         return self.dropout(gelu(self.first(before) + self.last(after)))

@@ -161,10 +161,7 @@ def settings_from(options: Any, *names: str) -> LinkerSettings:
 def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
     """The graph of the settings, see `kept.linking.graphs.read_graph`."""
     return read_graph(
-        settings.kg,
-        labels=settings.labels,
-        aliases=settings.aliases,
-        languages=settings.languages,
+        settings.kg, labels=settings.labels, aliases=settings.aliases, languages=settings.languages
     )
 
 

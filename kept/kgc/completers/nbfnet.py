@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import CheckpointError
-from kept.evaluation.ranking import Direction, HasScores
+from kept.evaluation.ranking import Direction, HasScores, Triple, Triples
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
 from kept.kgc.completers.relations import RelationRows
@@ -37,7 +36,7 @@ class NBFNetCompleter:
     width: int
     reads: ClassVar[Literal["triples"]] = "triples"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> HasScores:
         relation_ids = RelationRows.of("nbfnet", self.relations, graph)
         inner = UltraScorer(
             self.model,
@@ -48,11 +47,7 @@ class NBFNetCompleter:
         return _Renamed(inner, relation_ids)
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         relation_ids = RelationRows.of("nbfnet", self.relations, graph)
         rows = np.asarray(context, np.int64).reshape(-1, 3)[relation_ids.readable(context)]

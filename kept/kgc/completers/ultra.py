@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
 from kept.convert.tables import as_state, read_pickle
 from kept.errors import CheckpointError, ConfigError
-from kept.evaluation.ranking import Direction, HasScores
+from kept.evaluation.ranking import Direction, HasScores, Triple, Triples
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
 from kept.kgc.training import by_recipe, queries_of
@@ -47,17 +46,13 @@ class UltraCompleter:
     n_layers: int = N_LAYERS
     reads: ClassVar[Literal["triples"]] = "triples"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> HasScores:
         return UltraScorer(
             self.model, context, n_entities=graph.n_entities, n_relations=graph.n_relations
         )
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         return facts_behind(self.model, graph, context, direction, triple)
 

@@ -155,9 +155,7 @@ def by_column(columns: Ids, starts: Ids, n_columns: int) -> tuple[Ids, Ids]:
 
 
 def summed_messages(
-    states: Float[Tensor, "input width"],
-    vectors: Float[Tensor, "vector width"],
-    messages: Messages,
+    states: Float[Tensor, "input width"], vectors: Float[Tensor, "vector width"], messages: Messages
 ) -> Float[Tensor, "row width"]:
     """For every row the sum over its messages of the input's state times the type's vector."""
     return _SummedMessages.apply(states, vectors, messages)  # type: ignore[no-untyped-call]

@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_SEED, MAX_THREADS, CaseName
 from kept.help_texts import KG, SEED, THREADS
 from kept.training.config import RunConfig
+from kept.training.options import option
 
 LINKERS = Literal["auto", "prior", "overlap", "coherence", "mix"]
 COLUMN_OPTIONS = (
@@ -23,44 +24,30 @@ class FitOptions(RunConfig):
 
     data: Path = Field(description="Labelled texts: CSV, TSV or JSON lines with a header.")
     kg: Path = Field(description=KG)
-    output: Path = Field(
-        Path("runs/fit"),
-        json_schema_extra={"short": "-o"},
-        description="Folder of the run. The same command continues a run that was interrupted.",
+    output: Path = option(
+        "Folder of the run. The same command continues a run that was interrupted.",
+        default=Path("runs/fit"),
+        short="-o",
     )
-    text: str | None = Field(
-        None,
-        description="Name of the column of the text, if it is not `text`. The same holds for the "
-        "next options.",
+    text: str | None = option(
+        "Name of the column of the text, if it is not `text`. The same holds for the next options."
     )
-    label: str | None = Field(None, description="Column of the label.")
-    mention: str | None = Field(None, description="Column of the mention that has the label.")
-    start: str | None = Field(None, description="Column of the mention's first character.")
-    end: str | None = Field(None, description="Column of the character after the mention.")
-    head: str | None = Field(None, description="Column of the first mention of a relation.")
-    tail: str | None = Field(None, description="Column of the second mention of a relation.")
-    tokens: str | None = Field(
-        None, description="Column of the words of a sentence, separated by blanks."
+    label: str | None = option("Column of the label.")
+    mention: str | None = option("Column of the mention that has the label.")
+    start: str | None = option("Column of the mention's first character.")
+    end: str | None = option("Column of the character after the mention.")
+    head: str | None = option("Column of the first mention of a relation.")
+    tail: str | None = option("Column of the second mention of a relation.")
+    tokens: str | None = option("Column of the words of a sentence, separated by blanks.")
+    tags: str | None = option("Column of the BIO tags of the words.")
+    question: str | None = option("Column of a question that the graph can answer.")
+    answer: str | None = option("Column of the answers to the question, joined by |.")
+    entity: str | None = option(
+        "Column of the entity that the question is about, as an id or a label."
     )
-    tags: str | None = Field(None, description="Column of the BIO tags of the words.")
-    question: str | None = Field(
-        None, description="Column of a question that the graph can answer."
-    )
-    answer: str | None = Field(
-        None, description="Column of the answers to the question, joined by |."
-    )
-    entity: str | None = Field(
-        None, description="Column of the entity that the question is about, as an id or a label."
-    )
-    split: str | None = Field(
-        None, description="Column that says whether a row is for train, dev or test."
-    )
-    dev: Path | None = Field(
-        None, description="File of development examples (default: split off from DATA)."
-    )
-    test: Path | None = Field(
-        None, description="File of test examples (default: split off from DATA)."
-    )
+    split: str | None = option("Column that says whether a row is for train, dev or test.")
+    dev: Path | None = option("File of development examples (default: split off from DATA).")
+    test: Path | None = option("File of test examples (default: split off from DATA).")
     dev_share: float = Field(
         0.15,
         gt=0,
@@ -73,10 +60,10 @@ class FitOptions(RunConfig):
         lt=0.5,
         description="Share of DATA to split off for testing. Rows of one group stay together.",
     )
-    methods: str = Field(
-        "all",
-        description="Methods to choose from, separated by commas, or all. `none`, the host without "
+    methods: str = option(
+        "Methods to choose from, separated by commas, or all. `none`, the host without "
         "the graph, always takes part. For questions: values, words, branches, nodes.",
+        default="all",
     )
     linker: LINKERS = Field(
         "auto",
@@ -101,11 +88,11 @@ class FitOptions(RunConfig):
         description="How many times to train the chosen settings, and the host alone, with other "
         "seeds. Use three or more to see how much results vary.",
     )
-    seed: int = Field(0, ge=0, le=MAX_SEED, description=SEED)
-    host: str = Field(
-        "minilm",
-        description="Language model to start from: minilm, a folder, or a name on the Hugging Face "
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    host: str = option(
+        "Language model to start from: minilm, a folder, or a name on the Hugging Face "
         "hub. For questions a decoder; minilm then means smollm2.",
+        default="minilm",
     )
     max_words: PositiveInt | None = Field(
         None,
@@ -113,7 +100,7 @@ class FitOptions(RunConfig):
         description="Longest text in word pieces (default: what the host can take). Longer texts "
         "are cut.",
     )
-    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description=THREADS)
+    threads: int | None = option(THREADS, bounds=(1, MAX_THREADS))
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

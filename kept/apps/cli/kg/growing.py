@@ -130,9 +130,7 @@ class QueryOptions:
     """What the command is given; a field is an option."""
 
     kg: GraphFolder
-    sparql: str = argument(
-        "The query. The prefixes kg:, rdf:, rdfs: and skos: are defined.",
-    )
+    sparql: str = argument("The query. The prefixes kg:, rdf:, rdfs: and skos: are defined.")
     as_json: AsJson = False
     seconds: int = option(
         "Largest processor time of the query, in seconds.", default=60, bounds=(1, 86_400)

@@ -166,11 +166,9 @@ def _baselines(
     context: Any = splits.train
     scorers: dict[str, HasScores] = {
         "model": scorer,
-        "degree": DegreeScorer(
-            context, n_entities=graph.n_entities, n_relations=graph.n_relations
-        ),
+        "degree": DegreeScorer(context, n_entities=graph.n_entities, n_relations=graph.n_relations),
         "PageRank": PageRankScorer(context, n_entities=graph.n_entities),
-    }  # fmt: skip
+    }
     rows = headline.of(directions[0]).triples
     ranks = {}
     for name, one in scorers.items():

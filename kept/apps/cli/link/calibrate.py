@@ -31,9 +31,7 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 class CalibrateOptions:
     """What the command is given; a field is an option."""
 
-    gold: Path = argument(
-        "File of annotated texts on which no part of the linker was trained.",
-    )
+    gold: Path = argument("File of annotated texts on which no part of the linker was trained.")
     kg: Path = required(KG)
     output: Path = required("File to write, for `kept link --decision`.", "--output", "-o")
     index: Path | None = option(LINK_INDEX, metavar="FOLDER")

@@ -24,8 +24,7 @@ class ScoreOptions:
 
     gold: Path = argument("JSON lines with gold links.")
     predicted: Path = argument(
-        "JSON lines with the links to score, for the same texts in the same order.",
-        metavar="PRED",
+        "JSON lines with the links to score, for the same texts in the same order.", metavar="PRED"
     )
     kg: Path | None = option(
         "Folder of the knowledge graph. Gold entities that are not in it count as NIL."

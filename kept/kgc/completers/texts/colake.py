@@ -27,7 +27,7 @@ from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
-from kept.evaluation.ranking import SLOTS, Direction, Filter
+from kept.evaluation.ranking import SLOTS, Direction, Filter, Triple, Triples
 from kept.host_families import layer_norm_eps
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
@@ -131,16 +131,14 @@ class CoLAKECompleter:
     n_tokens: int = N_TOKENS
     reads: ClassVar[Literal["texts"]] = "texts"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> CoLAKEScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> CoLAKEScorer:
         return self.over(graph, context, self.texts(graph))
 
     def texts(self, graph: KnowledgeGraph) -> Texts:
         """What is read of a graph: a text of more words has more pieces than are read."""
         return Texts.of(graph, n_words=self.n_tokens)
 
-    def over(
-        self, graph: KnowledgeGraph, context: NDArray[np.integer], texts: Texts
-    ) -> CoLAKEScorer:
+    def over(self, graph: KnowledgeGraph, context: Triples, texts: Texts) -> CoLAKEScorer:
         """The scorer of a graph whose entities have these texts."""
         words = hosts.word_table(self.model.encoder.host).weight.detach()
         plain_names = [texts.plain(i) for i in range(graph.n_entities)]
@@ -172,11 +170,7 @@ class CoLAKECompleter:
         return _frozen_table(torch.cat([weight[:N_SPECIAL_ROWS], rows]))
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions and facts that were shown, each left out in turn."""
         head, _, tail = triple

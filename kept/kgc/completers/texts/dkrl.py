@@ -14,12 +14,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from kept.errors import ConfigError, EvaluationError
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -47,7 +46,7 @@ class DKRLCompleter:
     relations: tuple[str, ...]
     reads: ClassVar[Literal["texts"]] = "texts"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> DKRLScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> DKRLScorer:
         del context
         texts = Texts.of(graph, n_words=N_WORDS)
         vectors = self.encode([texts.entity(i) for i in range(graph.n_entities)])
@@ -59,11 +58,7 @@ class DKRLCompleter:
         return self.model.encode_descriptions(*word_ids(texts, self.tokenizer))
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time."""
         del context

@@ -22,7 +22,7 @@ from kept.auto import saved_tokenizer
 from kept.auto.saved import saved_settings
 from kept.encoders.kepler import KEPLER
 from kept.errors import CheckpointError, ConfigError, EvaluationError
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -80,7 +80,7 @@ class KeplerCompleter:
         """What is read of a graph: a text of more words has more pieces than are read."""
         return Texts.of(graph, n_words=self.objective.options.n_tokens)
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> KeplerScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> KeplerScorer:
         del context
         texts = self.texts(graph)
         vectors = self.encode([texts.plain(i) for i in range(graph.n_entities)])
@@ -104,11 +104,7 @@ class KeplerCompleter:
         return table_scorer(options.score, entities, relations, **extra)
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time."""
         del context

@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoModel, PreTrainedTokenizerBase
 
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -60,12 +58,12 @@ class SimKGCCompleter:
     n_hops: int = 0
     reads: ClassVar[Literal["texts"]] = "texts"
 
-    def texts(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> Texts:
+    def texts(self, graph: KnowledgeGraph, context: Triples) -> Texts:
         """What is read of a graph."""
         links = Links(context, graph.n_entities) if self.neighbours else None
         return Texts.of(graph, n_words=self.n_words, links=links)
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> SimKGCScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> SimKGCScorer:
         return SimKGCScorer(
             self.model,
             self.tokenizer,
@@ -77,11 +75,7 @@ class SimKGCCompleter:
         )
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time; cosines without re-ranking."""
         head, relation, tail = triple
