@@ -93,7 +93,7 @@ def nameless(graph: KnowledgeGraph) -> list[str]:
     has_name[np.asarray(texts.nodes())[is_name]] = True
     numbers = np.flatnonzero(~has_name)[:N_LOOKED_AT].tolist()
     names = [graph.entities.name(number) for number in numbers]
-    return [name for name in names if _READABLE.fullmatch(name)]
+    return [name for name in names if _READABLE.fullmatch(readable(name))]
 
 
 def identifiers_note(graph: KnowledgeGraph) -> str:

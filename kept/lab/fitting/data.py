@@ -132,7 +132,7 @@ def _require_classes(
     if len(labels) > max(MOST_CLASSES * len(examples), LEAST["train"]):
         raise ConfigError(
             f"{where} in {len(examples)} rows; a class needs several rows. Is the label in "
-            "another column (--label), or are text and label interchanged (--text, --label)?"
+            "another column (--column label=NAME), or are text and label interchanged?"
         )
 
 
@@ -305,6 +305,17 @@ def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) 
         "mentions" if by_target else "texts", len(examples_to_link), counts["linked"] / n,
         counts["facts"] / n, counts["ambiguous"] / n,
     )  # fmt: skip
+
+
+def unlinked(examples: Sequence[TaskExample], kind: str, n: int = 3) -> list[str]:
+    """Return the words of the first `n` mentions that the labels are of and no link has."""
+    names = dict.fromkeys(
+        example.linked.text[target.start : target.end]
+        for example in examples if kind != TAGGING
+        for target in example.targets
+        if not any(link.entity for link in _at(example.linked.links, target))
+    )  # fmt: skip
+    return list(names)[:n]
 
 
 def _at(links: Sequence[Link], target: Mention) -> list[Link]:

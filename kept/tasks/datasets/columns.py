@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kept.errors import ConfigError
+from kept.suggestions import no_such
 
 Row = Mapping[str, Any]
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -71,6 +72,25 @@ def columns_of(header: Sequence[str], names: Mapping[str, str], source: str) -> 
     return columns
 
 
+def columns_by_use(options: Iterable[str]) -> dict[str, str]:
+    """Return the columns of `options` such as text=review, by use.
+
+    Raises `ConfigError` for anything else.
+
+    >>> columns_by_use(["text=review", "label=genre"])
+    {'text': 'review', 'label': 'genre'}
+    """
+    names = {}
+    for each in options:
+        use, separator, name = each.partition("=")
+        if not (separator and name):
+            raise ConfigError(f"--column {each}: write USE=NAME, such as text=sentence")
+        if use not in COLUMNS:
+            raise no_such("use of a column", use, COLUMNS)
+        names[use] = name
+    return names
+
+
 def columns_by_cells(
     columns: Mapping[str, str], names: Mapping[str, str], rows: Sequence[Row]
 ) -> dict[str, str]:
@@ -104,7 +124,7 @@ def notes_of(columns: Mapping[str, str], header: Sequence[str], rows: Sequence[R
         if _in_text(name, text, rows):
             notes.append(
                 f"column {name!r} holds words of the text; if the label is about them, give "
-                f"--mention {_quoted(name)}"
+                f"--column {_quoted(f'mention={name}')}"
             )
     return notes
 
@@ -117,7 +137,7 @@ def suggestion(missing: Iterable[str], header: Sequence[str], rows: Sequence[Row
 
     >>> rows = [{"review": "I like it.", "genre": "x"}, {"review": "So do I.", "genre": "x"}]
     >>> suggestion(["text", "label"], ["review", "genre"], rows)
-    '--text review --label genre'
+    '--column text=review --column label=genre'
     """
     cells = {name: [str(row.get(name) or "") for row in rows] for name in header if name.strip()}
     guesses: dict[str, Callable[[], str | None]] = {
@@ -131,7 +151,7 @@ def suggestion(missing: Iterable[str], header: Sequence[str], rows: Sequence[Row
     for use in missing:
         name = guesses[use]()
         if name is not None:
-            options.append(f"--{use} {_quoted(name)}")
+            options.append(f"--column {_quoted(f'{use}={name}')}")
             del cells[name]
     return " ".join(options)
 

@@ -188,11 +188,10 @@ def _remedy(
             f"{nested[0]!r} holds several mentions in a line: write one line per mention, with "
             "text, start, end and label"
         )
-    options = " and ".join(f"--{use}" for use in missing)
     free = [name for name in header if name not in columns.values()]
     guess = suggestion(missing, free, rows)
-    example = f", for example {guess}" if guess else ""
-    return f"name the columns with {options}{example}, or write a header"
+    options = guess or " ".join(f"--column {use}=NAME" for use in missing)
+    return f"name the columns with {options}, or write a header"
 
 
 def _is_nested(value: Any) -> bool:

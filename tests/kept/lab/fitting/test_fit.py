@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,9 @@ def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> N
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert "task: mention with" in done.output
-    assert "majority: " in done.output
+    assert "task: mention, " in done.output
+    assert "always the most frequent answer" in done.output
+    assert re.search(r"took .* reading and linking, .* choosing, .*forecast", done.output)
     assert (place / "run/README.md").is_file()
     again = CliRunner().invoke(app, arguments)
     assert again.exit_code == 1
@@ -113,8 +115,8 @@ def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
     call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
     with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
         kept.fit(place / "other.csv", **call)
-    assert "--label" in str(caught.value)
-    assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
+    assert "--column label=role" in str(caught.value)
+    assert kept.fit(place / "other.csv", column={"label": "role"}, **call)["kind"] == "mention"
 
 
 def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: Path) -> None:
@@ -122,7 +124,7 @@ def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: 
     renamed = header.replace("text", "sentence").replace("mention", "who")
     (place / "mine.csv").write_text("\n".join([renamed, *rows]), encoding="utf-8")
     call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
-    kept.fit(place / "mine.csv", text="sentence", mention="who", **call)
+    kept.fit(place / "mine.csv", column={"text": "sentence", "mention": "who"}, **call)
     (place / "new.csv").write_text("\n".join([renamed, *rows[:3]]), encoding="utf-8")
     (place / "usual.csv").write_text("\n".join([header, *rows[:3]]), encoding="utf-8")
     predictions = [

@@ -83,7 +83,7 @@ def test_many_faulty_lines_are_named_at_once(tmp_path: Path) -> None:
 
 def test_a_missing_column_says_which_there_are_and_how_to_name_it(tmp_path: Path) -> None:
     path = written(tmp_path, "satz,klasse\nEin Tag.,x\n")
-    with pytest.raises(ConfigError, match="--text and --label"):
+    with pytest.raises(ConfigError, match="--column text=satz, or write"):
         read_labelled(path)
     table = read_labelled(path, {"text": "satz", "label": "klasse"})
     assert table.examples[0].labels == ("x",)
@@ -184,12 +184,12 @@ def test_what_is_read_and_what_is_not_is_said(tmp_path: Path) -> None:
     assert table.splits == [""], "no cell of `set` is a split"
     assert table.notes == [
         "columns: text from 'review', label from 'genre'; not used: 'film', 'set'",
-        "column 'film' holds words of the text; if the label is about them, give --mention film",
+        "column 'film' holds words of the text; if the label is about them, give --column mention=film",
     ]
-    with pytest.raises(ConfigError, match="for example --text review, or"):
+    with pytest.raises(ConfigError, match="with --column text=review, or"):
         read_labelled(path)
     rows = "my text,our class,n\nIt is a day.,x,1\nSo it is.,x,2\n"
-    with pytest.raises(ConfigError, match='example --text "my text" --label "our class", or write'):
+    with pytest.raises(ConfigError, match='--column "text=my text" --column "label=our class", or'):
         read_labelled(written(tmp_path, rows))
 
 
