@@ -8,8 +8,8 @@ linear layer for the same number of updates with the same batch size, rates, dec
 optimiser, score the development texts once after the last, and write the model. Processor seconds
 of the processes, one thread; in turn. `equal`: as many updates, and the kept model no worse than
 the Trainer's by more than three standard errors of the difference (the same texts would shrink it).
-`--order` is kept's alone. JSON lines at three sizes in the first precision (200, 400 and 800 texts),
-and the powers that they grow as; other precisions at the smallest size.
+`--order` is kept's alone. JSON lines at three sizes in the first precision (200, 400,
+800 texts), and the powers that they grow as; other precisions at the smallest size.
 """
 
 from __future__ import annotations

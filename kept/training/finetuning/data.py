@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from entity_linking.mentions import LinkedText, Mention
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import ConfigError, NoControlError
-from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.builder import BuilderConfig, Exclusion, join_all, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
 from kept.graphs.cuts import cut_of, cut_of_rows, longer_texts
 from kept.graphs.graph import WordKnowledgeGraph
@@ -39,7 +39,7 @@ from kept.inputs.flat_texts import (
     node_bounds,
     without_candidates,
 )
-from kept.randomness import generator
+from kept.randomness import generator, is_unused
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
@@ -48,6 +48,8 @@ from kg_loaders import KnowledgeGraph
 
 CUT = "a target was cut off with the text"
 SAMPLES_COMPARED = 64
+MOST_STORED = 1 << 14
+"""Samples that are kept from one epoch to the next: some 100 MB of texts of fifty nodes."""
 LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
 """What a view of the words alone says about links: for objectives; no encoder reads it."""
 
@@ -147,6 +149,7 @@ class TaskData:
                 self._texts, self._words, self._windows, builder.max_words
             )
         self._hidden = [exclusion(example, graph) for example in self.examples]
+        self._stored: dict[int, list[KnowledgeBatch]] = {}
         self._teacher: Tensor | None = None
         self._bounds = self._node_bounds()
 
@@ -241,13 +244,46 @@ class TaskData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
-        rows = [
-            self.encode_graph(index, self._joined(index, epoch, seed, self.builder, window), window)
-            for window in range(len(self._windows[index]))
-        ]
-        if self._teacher is not None:
-            rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
-        return rows[0] if len(rows) == 1 else self.collate(rows, epoch=epoch, seed=seed, step=0)
+        return self.samples([index], epoch=epoch, seed=seed)[0]
+
+    def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
+        """`sample` of each; graphs are built in one pass, and once if nothing in them is random."""
+        missing = [index for index in dict.fromkeys(indices) if index not in self._stored]
+        rows_of = dict(zip(missing, self._rows(missing, epoch, seed), strict=True))
+        batches = []
+        for index in indices:
+            rows = rows_of[index] if index in rows_of else self._stored[index]
+            if self._teacher is not None:
+                rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
+            is_one = len(rows) == 1
+            batches.append(
+                rows[0] if is_one else self.collate(rows, epoch=epoch, seed=seed, step=0)
+            )
+        return batches
+
+    def _rows(self, indices: list[int], epoch: int, seed: int) -> Iterator[list[KnowledgeBatch]]:
+        """The rows of each example; stored if building them drew no random number."""
+        n_rows = [len(self._windows[index]) for index in indices]
+        places = [(i, window) for i, n in zip(indices, n_rows, strict=True) for window in range(n)]
+        draws = [self._generator(index, epoch, seed, window) for index, window in places]
+        linked = {index: self._linked(index, epoch, seed) for index in indices}
+        graphs = join_all(
+            [linked[index] for index, _ in places],
+            [self._windows[index][window] for index, window in places],
+            self.graph,
+            generators=draws,
+            config=self.builder,
+            exclude=[self._hidden[index] for index, _ in places],
+        )
+        made = zip(places, graphs, map(is_unused, draws), strict=True)
+        for index, n in zip(indices, n_rows, strict=True):
+            rows, is_fixed = [], self._relink is None
+            for (_, window), word_graph, is_same in islice(made, n):
+                rows.append(self.encode_graph(index, word_graph, window))
+                is_fixed &= is_same
+            if is_fixed and len(self._stored) < MOST_STORED:
+                self._stored[index] = rows
+            yield rows
 
     def encode_graph(
         self, index: int, word_graph: WordKnowledgeGraph, window: int = 0
@@ -276,17 +312,23 @@ class TaskData:
     def _joined(
         self, index: int, epoch: int, seed: int, builder: BuilderConfig, window: int = 0
     ) -> WordKnowledgeGraph:
-        linked = self.examples[index].linked
-        if self._relink is not None:
-            linked = self._relink(linked, generator(seed, "relinked", epoch, index))
         return join_words(
-            linked,
+            self._linked(index, epoch, seed),
             self._windows[index][window],
             self.graph,
-            generator=generator(seed, "graph", epoch, index, *([window] if window else [])),
+            generator=self._generator(index, epoch, seed, window),
             config=builder,
             exclude=self._hidden[index],
         )
+
+    def _linked(self, index: int, epoch: int, seed: int) -> LinkedText:
+        linked = self.examples[index].linked
+        if self._relink is None:
+            return linked
+        return self._relink(linked, generator(seed, "relinked", epoch, index))
+
+    def _generator(self, index: int, epoch: int, seed: int, window: int) -> np.random.Generator:
+        return generator(seed, "graph", epoch, index, *([window] if window else []))
 
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int

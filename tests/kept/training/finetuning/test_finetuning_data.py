@@ -252,6 +252,38 @@ def test_samples_depend_on_seed_epoch_and_index_alone(
     assert "3 texts, 6 links" in repr(data)
 
 
+@pytest.mark.parametrize("policy", ["degree", "random"])
+def test_samples_at_once_are_those_made_one_by_one(
+    policy: str, small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    """Those without random choices are built for the first epoch and kept."""
+    builder = dataclasses.replace(SMALL, policy=policy, max_neighbours=1)
+    examples = [sentence("Q90", "Q64", n_words=n) for n in range(4)]
+    data = made(examples, small_graph, tokenizer, builder=builder)
+    for epoch in (0, 1):
+        alone = [
+            made(examples, small_graph, tokenizer, builder=builder).sample(i, epoch=epoch, seed=1)
+            for i in (2, 0, 2)
+        ]
+        together = data.samples([2, 0, 2], epoch=epoch, seed=1)
+        assert all(one.same_as(other) for one, other in zip(alone, together, strict=True))
+    assert isinstance(data.view, Watched)
+    assert len(data.view.graphs) == (2 if policy == "degree" else 4)
+
+
+def test_no_more_samples_are_kept_than_the_limit(
+    small_graph: KnowledgeGraph, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kept.training.finetuning.data.MOST_STORED", 1)
+    examples = [sentence("Q90", "Q64", n_words=n) for n in range(3)]
+    builder = dataclasses.replace(SMALL, policy="degree")
+    data = made(examples, small_graph, tokenizer, builder=builder)
+    for epoch in (0, 1):
+        data.samples([0, 1, 2], epoch=epoch, seed=1)
+    assert isinstance(data.view, Watched)
+    assert len(data.view.graphs) == 5
+
+
 def test_the_fingerprint_follows_every_choice(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     examples = [sentence("Q90", "Q142"), sentence("Q64", "Q183")]
 
