@@ -7,8 +7,8 @@ if it is longer than three characters, with the names of Greek letters raised (T
 all words raised if it is in lower case, also those behind a hyphen; where a name is written just
 so, only such names count.
 
-Where a graph writes every name as a sentence begins ("Gefitinib", "Valproic acid"; `is_sentence_case`),
-its first capital says nothing, and "smart" also finds "gefitinib" and "valproic acid".
+Where a graph writes every name as a sentence begins (`is_sentence_case`: "Gefitinib", "Valproic
+acid"), its first capital says nothing, and "smart" also finds "gefitinib" and "valproic acid".
 """
 
 from __future__ import annotations
