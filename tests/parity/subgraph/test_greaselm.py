@@ -21,6 +21,7 @@ from kept.heads.model import KnowledgeForTask, task_loss
 from kept.layers.typed_graph import n_edge_types
 from kept.tasks.kinds import CHOICE
 from tests.parity.subgraph import subgraph_golden as golden
+from tests.parity.subgraph import subgraph_training as training
 from tests.parity.subgraph.test_qagnn_preparation import byte_level
 
 METHOD = "greaselm"
@@ -145,10 +146,7 @@ def real_words(folder: Path) -> Tensor:
 
 
 def margin_rank(folder: Path, logits: Tensor) -> Tensor:
-    labels = golden.load(folder, "inputs")["labels"]
-    wrong = ~F.one_hot(labels, logits.shape[1]).bool()
-    right = logits.gather(1, labels[:, None]).expand_as(logits)[wrong]
-    return F.margin_ranking_loss(right, logits[wrong], torch.ones_like(right), margin=0.1)
+    return training.margin_rank(logits, golden.load(folder, "inputs")["labels"])
 
 
 def stored(folder: Path, dtype: torch.dtype, name: str, mode: str) -> dict[str, Tensor]:
