@@ -90,7 +90,10 @@ class Network:
         message = self.linear(f"{name}.linear_msg", torch.cat([both[source], edges], 1))
         scores = (query * key).view(-1, HEADS, width).sum(2)
         leaving = F.one_hot(source, len(states)).to(scores.dtype).T
-        weights = (scores - scores.max()).exp()
+        largest = scores.new_full((len(states), HEADS), -math.inf)
+        owners = source[:, None].expand_as(scores)
+        largest = largest.scatter_reduce(0, owners, scores.detach(), "amax")
+        weights = (scores - largest[source]).exp()
         shares = weights / (leaving.T @ (leaving @ weights))
         degree = leaving.sum(1)[source, None]
         weighted = message.view(-1, HEADS, width) * (shares * degree)[..., None]
