@@ -1,7 +1,7 @@
 """Questions with five choices that only a graph answers, in the form of CommonsenseQA's file.
 
-"Who is a baker?", with five made-up people of whom one works as a baker in the graph. Nobody is in
-two questions, so no name of the test is in training.
+"Who in Zigal is a baker?", with five made-up people of whom one works as a baker in the graph. No
+name is in two questions, so none of the test is in training.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ def write_control(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     draws = generator(SEED, "questions that only a graph answers")
     n_questions = sum(SIZES.values())
-    names = made_up_names(n_questions * N_CHOICES, draws)
+    names = made_up_names(n_questions * (N_CHOICES + 1), draws)
+    towns = names[n_questions * N_CHOICES :]
     right = [int(i) for i in draws.integers(N_CHOICES, size=n_questions)]
     others = [name for name in OCCUPATIONS if name != OCCUPATION]
     rows, triples = [], []
     for number, place in enumerate(right):
         people = names[number * N_CHOICES : (number + 1) * N_CHOICES]
-        rows.append(_row(people, place))
+        rows.append(_row(towns[number], people, place))
         for i, name in enumerate(people):
             other = others[int(draws.integers(len(others)))]
             triples.append(Triple(name, "works as", OCCUPATION if i == place else other))
@@ -45,7 +46,7 @@ def write_control(folder: Path) -> None:
         first += size
 
 
-def _row(people: list[str], right: int) -> dict[str, str]:
+def _row(town: str, people: list[str], right: int) -> dict[str, str]:
     options = [f"{chr(ord('A') + i)}. {name}" for i, name in enumerate(people)]
-    question = f"Who is a {OCCUPATION}?"
+    question = f"Who in {town} is a {OCCUPATION}?"
     return {"question": question, "options": "\n".join(options), "answer": options[right]}
