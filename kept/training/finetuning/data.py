@@ -25,12 +25,12 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import ConfigError, NoControlError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_all, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
-from kept.graphs.cuts import cut_of, cut_of_rows, longer_texts
+from kept.graphs.cuts import TEXTS_PER_CALL, cut_of, cut_of_rows, longer_texts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
-from kept.graphs.words import Words
+from kept.graphs.words import Words, encode_words
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.inputs.controls.conditions import EntityMap, Knowledge, controlled_text
 from kept.inputs.flat_texts import (
@@ -43,7 +43,13 @@ from kept.randomness import generator, is_unused
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
-from kept.training.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
+from kept.training.finetuning.windows import (
+    WHOLE,
+    around_targets,
+    choice_rows,
+    n_pieces,
+    windows,
+)
 from kg_loaders import KnowledgeGraph
 
 CUT = "a target was cut off with the text"
@@ -82,9 +88,10 @@ class TaskData:
     `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
     `relink` changes the links of a text, and no word, whenever it is read, by a generator of the
     sample and epoch.
-    An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
-    `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
-    node is not evaluated.
+    A text whose target lies behind `max_words` is read in a window around its targets. Where these
+    are too far apart, or the text is a pair, the example is left out, counted in `skipped` and put
+    into `cut_off`; where the *view* then cuts a target, it is read at the first node. A word
+    without a node is not evaluated.
     For spans (`spans`) a sample is a row a window of its context, none is cut; `labels` are the
     first and last node of the answer, (0, 0) where a window does not hold it, and without labels
     `target_spans` are the nodes of each piece of the context. Of choices it is a row a choice.
@@ -121,10 +128,12 @@ class TaskData:
             flat, offsets = encode_texts(texts, tokenizer, n_words)
             sure = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
-        fits = [
+        fits: list[bool] = [
             not kind.needs_whole_targets or _are_whole(targets_found, example.targets)
             for targets_found, example in zip(sure, examples, strict=True)
         ]
+        if not all(fits):
+            self._move_windows(examples, words, fits, tokenizer, lost)
         self.indices = np.flatnonzero(fits)
         cut_off = np.flatnonzero(~np.array(fits, np.bool_)).tolist()
         self.cut_off = [_slim(examples[i], view) for i in cut_off]
@@ -152,6 +161,34 @@ class TaskData:
         self._stored: dict[int, list[KnowledgeBatch]] = {}
         self._teacher: Tensor | None = None
         self._bounds = self._node_bounds()
+
+    def _move_windows(
+        self,
+        examples: Sequence[TaskExample],
+        words: list[Words],
+        fits: list[bool],
+        tokenizer: Any,
+        lost: NDArray[np.bool_],
+    ) -> None:
+        """Put a window around the targets that were cut off into `words`, where there is one.
+
+        `fits`, the links that are `lost` and their number follow.
+        """
+        texts = [example.linked for example in examples]
+        first_links = np.cumsum([0, *(len(text.links) for text in texts)])
+        cut_off = [i for i, fit in enumerate(fits) if not fit and texts[i].pair_start is None]
+        most = min(self._most_words, self.builder.max_words)
+        for start in range(0, len(cut_off), TEXTS_PER_CALL):
+            chunk = cut_off[start : start + TEXTS_PER_CALL]
+            wholes = encode_words([texts[i].text for i in chunk], tokenizer, max_words=WHOLE)
+            for i, whole in zip(chunk, wholes, strict=True):
+                window = around_targets(whole, examples[i].targets, max_words=most)
+                if window is None:
+                    continue
+                words[i], fits[i] = window, True
+                own = cut_of_rows([texts[i]], [whole], [[window]], most)[1]
+                lost[first_links[i] : first_links[i + 1]] = own
+        self.cut = dataclasses.replace(self.cut, n_links_lost=int(lost.sum()))
 
     def __len__(self) -> int:
         return len(self.examples)

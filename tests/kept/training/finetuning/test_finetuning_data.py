@@ -56,10 +56,12 @@ class Watched(View):
         return CoLAKEView().n_nodes(n_words, n_links, n_facts)
 
 
-def sentence(head: str, tail: str, label: str = "P17", n_words: int = 0) -> TaskExample:
-    text = f"{'old ' * n_words}Paris and Berlin"
-    start = 4 * n_words
-    places = (Mention(start, start + 5), Mention(start + 10, start + 16))
+def sentence(
+    head: str, tail: str, label: str = "P17", n_words: int = 0, n_between: int = 0
+) -> TaskExample:
+    text = f"{'old ' * n_words}Paris {'old ' * n_between}and Berlin"
+    start, second = 4 * n_words, 4 * (n_words + n_between) + 10
+    places = (Mention(start, start + 5), Mention(second, second + 6))
     links = tuple(gold_link(m.start, m.end, e) for m, e in zip(places, (head, tail), strict=True))
     return TaskExample(LinkedText(text, links), (label,), places, (head, tail))
 
@@ -194,9 +196,10 @@ def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
-    data = made([long, short], small_graph, tokenizer)
+    apart = sentence("Q90", "Q142", n_between=50)
+    data = made([apart, short], small_graph, tokenizer)
     assert (len(data), data.indices.tolist(), data.skipped) == (1, [1], {CUT: 1})
-    assert [example.targets for example in data.cut_off] == [long.targets]
+    assert [example.targets for example in data.cut_off] == [apart.targets]
     tags = dataclasses.replace(long, labels=("P1", "P17"), pair=None)
     tagged = made([tags], small_graph, tokenizer, problem_type=TAGGING)
     batch = tagged.sample(0, epoch=0, seed=0)
@@ -208,7 +211,7 @@ def test_a_target_behind_the_maximum_of_the_view_is_cut_off(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     """E-BERT's builder keeps all words where the view has a maximum: that one counts."""
-    short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
+    short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_between=50)
     line, options = METHODS["ebert"], {"max_length": 40}
     view = line.view.of(small_graph, tokenizer, **options)
     builder = builder_for(line, SMALL, options)
