@@ -345,10 +345,7 @@ def _smollm2() -> tuple[str, dict[str, str]]:
     try:
         return str(prepared_folder(SMOLLM2_PREPARED, _convert_smollm2)), {}
     except WriteError as error:
-        _log.warning(
-            f"smollm2 is opened slowly, from GGUF: {error}; name a folder that can be written as "
-            "KEPT_CACHE"
-        )
+        _log.warning(f"smollm2 is opened slowly, from GGUF: {error}")
         return str(weights.parent), {"gguf_file": weights.name}
 
 

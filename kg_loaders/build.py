@@ -18,6 +18,7 @@ import msgspec
 from kg_loaders import plugins
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.budget import ReaderBudget
+from kg_loaders.column_order import order_notes
 from kg_loaders.damage import OPTION, DamagePolicy, DamageReport, Progress
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
@@ -32,6 +33,7 @@ from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
 from kg_loaders.reading.unpacking import archive_member, data_name
 from kg_loaders.reading.workers import Workers
+from kg_loaders.rdf.names import unread_names
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.stored_blocks import blocks_of
@@ -262,6 +264,7 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     return kind.format, dict(kind.options)
 
 
+TABLES = ("tsv", "csv", "parquet")
 _NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet", "umls")
 
 
@@ -397,6 +400,9 @@ def load(
             graph = _with_fact_types(graph, report, onto, beyond_memory, n_workers)
         _note_load(graph, report, onto)
         report.notes += literal_notes(graph)
+        if any(source.format_name in TABLES for source in named):
+            report.notes += order_notes(graph)
+        report.notes += unread_names(report.skipped)
         if out is not None:
             graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside

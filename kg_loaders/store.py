@@ -31,6 +31,7 @@ from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
+    import rdflib
 
 __all__ = ["FORMAT_VERSION", "KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"]
 
@@ -158,8 +159,11 @@ class KnowledgeGraph:
         return _opened(path, "csv", options)
 
     @classmethod
-    def from_rdf(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
-        """Return the graph of a file in any RDF syntax, in memory; see `kg_loaders.open_graph`."""
+    def from_rdf(cls, path: str | Path | rdflib.Graph, **options: Any) -> KnowledgeGraph:
+        """Return the graph of a file in any RDF syntax, or of an rdflib graph, in memory.
+
+        `options` are those of `kg_loaders.open_graph`.
+        """
         return _opened(path, "rdf", options)
 
     @classmethod
@@ -245,6 +249,11 @@ class KnowledgeGraph:
                 "strings; graph.triples[row] has rows by number"
             )
         return entity_named(self, name)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame, a row per triple: identifiers, then labels of its three parts."""
+        frame: pd.DataFrame = makers().as_frame(self)
+        return frame
 
     # ---- texts -------------------------------------------------------------
     def label(self, entity: int) -> str:

@@ -13,7 +13,6 @@ devices, autocast, compilation and export are always torch's.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -41,6 +41,7 @@ LEAST_WORK = 1 << 20
 """Multiplications of a product below which torch's shorter way to it is faster."""
 N_WORDS, WIDTH, N_TIMES = 128, 384, 6
 STORED = "products.json"
+LARGEST_STORED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,11 @@ def choose_products(*, store: bool = True) -> ProductChoice:
         return ProductChoice("torch", reason="this torch has no oneDNN for this processor")
     if setting != "auto":
         return ProductChoice(cast(Way, setting), reason=f"{SETTING}={setting}")
-    path, key = cache_folder() / STORED, _machine_key()
-    gains = _stored_gains(path)
+    gains, key = _stored_gains(), _machine_key()
     if key not in gains:
         gains[key] = measured_gain()
         if store:
-            _store_gains(path, gains)
+            _store_gains(gains)
     gain = gains[key]
     return ProductChoice("onednn" if gain >= LEAST_GAIN else "torch", gain)
 
@@ -132,19 +132,22 @@ def _processor() -> str:
     return "\n".join(facts) or platform.processor()
 
 
-def _stored_gains(path: Path) -> dict[str, float]:
-    """The gain of each machine in the file; empty where there is none that can be read."""
+def _stored_gains() -> dict[str, float]:
+    """The gain of each machine in the cache; empty where there is none that can be read."""
     try:
-        gains = json.loads(path.read_text("utf-8"))
-        return {str(key): float(gain) for key, gain in gains.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+        path = cache_folder() / STORED
+        if not path.is_file() or path.stat().st_size > LARGEST_STORED:
+            return {}
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+    except (OSError, ValueError, msgspec.MsgspecError):
         return {}
 
 
-def _store_gains(path: Path, gains: dict[str, float]) -> None:
+def _store_gains(gains: dict[str, float]) -> None:
     """Write the file; where that fails, as in a folder that is read-only, the next process times
     them too."""
     try:
+        path = cache_folder() / STORED
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, gains, force=True)
     except (OSError, KgError):

@@ -402,6 +402,8 @@ class Predictor:
     def _examples(
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
+        if isinstance(questions, str | LinkedText | TaskExample):
+            raise ConfigError(f"{str(questions)[:60]!r} is one text; give a list of texts")
         examples = [_example(each) for each in questions]
         used_linker = linker or self.linker(graph)
         texts = with_links([each.linked for each in examples], used_linker)
@@ -418,7 +420,7 @@ class Predictor:
                 raise ConfigError(
                     f"{self.task} needs {n_targets} mention(s) in a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; name each with "
-                    "--target NAME (in Python question(text, target, …))"
+                    "--target NAME (in Python target=NAME, or kept.question(text, NAME))"
                 )
         if n_targets == 2 and kind.has_one_answer:
             examples = [_with_pair(each) for each in examples]

@@ -176,7 +176,7 @@ def _weights() -> Iterator[Finding]:
 
 def _hub_cache() -> Path:
     home = os.environ.get("HF_HOME")
-    return (Path(home) if home else Path.home() / ".cache" / "huggingface") / "hub"
+    return Path(home or os.path.expanduser("~/.cache/huggingface")) / "hub"
 
 
 def _machine() -> Iterator[Finding]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
     from entity_linking.pipeline import Pipeline
     from entity_linking.scoring import Known
+    from kept.linking.linkers import LinkerSettings
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Coverages that are printed, or the nearest that a threshold gives."""
@@ -55,6 +56,10 @@ class CalibrateOptions:
         bounds=(0, 1),
     )
     folds: int = option("Number of folds of the cross-validation.", default=5, bounds=(2, 1000))
+    like: Path | None = option(
+        "Decision of `kept link train --also … --decision`. Adapts it to the texts of "
+        "GOLD by the share of the names that are linked. Annotations of GOLD are not read."
+    )
     case: LinkCase = None
     seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
     plot: Path | None = option("PNG file for a reliability diagram.")
@@ -70,6 +75,9 @@ def calibrate(options: CalibrateOptions) -> None:
     names and priors alone have the better F1, the decision uses them instead. If a trained model
     with --find and without a fitted threshold has it, the decision uses that, with NIL where it is
     likeliest. Both cases are printed.
+
+    With --like no annotations are needed: where fewer of the names are linked, links are taken to
+    be right less often, as they were on the kinds of text that were left out in training.
 
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
@@ -92,6 +100,10 @@ def calibrate(options: CalibrateOptions) -> None:
         raise LinkingError("a tagger finds mentions; give --find with it")
     wish = Wish(cast("Favour", options.favour), options.target)
     settings = settings_from(options)
+    if options.like is not None:
+        _refuse_with_like(options)
+        _adapt(options.like, options.gold, settings, options.output, force=options.force)
+        return
     texts = list(read_jsonl(options.gold, DamageReport()))
     graph = open_graph(settings)
     fitting = Fitting(
@@ -224,6 +236,53 @@ class Fitting:
         spans = [each.scores for each in detected]
         linked = linker.decide(detected)
         return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
+
+
+def _refuse_with_like(options: CalibrateOptions) -> None:
+    """Raise `LinkingError` for options that ask for annotations."""
+    from entity_linking.errors import LinkingError
+
+    asks = {"--find": options.find, "--target": options.target is not None}
+    asks |= {"--favour": options.favour != "f1", "--plot": options.plot is not None}
+    for option_name, is_there in asks.items():
+        if is_there:
+            raise LinkingError(
+                f"--like reads no annotations, which {option_name} needs; leave one out"
+            )
+
+
+def _adapt(like: Path, texts: Path, settings: LinkerSettings, output: Path, *, force: bool) -> None:
+    """Write a decision for other kinds of text as it should be for these texts."""
+    from entity_linking.calibration.fitting import load_decision, save_decision
+    from entity_linking.calibration.other_kinds import adapted, raw_links, share_linked
+    from entity_linking.errors import LinkingError
+    from kept.apps.cli.link.run import items_of
+    from kept.linking.linkers import open_graph, open_pipeline
+    from kg_loaders.damage import DamageReport
+
+    graph = open_graph(settings)
+    fitted = load_decision(like, graph)
+    if fitted.above_linked is None:
+        raise LinkingError(
+            f"{like} was fitted on one kind of text; make one that says how sure to be of others: "
+            "kept link train GOLD --also FILE --decision FILE"
+        )
+    pipeline = open_pipeline(replace(settings, decision=str(like)), graph)
+    items, _ = items_of(str(texts), None, DamageReport())
+    words = [item.linked.text for item in items]
+    found = pipeline.propose(pipeline.mentions.link(words))
+    raw = raw_links(pipeline.scorer, fitted.decision, found)
+    decision = adapted(fitted.decision, fitted.above_linked, raw)
+    fitted_on = f"{fitted.fitted_on}; adapted to {texts.name}"
+    save_decision(
+        replace(fitted, decision=decision, fitted_on=fitted_on),
+        output, force=force, inputs=[texts, like],
+    )  # fmt: skip
+    echo(
+        f"{share_linked(raw):.3f} of the names in {len(words)} texts are linked; on kinds of text "
+        f"that were left out the share of right links was {fitted.above_linked:+.3f} above that "
+        f"share; in {output}"
+    )
 
 
 def _print_report(checked: CrossValidated, decision: Decision) -> None:

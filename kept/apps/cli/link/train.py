@@ -81,7 +81,9 @@ def train(options: TrainOptions) -> None:
     from entity_linking.calibration.fitting import FittedDecision, save_decision
     from entity_linking.calibration.other_kinds import (
         Kind,
+        above_linked,
         answers_on_other_kinds,
+        balanced,
         decision_for_other_kinds,
     )
     from entity_linking.errors import LinkingError
@@ -146,15 +148,21 @@ def train(options: TrainOptions) -> None:
         f"in {options.output}"
     )
     if options.decision is not None:
-        seen = answers_on_other_kinds(scorers, kinds, settings)
-        fitted_decision = decision_for_other_kinds(seen)
-        fitted = FittedDecision(fitted_decision, graph.content_hash, repr(model), name, len(seen))
+        by_kind = answers_on_other_kinds(scorers, kinds, settings)
+        fitted_decision = decision_for_other_kinds(by_kind, settings.seed)
+        seen = balanced(by_kind, settings.seed)
+        fitted = FittedDecision(
+            fitted_decision, graph.content_hash, repr(model), name, len(seen),
+            above_linked=above_linked(by_kind),
+        )  # fmt: skip
         save_decision(fitted, options.decision, force=options.force, inputs=files)
         raw, right = confidences(seen, replace(fitted_decision, curve=()))
         echo(
             f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
             f"{right.mean():.3f} right; confidence for other kinds of text in {options.decision}"
         )
+        for kind, own in by_kind.items():
+            echo(f"{kind} held out: {own.linked:.3f} of the names linked, {own.right:.3f} right")
 
 
 def _files(gold: Path, also: list[Path], held_out: str, decision: Path | None) -> list[Path]:

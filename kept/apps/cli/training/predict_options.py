@@ -101,18 +101,3 @@ class PredictOptions(RunConfig):
 
     def _not_a_file(self) -> str:
         return f"{self.text[:60]!r} is not a file"
-
-    def column_names(self) -> dict[str, str]:
-        """The columns by use; raises `ConfigError` for anything but USE=NAME."""
-        from kept.suggestions import no_such
-        from kept.tasks.datasets.tables import COLUMNS
-
-        names = {}
-        for each in self.column:
-            use, separator, name = each.partition("=")
-            if not (separator and name):
-                raise ConfigError(f"--column {each}: write USE=NAME, such as text=sentence")
-            if use not in COLUMNS:
-                raise no_such("use of a column", use, COLUMNS)
-            names[use] = name
-        return names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,9 @@ def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> N
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert "task: mention with" in done.output
-    assert "majority: " in done.output
+    assert "task: mention, " in done.output
+    assert "always the most frequent answer" in done.output
+    assert re.search(r"took .* reading and linking, .* choosing, .*forecast", done.output)
     assert (place / "run/README.md").is_file()
     again = CliRunner().invoke(app, arguments)
     assert again.exit_code == 1
@@ -113,8 +115,8 @@ def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
     call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
     with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
         kept.fit(place / "other.csv", **call)
-    assert "--label" in str(caught.value)
-    assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
+    assert "--column label=role" in str(caught.value)
+    assert kept.fit(place / "other.csv", column={"label": "role"}, **call)["kind"] == "mention"
 
 
 def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: Path) -> None:
@@ -122,7 +124,7 @@ def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: 
     renamed = header.replace("text", "sentence").replace("mention", "who")
     (place / "mine.csv").write_text("\n".join([renamed, *rows]), encoding="utf-8")
     call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
-    kept.fit(place / "mine.csv", text="sentence", mention="who", **call)
+    kept.fit(place / "mine.csv", column={"text": "sentence", "mention": "who"}, **call)
     (place / "new.csv").write_text("\n".join([renamed, *rows[:3]]), encoding="utf-8")
     (place / "usual.csv").write_text("\n".join([header, *rows[:3]]), encoding="utf-8")
     predictions = [
@@ -149,3 +151,28 @@ def test_too_few_examples_are_refused_with_a_remedy(place: Path) -> None:
     (place / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="give more rows"):
         kept.fit(place / "few.csv", kg=place / "kg", output=place / "run")
+
+
+def rows(place: Path, *lines: str, header: str = "text,label") -> Path:
+    (place / "rows.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return place / "rows.csv"
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("{i}.5", "24 different labels, all numbers: kept fit predicts classes; replace them by"),
+        ("In year {i} it rained.", "are text and label interchanged"),
+        ("x", "1 different labels; at least 2 are needed"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(place: Path, label: str, message: str) -> None:
+    path = rows(place, *[f"A day {i}.,{label.format(i=i)}" for i in range(24)])
+    with pytest.raises(ConfigError, match=message):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+
+
+def test_rows_of_one_text_say_why_they_are_too_few(place: Path) -> None:
+    path = rows(place, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
+    with pytest.raises(ConfigError, match="40 rows of 1 different texts and names give 0 training"):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
