@@ -88,7 +88,7 @@ def reading(
         typer.Option(
             min=0,
             max=MAX_COUNT,
-            help="Number of layers of the host to use, from the first. 0 means all.",
+            help="Number of layers of the language model to use, from the first. 0 means all.",
         ),
     ] = 3,
     recipes: Annotated[
@@ -96,8 +96,8 @@ def reading(
         typer.Option(
             "--recipes",
             help="Test the recipes instead, that is what `--method X` means without further "
-            "options: every method that reads facts, the whole host, 320 training heads, at "
-            "most 200 steps. Exit code 1 if one does not read its facts.",
+            "options: every method that reads facts, the whole language model, 320 training "
+            "heads, at most 200 steps. Exit code 1 if one does not read its facts.",
         ),
     ] = False,
 ) -> None:

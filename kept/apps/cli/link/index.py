@@ -32,8 +32,8 @@ def index(
         typer.Option(
             callback=local_or_hub,
             help="Also store a vector for each entity, made from its name and description: by a "
-            "host (minilm or DIR), or by an encoder in DIR that `kept link train-encoder` "
-            "made.",
+            "language model (minilm or DIR), or by an encoder in DIR that `kept link "
+            "train-encoder` made.",
         ),
     ] = None,
     cross: Annotated[

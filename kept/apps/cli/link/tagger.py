@@ -31,8 +31,8 @@ def train_tagger(
         typer.Option(
             min=1,
             max=1000,
-            help="Number of layers of the host to use, from the first. More are slower and more "
-            "accurate.",
+            help="Number of layers of the language model to use, from the first. More are slower "
+            "and more accurate.",
         ),
     ] = 2,
     epochs: Annotated[int, typer.Option(min=1, max=10**4, help=EPOCHS_TEXT)] = 2,
