@@ -45,7 +45,7 @@ N_SAMPLE = 50
 """Rows from whose cells the use of a column is guessed."""
 MOST = 0.9
 """Share of the cells of a column of mentions that occur in their text."""
-PAIRS = (frozenset({"start", "end"}), frozenset({"head", "tail"}))
+PAIRS = (("start", "end"), ("head", "tail"))
 TARGETS = ("mention", "start", "targets", "head")
 """Uses of columns that say what in a text the label is of."""
 
@@ -107,8 +107,9 @@ def columns_by_cells(
         if cells and not cells & set(SPLITS):
             del chosen["split"]
     for pair in PAIRS:
-        if len(pair & chosen.keys()) == 1 and not pair & names.keys():
-            del chosen[(pair & chosen.keys()).pop()]
+        there = [use for use in pair if use in chosen]
+        if len(there) == 1 and there[0] not in names:
+            del chosen[there[0]]
     is_about_text = "text" in chosen and "question" not in chosen
     if is_about_text and "entity" in chosen and not any(use in chosen for use in TARGETS):
         name = chosen.pop("entity")
