@@ -217,8 +217,9 @@ def from_pandas(
     >>> from_pandas(rows).facts("Ada")
     [('Ada', 'born in', 'London')]
     """
-    is_unnamed = list(frame.columns) == [0, 1, 2] and head is relation is tail is None
-    names = HEADER if is_unnamed else [str(each) for each in frame.columns]
+    names = [str(each) for each in frame.columns]
+    if names == ["0", "1", "2"] and head is relation is tail is None:
+        names = [*HEADER]
     columns = _named_columns(names, (head, relation, tail))
     parts = [frame[frame.columns[position]] for position in columns]
     for part in parts:

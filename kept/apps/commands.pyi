@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kept.decoders.answering.answer import Answer
+from kept.kge.prediction import Answers
+from kept.results import Result
 from kg_loaders import KnowledgeGraph
 
 def ask(
@@ -23,7 +26,7 @@ def ask(
     run: str | Path | None = ...,
     case: str | None = ...,
     threads: int | None = ...,
-) -> Any: ...
+) -> Answer: ...
 def compare(
     *,
     task: str,
@@ -39,7 +42,7 @@ def compare(
     as_published: bool = ...,
     budget: float | None = ...,
     threads: int | None = ...,
-) -> Any: ...
+) -> Result: ...
 def complete(
     head: str,
     relation: str,
@@ -53,7 +56,7 @@ def complete(
     facts: str | Path | None = ...,
     explain: bool = ...,
     refuse_below: float = ...,
-) -> Any: ...
+) -> Answers: ...
 def finetune(
     data: str | Path | None = ...,
     kg: KnowledgeGraph | str | Path | None = ...,
@@ -91,7 +94,7 @@ def finetune(
     track: str | Sequence[str] | Mapping[str, Any] | None = ...,
     resume: bool = ...,
     skip_damaged: bool = ...,
-) -> Any: ...
+) -> Result: ...
 def fit(
     data: str | Path,
     kg: KnowledgeGraph | str | Path,
@@ -111,7 +114,7 @@ def fit(
     host: str = ...,
     max_words: int | None = ...,
     threads: int | None = ...,
-) -> Any: ...
+) -> Result: ...
 def predict(
     run: str | Path,
     text: str,
@@ -161,7 +164,7 @@ def pretrain(
     track: str | Sequence[str] | Mapping[str, Any] | None = ...,
     resume: bool = ...,
     skip_damaged: bool = ...,
-) -> Any: ...
+) -> Result: ...
 def probe(
     model: str,
     kg: KnowledgeGraph | str | Path | None = ...,
@@ -182,4 +185,4 @@ def probe(
     seed: int = ...,
     threads: int | None = ...,
     force: bool = ...,
-) -> Any: ...
+) -> Result: ...

@@ -90,6 +90,7 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     linker = "links of the file" if method is None else f"kept link --method {method}"
     if kind in NAMED and not any(split_names):
         linked = _grouped_by_name(linked)
+    notes += _alike(examples)
     splits, dropped = split(linked, split_names, options)
     if dropped:
         notes.append(
@@ -118,7 +119,10 @@ def _require_classes(
     examples: Sequence[TaskExample], kind: str, columns: Mapping[str, str]
 ) -> None:
     """Raise `ConfigError` unless the labels are classes, several examples each."""
-    if kind in (QUESTION, TAGGING):
+    if kind == QUESTION:
+        return
+    if kind == TAGGING:
+        _require_names_of_tags(examples)
         return
     labels = {label for example in examples for label in example.labels}
     where = f"column {columns['label']!r} has {len(labels)} different labels"
@@ -133,6 +137,26 @@ def _require_classes(
         raise ConfigError(
             f"{where} in {len(examples)} rows; a class needs several rows. Is the label in "
             "another column (--column label=NAME), or are text and label interchanged?"
+        )
+
+
+def _alike(examples: Sequence[TaskExample]) -> list[str]:
+    """A note on labels that differ by upper and lower case alone."""
+    labels = sorted({label for example in examples for label in example.labels})
+    forms: dict[str, list[str]] = {}
+    for label in labels:
+        forms.setdefault(label.casefold(), []).append(label)
+    pairs = [" and ".join(map(repr, alike)) for alike in forms.values() if len(alike) > 1]
+    return [f"labels that differ by case alone: {', '.join(pairs[:3])}"] if pairs else []
+
+
+def _require_names_of_tags(examples: Sequence[TaskExample]) -> None:
+    """Raise `ConfigError` for tags that are numbers, whose spans and types nobody knows."""
+    tags = sorted({tag for example in examples for tag in example.labels})
+    if tags and all(tag.isdigit() for tag in tags):
+        raise ConfigError(
+            f"the tags are numbers ({', '.join(tags[:5])}); write their names, such as B-PER, "
+            "I-PER and O"
         )
 
 

@@ -173,6 +173,8 @@ class _Fit:
 
     def _announce_data(self) -> None:
         data = self.data
+        for line in data.notes:
+            self.announce(line)
         n_labels = len({label for each in data.splits["train"] for label in each.labels})
         counts = ", ".join(f"{len(each)} {name}" for name, each in data.splits.items())
         self.announce(f"task: {data.kind}, {n_labels} labels; examples: {counts}")
@@ -187,8 +189,6 @@ class _Fit:
         missing = unlinked(data.splits["train"], data.kind)
         if missing and reports["train"].linked < COVERED:
             self.announce(f"not linked: {', '.join(map(repr, missing))}, ...")
-        for line in data.notes:
-            self.announce(line)
         self.leaks = tuple(audit(data))
         for line in self.leaks:
             self.announce(f"leak: {line}")

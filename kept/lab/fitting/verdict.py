@@ -153,6 +153,7 @@ def _cause(findings: Findings) -> str:
             "name: link by hand (column mentions), or train a linker (kept link train)"
         )
     return (
-        "the graph may not hold what decides the labels, or the examples may be too few: look at "
-        "what is read (kept explore), label more texts, or give a longer --budget"
+        "the graph may not hold what decides the labels, or not as a fact of the mention "
+        "itself, or the examples may be too few: look at what is read (kept explore), add facts, "
+        "label more texts, or give a longer --budget"
     )

@@ -45,6 +45,7 @@ N_SAMPLE = 50
 """Rows from whose cells the use of a column is guessed."""
 MOST = 0.9
 """Share of the cells of a column of mentions that occur in their text."""
+PAIRS = (("start", "end"), ("head", "tail"))
 TARGETS = ("mention", "start", "targets", "head")
 """Uses of columns that say what in a text the label is of."""
 
@@ -97,13 +98,18 @@ def columns_by_cells(
     """Return `columns` corrected by what the first rows hold, where the user gave no name.
 
     A column `entity` whose cells occur in the text is one of mentions; a column `split`, `set` or
-    `fold` without any name of a split is none.
+    `fold` without any name of a split is none. A start without an end is not used, nor a head
+    without a tail.
     """
     chosen = dict(columns)
     if "split" in chosen and "split" not in names:
         cells = {str(row.get(chosen["split"]) or "").strip().casefold() for row in rows} - {""}
         if cells and not cells & set(SPLITS):
             del chosen["split"]
+    for pair in PAIRS:
+        there = [use for use in pair if use in chosen]
+        if len(there) == 1 and there[0] not in names:
+            del chosen[there[0]]
     is_about_text = "text" in chosen and "question" not in chosen
     if is_about_text and "entity" in chosen and not any(use in chosen for use in TARGETS):
         name = chosen.pop("entity")

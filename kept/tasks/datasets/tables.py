@@ -217,7 +217,7 @@ class RowReader:
         self.is_labelled = is_labelled
         self.examples: list[TaskExample] = []
         self.splits: list[str] = []
-        self.repeated = 0
+        self.repeated, self.inside = 0, 0
 
     def read(self, line: int, raw: bytes, row: Row) -> None:
         try:
@@ -241,14 +241,18 @@ class RowReader:
         return example
 
     def notes(self) -> list[str]:
-        if not self.repeated:
-            return []
-        return [
-            (
+        notes = []
+        if self.inside:
+            notes.append(
+                f"{self.inside} mentions begin or end inside a word; start counts characters from "
+                "0, and end is the character after the mention"
+            )
+        if self.repeated:
+            notes.append(
                 f"{self.repeated} mentions occur more than once in their text, and the first was "
                 "taken; use columns start and end to say which one"
             )
-        ]
+        return notes
 
     def cell(self, row: Row, use: str) -> Any:
         value = row.get(self.columns[use]) if use in self.columns else None
@@ -314,6 +318,7 @@ class RowReader:
             targets = tuple(self._mention(text, self.cell(row, use)) for use in ("head", "tail"))
         elif self.kind == MENTION and self.cell(row, "start") not in (None, ""):
             targets = (_within(text, self.cell(row, "start"), self.cell(row, "end")),)
+            self.inside += _is_inside_word(text, targets[0])
         elif self.kind == MENTION:
             targets = (self._mention(text, self.cell(row, "mention")),)
         else:
@@ -385,6 +390,14 @@ def _within(text: str, start: Any, end: Any) -> Mention:
     return Mention(first, stop)
 
 
+def _is_inside_word(text: str, mention: Mention) -> bool:
+    """Whether a mention begins or ends within a word of spaced letters, or at a blank."""
+    start, end = mention.start, mention.end
+    ends = (text[start - 1 : start + 1] if start else "", text[end - 1 : end + 1])
+    is_cut = any(len(pair) == 2 and pair.isalnum() and pair.isascii() for pair in ends)
+    return is_cut or text[start].isspace() or text[end - 1].isspace()
+
+
 def listed(value: Any) -> list[str]:
     """Words or tags: a list, JSON of one, or separated by blanks."""
     if isinstance(value, str) and value.startswith("["):
@@ -429,7 +442,7 @@ def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
             return _json_rows(path, report)
         delimiter = "\t" if b"\t" in first else ","
     if delimiter is None:
-        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; rename it")
+        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; save it as one of these")
     return _cells(path, delimiter, report)
 
 

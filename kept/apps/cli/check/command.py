@@ -67,14 +67,14 @@ class ReadingOptions:
         "File for the verdicts alone, in the form that comparisons read."
     )
     layers: int = option(
-        "Number of layers of the host to use, from the first. 0 means all.",
+        "Number of layers of the language model to use, from the first. 0 means all.",
         default=3,
         bounds=(0, MAX_COUNT),
     )
     recipes: bool = switch(
         "Test the recipes instead, that is what `--method X` means without further "
-        "options: every method that reads facts, the whole host, 320 training heads, at "
-        "most 200 steps. Exit code 1 if one does not read its facts."
+        "options: every method that reads facts, the whole language model, 320 training "
+        "heads, at most 200 steps. Exit code 1 if one does not read its facts."
     )
 
     def command(self) -> str:

@@ -28,8 +28,8 @@ class IndexOptions:
     )
     dense: str | None = option(
         "Also store a vector for each entity, made from its name and description: by a "
-        "host (minilm or DIR), or by an encoder in DIR that `kept link train-encoder` "
-        "made.",
+        "language model (minilm or DIR), or by an encoder in DIR that `kept link "
+        "train-encoder` made.",
         callback=local_or_hub,
     )
     cross: Path | None = option(

@@ -25,7 +25,8 @@ class TaggerOptions:
     )
     host: str = option(HOST_MODEL, default="minilm")
     layers: int = option(
-        "Number of layers of the host to use, from the first. More are slower and more accurate.",
+        "Number of layers of the language model to use, from the first. More are slower and "
+        "more accurate.",
         default=2,
         bounds=(1, 1000),
     )

@@ -9,6 +9,7 @@ from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.lab.fitting import run as texts
 from kept.lab.fitting.options import FitOptions
 from kept.lab.questions import fitting as questions
+from kept.methods import BASELINE
 from kept.results import Result
 from kept.tasks.datasets.tables import QUESTION, read_labelled
 
@@ -22,7 +23,7 @@ QUESTIONS_GO_ON = (
     'kept ask "A question?" --kg KG --run RUN',
 )
 SCORES = {
-    "chosen": "the chosen method ({method})",
+    "chosen": "with the graph ({method})",
     "none": "without the graph",
     "wrong facts": "with another entity's facts",
     "majority": "always the most frequent answer",
@@ -42,7 +43,10 @@ def run(options: FitOptions) -> Result:
     write_environment(options.output, options)
     write_guide(options.output, options.kg, QUESTIONS_GO_ON if is_of_questions else GOES_ON)
     known = [name for name in SCORES if name in result.scores]
-    for name in dict.fromkeys([*known, *result.scores]):
+    if result.method == BASELINE:
+        known.remove("chosen")
+    others = [name for name in result.scores if name not in SCORES]
+    for name in [*known, *others]:
         label = SCORES.get(name, name).format(method=result.method)
         echo(f"{label:<34} {result.scores[name]:.3f} on test")
     echo(result.verdict)

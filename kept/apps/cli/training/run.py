@@ -215,7 +215,7 @@ def tell_longer(
     """Print with which settings the host reads more of texts that were cut: up to `n_words`."""
     remedy = longer_texts(builder, n_words)
     if remedy and any(cut.n_cut for cut in cuts):
-        console.print(f"to read texts up to the host's {n_words} pieces: {remedy}")
+        console.print(f"to read texts up to the language model's {n_words} pieces: {remedy}")
 
 
 def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:

@@ -14,10 +14,13 @@ import kept
 from kept.apps.cli import app
 from kept.errors import CheckpointError, ConfigError
 from kept.lab.fitting import run as run_module
+from kept.lab.fitting.data import read_data
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.run import fit
 from kept.lab.fitting.search import Candidate
+from kept.tasks.datasets.tables import read_labelled
 from kept.training.finetuning.predictor import Predictor
+from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import ExistsError
 from tests.kept.lab.fitting.private_worlds import WORLDS
 
@@ -36,7 +39,7 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
     world = WORLDS[name](40, 0)
     kg, data = world.write(tmp_path)
     result = kept.fit(data, kg=kg, output=tmp_path / "run", host=str(host), **TINY)
-    assert result["kind"] == {"relations": "relation"}.get(name, "mention")
+    assert result["kind"] == {"relations": "relation", "tags": "tagging"}.get(name, "mention")
     stored = json.loads((tmp_path / "run/fit.json").read_text(encoding="utf-8"))
     assert stored["scores"] == result["scores"]
     assert set(stored["scores"]) >= {"chosen", "none", "majority"}
@@ -47,11 +50,12 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
         mentions = [mention for row in rows for mention in row["mentions"]]
         assert max(len(mention.get("candidates") or ()) for mention in mentions) <= 3
     predictor = Predictor.from_pretrained(tmp_path / "run")
-    columns = dict(zip(world.columns, world.rows[0], strict=True))
-    targets = [columns[use] for use in ("mention", "head", "tail") if use in columns]
-    example = kept.question(columns["text"], *targets)
-    (labels,) = predictor.predict([example], kg)
-    assert labels[0] in {row[-1] for row in world.rows}
+    first = read_labelled(data).examples[0]
+    text, is_tagged = first.linked.text, result["kind"] == "tagging"
+    targets = [] if is_tagged else [text[each.start : each.end] for each in first.targets]
+    (labels,) = predictor.predict([kept.question(text, *targets)], kg)
+    known = {label for row in world.rows for label in (row[-1].split() if is_tagged else row[-1:])}
+    assert set(labels) <= known
 
 
 def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> None:
@@ -176,3 +180,13 @@ def test_rows_of_one_text_say_why_they_are_too_few(place: Path) -> None:
     path = rows(place, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
     with pytest.raises(ConfigError, match="40 rows of 1 different texts and names give 0 training"):
         kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+
+
+def test_tags_that_are_numbers_are_refused_and_labels_of_two_cases_said(place: Path) -> None:
+    path = rows(place, *["Ada left .,1 0 0"] * 24, header="tokens,tags")
+    with pytest.raises(ConfigError, match=r"the tags are numbers \(0, 1\); write their names"):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+    path = rows(place, *[f"A day {i}.,{'xXy'[i % 3]}" for i in range(30)])
+    options = FitOptions.read(None, {"data": path, "kg": place / "kg", **TINY})
+    notes = read_data(options, KnowledgeGraph.open(place / "kg")).notes
+    assert notes[1] == "labels that differ by case alone: 'X' and 'x'"

@@ -182,10 +182,11 @@ def test_what_is_read_and_what_is_not_is_said(tmp_path: Path) -> None:
     path = written(tmp_path, "id,review,film,genre,set\n1,I saw Zorin twice.,Zorin,x,b-7\n")
     table = read_labelled(path, {"text": "review", "label": "genre"})
     assert table.splits == [""], "no cell of `set` is a split"
-    assert table.notes == [
-        "columns: text from 'review', label from 'genre'; not used: 'film', 'set'",
-        "column 'film' holds words of the text; if the label is about them, give --column mention=film",
-    ]
+    assert table.notes[0] == (
+        "columns: text from 'review', label from 'genre'; not used: 'film', 'set'"
+    )
+    assert "'film' holds words of the text" in table.notes[1]
+    assert "give --column mention=film" in table.notes[1]
     with pytest.raises(ConfigError, match="with --column text=review, or"):
         read_labelled(path)
     rows = "my text,our class,n\nIt is a day.,x,1\nSo it is.,x,2\n"
@@ -232,3 +233,12 @@ def test_labels_that_are_joined_are_several_of_a_mention_and_one_of_a_text(tmp_p
 def test_several_mentions_in_a_line_are_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match="one line per mention, with text, start, end and label"):
         read_labelled(written(tmp_path, line + "\n", "a.jsonl"))
+
+
+def test_offsets_that_cut_words_are_said_and_half_a_pair_is_not_used(tmp_path: Path) -> None:
+    rows = "text,start,end,label\nAnna left.,0,3,x\nSo Bo left.,2,5,y\nBo left.,0,2,x\n"
+    notes = read_labelled(written(tmp_path, rows)).notes
+    assert notes[1].startswith("2 mentions begin or end inside a word")
+    table = read_labelled(written(tmp_path, "text,subject,start,label\nAnna left.,Re: x,0,x\n"))
+    assert table.kind == "classification"
+    assert "not used: 'subject', 'start'" in table.notes[0]
