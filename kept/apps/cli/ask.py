@@ -105,7 +105,7 @@ def ask(
         typer.Option(
             min=0,
             max=1,
-            help="Smallest confidence at which an answer is given, from 0 to 1 (default: 0.4). "
+            help="Smallest confidence at which an answer is given, from 0 to 1 (default: 0.5). "
             "Raise it for fewer wrong answers.",
         ),
     ] = None,
@@ -171,14 +171,14 @@ def ask(
         facts = answerer.facts_about(question, max_facts)
         text = written_answer(decoder, question, facts, model=decoder_model, most_pieces=most_words)
         reply = {"question": question, "answer": text, "facts": facts}
-        lines = [text, *(f"  shown: {fact}" for fact in facts)]
+        lines = [text, f"  written by {decoder}", *(f"  shown: {fact}" for fact in facts)]
     else:
         options = {
             "facts_as": facts_as, "max_facts": max_facts, "directions": directions,
             "begin": begin, "n_new": most_words,
         }  # fmt: skip
         local = _local_reply(question, answerer, decoder, backend, options, order, threads)
-        reply, lines = local.as_json() | {"backend": backend}, [_page(local)]
+        reply, lines = local.as_json() | {"backend": backend}, [_page(local, decoder, backend)]
     if as_json:
         echo(json.dumps(reply | {"chosen": chosen.as_json()}, ensure_ascii=False, indent=1))
     else:
@@ -276,10 +276,11 @@ def _order(name: str, matcher: RelationMatcher) -> tuple[Order, RelationMatcher 
     return (in_order, None) if name == "file" else (by_likeness(matcher.encoder), matcher)
 
 
-def _page(reply: Reply) -> str:
+def _page(reply: Reply, decoder: str, backend: str) -> str:
     if reply.answer is None:
         return f"no answer: {reply.refusal}"
     lines = [f"{reply.answer}    (probability of a word piece {reply.probability:.2f})"]
+    lines.append(f"  written by {decoder}, run by {backend}")
     lines += [f"  {one.change:+.2f}  without {one.fact}: {one.without}" for one in reply.facts]
     lines.append(f"  {reply.change:+.2f}  without any fact: {reply.without_facts}")
     if reply.left_out:
