@@ -82,7 +82,7 @@ class AskCommandOptions:
         "Longest answer of the decoder, in word pieces.", "--new", default=24, bounds=(1, 4096)
     )
     least_confidence: float | None = option(
-        "Smallest confidence at which an answer is given, from 0 to 1 (default: 0.4). "
+        "Smallest confidence at which an answer is given, from 0 to 1 (default: 0.5). "
         "Raise it for fewer wrong answers.",
         bounds=(0, 1),
     )
@@ -140,10 +140,10 @@ def ask(options: AskCommandOptions) -> Any:
             most_pieces=options.most_words,
         )
         reply = {"question": options.question, "answer": text, "facts": facts}
-        lines = [text, *(f"  shown: {fact}" for fact in facts)]
+        lines = [text, f"  written by {decoder}", *(f"  shown: {fact}" for fact in facts)]
     else:
         local = _local_reply(options, answerer, decoder, backend)
-        reply, lines = local.as_json() | {"backend": backend}, [_page(local)]
+        reply, lines = local.as_json() | {"backend": backend}, [_page(local, decoder, backend)]
     if options.as_json:
         echo(json.dumps(reply | {"chosen": chosen.as_json()}, ensure_ascii=False, indent=1))
     else:
@@ -267,10 +267,11 @@ def _order(name: str, matcher: RelationMatcher) -> tuple[Order, RelationMatcher 
     return (in_order, None) if name == "file" else (by_likeness(matcher.encoder), matcher)
 
 
-def _page(reply: Reply) -> str:
+def _page(reply: Reply, decoder: str, backend: str) -> str:
     if reply.answer is None:
         return f"no answer: {reply.refusal}"
     lines = [f"{reply.answer}    (probability of a word piece {reply.probability:.2f})"]
+    lines.append(f"  written by {decoder}, run by {backend}")
     lines += [f"  {one.change:+.2f}  without {one.fact}: {one.without}" for one in reply.facts]
     lines.append(f"  {reply.change:+.2f}  without any fact: {reply.without_facts}")
     if reply.left_out:

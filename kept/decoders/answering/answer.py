@@ -30,6 +30,7 @@ from kept.decoders.answering.forms import (
     CLASS,
     OF,
     TwoSteps,
+    as_list,
     as_question,
     form_of,
     listed,
@@ -41,7 +42,7 @@ from kept.decoders.answering.relations import Match, RelationChoice, RelationMat
 from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
 
-LEAST_CONFIDENCE = 0.4
+LEAST_CONFIDENCE = 0.5
 BIAS = -0.36
 WEIGHTS = {
     "share": 0.67, "lead": 5.57, "margin": 0.58, "phrases": -0.98, "names": 0.26,
@@ -49,6 +50,8 @@ WEIGHTS = {
 }  # fmt: skip
 """Log-odds that an answer is right: a bias, and the weights of `Reading.evidence`. Fitted, and the
 least confidence chosen, on the dev questions (`python -m experiments.asking.calibrate`)."""
+OF_MISFIT = 0.3
+"""What is left of the confidence where values are not of the kind that is wanted."""
 LEAST_SHARE, SMALL, MOST_MARGIN = 1e-4, 1e-3, 5.0
 MOST_COMPARED = 512
 """Facts that are compared with a question."""
@@ -129,7 +132,8 @@ class Reading:
         """
         evidence = self.evidence
         odds = math.exp(BIAS + sum(weight * evidence[name] for name, weight in WEIGHTS.items()))
-        return min(odds / (1 + odds), math.exp(evidence["share"]))
+        confidence = min(odds / (1 + odds), math.exp(evidence["share"]))
+        return confidence * (OF_MISFIT if evidence["misfit"] else 1.0)
 
 
 @dataclass(frozen=True)
@@ -182,14 +186,24 @@ class Answerer:
         return self._in_one_step(question, named, LEAST_FALLBACK if any(steps) and least else least)
 
     def _in_one_step(self, question: str, named: Sequence[Named], least: float) -> Answer:
-        best = self._best(question, named)
-        if best is None:
+        readings = [self._best(question, named)]
+        if form_of(question) == "count":  # of things, next to a number that the graph has
+            which = as_list(question)
+            shift = len(which) - len(question)
+            moved = [Named(n.entity, n.start + shift, n.end + shift) for n in named]
+            readings.append(self._best(which, moved))
+        readable = [each for each in readings if each is not None]
+        if not readable:
             return Answer(question, refusal="the graph has no fact of what the question names")
+        best = max(readable, key=lambda each: each.confidence)
         return self._answer(question, best, named, least)
 
     def _in_two_steps(self, steps: TwoSteps, least: float) -> Answer:
         """The answer about what the inner question leads to."""
-        inner = self._answered(steps.inner, least)
+        inner = max(
+            (self._answered(each, least) for each in steps.inners),
+            key=lambda each: (bool(each), each.confidence),
+        )
         if not inner:
             return inner
         answers = []

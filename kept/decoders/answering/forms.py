@@ -66,6 +66,12 @@ class TwoSteps:
     inner: str
     is_clause: bool
 
+    @property
+    def inners(self) -> tuple[str, ...]:
+        """The inner question, and the same with "who" where it could be about a person."""
+        who = re.sub(r"^What is\b", "Who is", self.inner)
+        return tuple(dict.fromkeys((self.inner, who)))
+
     def outer(self, name: str) -> str:
         """Return the question about `name`."""
         return f"{self.before}{name}{self.after}"
@@ -95,6 +101,15 @@ def as_question(text: str) -> str:
     noun = re.split(r"\b(?:of|by|in|that|which|who|from)\b", rest, maxsplit=1)[0].strip()
     is_plural = noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
     return f"What {'are' if is_plural else 'is'} {rest}?"
+
+
+def as_list(question: str) -> str:
+    """Return a question for a count as one for the things.
+
+    >>> as_list("How many works did Ada paint?")
+    'Which works did Ada paint?'
+    """
+    return COUNT.sub("Which", question, count=1)
 
 
 def not_answerable(question: str) -> str:
