@@ -72,9 +72,13 @@ class FastSentenceEncoder:
         return 384
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Rows of length 1, `[text width]`, in the order of `texts`."""
+        """Rows of length 1, `[text width]`, in the order of `texts`; longer ones are cut, as the
+        log says."""
         vectors = np.empty((len(texts), self.width), np.float32)
-        pieces = [encoding.tokens for encoding in self._tokenizer.encode_batch(list(texts))]
+        encodings = self._tokenizer.encode_batch(list(texts))
+        pieces = [encoding.tokens for encoding in encodings]
+        if n_cut := sum(bool(encoding.overflowing) for encoding in encodings):
+            _log.warning(f"{n_cut} of {len(texts)} texts cut at {MOST_PIECES} word pieces")
         order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
         for start in range(0, len(texts), TEXTS_PER_PASS):
             rows = order[start : start + TEXTS_PER_PASS]

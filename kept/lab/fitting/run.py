@@ -149,6 +149,7 @@ class _Fit:
         self.options, self.announce, self.output = options, announce, options.output
         self.started = time.monotonic()
         self.times: dict[str, float] = {}
+        self.announced: set[str] = set()
         self.graph = KnowledgeGraph.open(options.kg)
 
     def run(self) -> FitResult:
@@ -236,6 +237,7 @@ class _Fit:
         try:
             config = self._config(candidate, steps, self.options.seed)
             run = assemble(config.with_absolute_paths(), hidden=self.data.splits["test"])
+            self._announce_cuts(run)
             if short := budget_warning(config, len(run.train)):
                 self.announce(f"{candidate}: {short}")
             before = time.monotonic()
@@ -260,6 +262,20 @@ class _Fit:
             shutil.rmtree(folder, ignore_errors=True)
         write_json(path, trial_fields(trial), force=True)
         return trial
+
+    def _announce_cuts(self, run: FinetuneRun) -> None:
+        """Say what the model does not read of long texts, once for each length that it reads."""
+        read, longest = run.train.builder.max_words, run.longest_text
+        remedy = (
+            f"--max-words {longest} reads more"
+            if longest > read
+            else "the language model reads no longer texts: give parts of them"
+        )
+        for name, data in {"train": run.train, **run.evaluation}.items():
+            line = f"{name}: {data.cut}; {remedy}"
+            if data.cut.n_cut and line not in self.announced:
+                self.announced.add(line)
+                self.announce(line)
 
     # ---- the end ---------------------------------------------------------------------------------
     def _finish(self, choice: Choice, seconds: float) -> FitResult:
@@ -320,6 +336,7 @@ class _Fit:
         config = self._config(candidate, steps, seed, test=self.paths["test"])
         run = assemble(config.with_absolute_paths())
         if is_model:
+            self._announce_cuts(run)
             _write_settings(run, folder)
         ended = train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
         metrics, predictions = run.metrics()

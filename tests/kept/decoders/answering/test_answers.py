@@ -282,3 +282,14 @@ def test_a_first_answer_encodes_no_common_relation_again() -> None:
     vectors = CommonRelations(encoder).vectors
     assert not encoded
     assert np.array_equal(vectors, before)
+
+
+def test_a_question_that_is_cut_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("ctranslate2")
+    from kept.decoders.answering.encoder import MOST_PIECES, FastSentenceEncoder
+
+    encoder = FastSentenceEncoder()
+    encoder.encode(["where " * (MOST_PIECES - 2), "who"])
+    assert not caplog.records
+    encoder.encode(["where " * (MOST_PIECES - 1), "who", "why " * 900])
+    assert f"2 of 3 texts cut at {MOST_PIECES} word pieces" in caplog.text

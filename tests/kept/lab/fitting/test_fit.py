@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import kept
 from kept.apps.cli import app
 from kept.errors import CheckpointError, ConfigError
+from kept.hosts import load_tokenizer
 from kept.lab.fitting import run as run_module
 from kept.lab.fitting.data import read_data
 from kept.lab.fitting.options import FitOptions
@@ -190,3 +192,39 @@ def test_tags_that_are_numbers_are_refused_and_labels_of_two_cases_said(place: P
     options = FitOptions.read(None, {"data": path, "kg": place / "kg", **TINY})
     notes = read_data(options, KnowledgeGraph.open(place / "kg")).notes
     assert notes[1] == "labels that differ by case alone: 'X' and 'x'"
+
+
+@pytest.mark.parametrize("max_words", [16, 32, 64])
+def test_texts_that_are_cut_are_counted_on_the_screen(
+    max_words: int, place: Path, host: Path
+) -> None:
+    """As many as have more pieces than fit between the first and the last, of the training texts
+    for the model that is chosen and its rivals; the remedy only where the host reads more."""
+    lines = (place / "data.csv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(lines))
+    for number, n_words in enumerate((20, 50, 70)):
+        rows[number]["text"] += " old" * n_words
+    splits = ["train"] * 3 + ["dev", "test", "train"] * len(rows)
+    rows = [row | {"part": split} for row, split in zip(rows, splits, strict=False)]
+    with (place / "data.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerows(rows)
+    arguments = [
+        "fit", str(place / "data.csv"), "--kg", str(place / "kg"), "-o", str(place / "run"),
+        "--host", str(host), "--methods", "none", "--budget", "0.001", "--column", "split=part",
+        "--max-words", str(max_words),
+    ]  # fmt: skip
+    ended = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert ended.exit_code == 0, ended.output
+    tokenizer = load_tokenizer(host)
+    texts = [row["text"] for row in rows if row["part"] == "train"]
+    n_cut = sum(len(tokenizer(text)["input_ids"]) > max_words for text in texts)
+    assert n_cut
+    words = f"train: {n_cut} of {len(texts)} texts cut at {max_words} word pieces"
+    (line,) = [line for line in ended.output.splitlines() if words in line]
+    assert line.endswith(
+        "the language model reads no longer texts: give parts of them"
+        if max_words == 64
+        else "--max-words 64 reads more"
+    )
