@@ -16,7 +16,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,6 +250,7 @@ class Linear(nn.Linear):
         """Return the product."""
         if self.training:
             _packed.pop(self, None)
+            _joined.pop(self, None)
         if self.training or torch.is_grad_enabled() or not is_for_onednn(input, self.weight):
             return linear(input, self.weight, self.bias)
         return pointwise(input, packed(self), self.bias)
@@ -278,6 +279,32 @@ def packed(layer: nn.Linear) -> Tensor:
         laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None)
         stored = _packed[layer] = weight, weight._version, laid_out
     return stored[2]
+
+
+_joined: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], list[Tensor], Tensor, Tensor]] = (
+    WeakKeyDictionary()
+)
+"""Of the first of some layers: what their weights and biases were, these, and the joined copies."""
+
+
+def packed_together(layers: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
+    """Return the weights of layers that read the same states as one weight, laid out, and so the
+    biases: one product then has the outputs of all side by side, bit by bit those of each alone.
+
+    Made anew whenever one of them has changed, as in `packed`.
+    """
+    tensors = [part for each in layers for part in (each._parameters["weight"],
+               each._parameters["bias"]) if part is not None]  # fmt: skip
+    if any(each.is_inference() for each in tensors):  # changes are not counted
+        return torch.cat(tensors[::2]).detach(), torch.cat(tensors[1::2]).detach()
+    marks = tuple((each.data_ptr(), each._version, each.shape) for each in tensors)
+    stored = _joined.get(layers[0])
+    if stored is None or stored[0] != marks:
+        weight, bias = (torch.cat(tensors[start::2]).detach() for start in (0, 1))
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        kept_alive = [each.detach() for each in tensors]
+        stored = _joined[layers[0]] = marks, kept_alive, laid_out, bias
+    return stored[2], stored[3]
 
 
 def use_products(model: nn.Module) -> None:
