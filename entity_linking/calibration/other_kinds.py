@@ -168,11 +168,11 @@ def adapted(decision: Decision, above: float, texts: Sequence[LinkedText]) -> De
 
 def raw_links(scorer: Scorer, decision: Decision, texts: Sequence[LinkedText]) -> list[LinkedText]:
     """Texts with candidates linked by `without_curve(decision)`, all mentions kept."""
-    bare, linked = without_curve(decision), []
+    uncurved, linked = without_curve(decision), []
     for text, scores in zip(texts, scorer.scores(texts), strict=True):
         links = (
-            bare.decide(link.mention, link.candidates, own)
-            for link, own in zip(text.links, scores, strict=True)
+            uncurved.decide(link.mention, link.candidates, link_scores)
+            for link, link_scores in zip(text.links, scores, strict=True)
         )
         linked.append(replace(text, links=tuple(links)))
     return linked

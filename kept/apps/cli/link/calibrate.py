@@ -264,18 +264,18 @@ def _adapt(like: Path, texts: Path, settings: LinkerSettings, output: Path, *, f
     fitted = load_decision(like, graph)
     if fitted.above_linked is None:
         raise LinkingError(
-            f"{like} was fitted on one kind of text; make one that says how sure to be of others: "
-            "kept link train GOLD --also FILE --decision FILE"
+            f"{like} was fitted on {fitted.fitted_on}, not for other kinds of text; make one that "
+            "is: kept link train GOLD --also FILE --decision FILE"
         )
     pipeline = open_pipeline(replace(settings, decision=str(like)), graph)
     items, _ = items_of(str(texts), None, DamageReport())
     words = [item.linked.text for item in items]
-    found = pipeline.propose(pipeline.mentions.link(words))
-    raw = raw_links(pipeline.scorer, fitted.decision, found)
+    proposed = pipeline.propose(pipeline.mentions.link(words))
+    raw = raw_links(pipeline.scorer, fitted.decision, proposed)
     decision = adapted(fitted.decision, fitted.above_linked, raw)
     fitted_on = f"{fitted.fitted_on}; adapted to {texts.name}"
     save_decision(
-        replace(fitted, decision=decision, fitted_on=fitted_on),
+        replace(fitted, decision=decision, fitted_on=fitted_on, above_linked=None),
         output, force=force, inputs=[texts, like],
     )  # fmt: skip
     echo(

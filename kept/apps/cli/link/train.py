@@ -161,8 +161,9 @@ def train(options: TrainOptions) -> None:
             f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
             f"{right.mean():.3f} right; confidence for other kinds of text in {options.decision}"
         )
-        for kind, own in by_kind.items():
-            echo(f"{kind} held out: {own.linked:.3f} of the names linked, {own.right:.3f} right")
+        for kind, answers in by_kind.items():
+            shares = f"{answers.linked:.3f} of the names linked, {answers.right:.3f} right"
+            echo(f"{kind} held out: {shares}")
 
 
 def _files(gold: Path, also: list[Path], held_out: str, decision: Path | None) -> list[Path]:

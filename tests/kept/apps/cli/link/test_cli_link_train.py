@@ -107,7 +107,14 @@ def test_kinds_of_text_and_a_decision_for_others(small_graph: KnowledgeGraph, go
     save_decision(replace(fitted, above_linked=None), alone)
     wrong = [str(alone) if each.endswith("decision.json") else each for each in calibrate]
     refused = CliRunner().invoke(kept_app, [*wrong, "-o", str(folder / "no.json")])
-    assert "was fitted on one kind of text" in refused.output
+    assert "not for other kinds of text" in refused.output
+    link = ["link", str(texts), "--kg", str(folder / "kg"), "--method", "trained"]
+    link += ["--model", str(folder / "model"), "--decision"]
+    for path, meaning in (
+        (folder / "decision.json", "calibrated for other kinds of text than gold.jsonl"),
+        (folder / "known.json", "calibrated on gold.jsonl, other.jsonl; adapted to texts.txt"),
+    ):
+        assert meaning in CliRunner().invoke(kept_app, [*link, str(path)]).output
 
 
 @pytest.mark.parametrize(
