@@ -118,6 +118,7 @@ class Network:
         attention = shares.flatten(0, 1)
         return {"mask": hidden, "attention": attention, "graph_vecs": pooled}
 
+
 @dataclass(frozen=True)
 class Rows:
     """The graphs of some rows: `ids`, `types` and `scores [row place]`, and one batched graph."""
@@ -315,9 +316,7 @@ def greaselm(
             states = _fused(net, fused, states, extra, one_hot, rows)
             state, states = _mixed(net, fused, state, states, rows, config)
         hidden.append(state)
-    output = gelu(
-        net.linear(f"{body}Vh", inputs) + net.linear(f"{body}Vx", states.view_as(inputs))
-    )
+    output = gelu(net.linear(f"{body}Vh", inputs) + net.linear(f"{body}Vx", states.view_as(inputs)))
     sentence = net.linear(f"{body}pooler.dense", hidden[layer_id][:, 0]).tanh()
     seen |= {"lm.last_hidden": hidden[-1], "gnn.output": output, "sent_vecs": sentence}
     seen["logits"] = closing(net, "lmgnn.", rows, sentence, output).view(-1, config["num_choice"])
@@ -330,9 +329,7 @@ def _fused(
     """One graph layer beside a layer of the language model."""
     name = "lmgnn.mp.encoder."
     edges = net.normed_mlp(f"{name}edge_encoder", one_hot)
-    layer = net.graph_layer(
-        f"{name}gnn_layers.{fused}", states, extra, edges, rows.with_loops()
-    )
+    layer = net.graph_layer(f"{name}gnn_layers.{fused}", states, extra, edges, rows.with_loops())
     net.values[f"gnn.layer{fused}.input"] = states
     net.values |= {f"gnn.layer{fused}.{part}": value for part, value in layer.items()}
     return gelu(layer["output"])

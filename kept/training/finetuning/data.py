@@ -243,7 +243,7 @@ class TaskData:
             return
         n = sum(self.skipped.values())
         remedy = longer_texts(self.builder, n_positions)
-        remedy = remedy or "cut the texts around their targets before"
+        remedy = remedy or "give texts whose targets are nearer to each other"
         raise ConfigError(
             f"{of}: 0 of {n} examples can be read: {CUT} after {self._most_words} word "
             f"pieces; {remedy}"

@@ -42,9 +42,7 @@ def windows(words: Words, context: int, *, max_words: int, options: SpanOptions)
     return [words[np.sort(np.r_[always, second[at : at + room]])] for at in begins]
 
 
-def around_targets(
-    words: Words, targets: Sequence[Mention], *, max_words: int
-) -> Words | None:
+def around_targets(words: Words, targets: Sequence[Mention], *, max_words: int) -> Words | None:
     """The window of at most `max_words` pieces of a text that has its targets in the middle.
 
     `words` are those of the whole text. The special ones stay. Where the targets do not fit, their

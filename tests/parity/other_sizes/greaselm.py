@@ -338,6 +338,3 @@ def shapes_of(settings: Mapping[str, Any]) -> making.Shapes:
     for name in names:
         shapes |= making.mlp(name, widths, normed=False)
     return shapes
-
-
-

@@ -285,7 +285,8 @@ class Numbers:
     ) -> None:
         self.folder, self.config, self.inputs, self.sizes = folder, config, inputs, sizes
         self.settings = {
-            name: {**config, **variant} for name, variant in (("main", {}), *config["variants"].items())
+            name: {**config, **variant}
+            for name, variant in (("main", {}), *config["variants"].items())
         }
         self.states = {
             name: making.drawn(self._shapes(settings), 10 + i)
@@ -433,7 +434,11 @@ class Numbers:
             return net.values["logits"]
 
         stored: State = {}
-        records, log, table = [], [["step", "dev_acc", "test_acc"]], "decoder.concept_emb.emb.weight"
+        records, log, table = (
+            [],
+            [["step", "dev_acc", "test_acc"]],
+            "decoder.concept_emb.emb.weight",
+        )
         for epoch, own in enumerate(
             making.epochs(
                 state, settings, self.labels, forward, lambda name: "encoder.module" in name, table

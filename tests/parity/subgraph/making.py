@@ -145,7 +145,9 @@ def common(pairs: Any, near: Mapping[int, set[int]]) -> set[int]:
     return joined
 
 
-def between(question: Sequence[int], answer: Sequence[int], near: Mapping[int, set[int]]) -> set[int]:
+def between(
+    question: Sequence[int], answer: Sequence[int], near: Mapping[int, set[int]]
+) -> set[int]:
     own = {*question, *answer}
     return common(permutations(sorted(own), 2), near) - own
 
@@ -300,4 +302,3 @@ def store(folder: Path, files: Mapping[str, Mapping[str, Tensor]]) -> None:
 
 def short(values: Mapping[str, Tensor]) -> State:
     return {k: v.float() if v.is_floating_point() else v for k, v in values.items()}
-

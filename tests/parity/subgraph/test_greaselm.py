@@ -63,8 +63,10 @@ def has_weight(settings: dict[str, Any], key: str) -> bool:
         return bool(settings["concept_in_dim"] != settings["concept_dim"])
     if key.startswith((keys.ONE, keys.MANY)):
         is_own = key.startswith(keys.MANY) == settings["sep_ie_layers"]
-        return is_own and number_in(key, "ie_layers.") < settings["k"] and (
-            number_in(key, ".layers.") <= settings["ie_layer_num"]
+        return (
+            is_own
+            and number_in(key, "ie_layers.") < settings["k"]
+            and (number_in(key, ".layers.") <= settings["ie_layer_num"])
         )
     if key.startswith(f"{keys.MODEL}fc.layers."):
         is_norm, number = "LayerNorm" in key, number_in(key, ".layers.")

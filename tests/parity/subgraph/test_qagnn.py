@@ -45,7 +45,9 @@ def name(request: pytest.FixtureRequest) -> str:
 def decoder_of(folder: Path, name: str) -> dict[str, Tensor]:
     """Its own weights, or those of the main case where it has none."""
     own = f"state_dict_{name}"
-    return golden.load(folder, own if (folder / f"{own}.safetensors").is_file() else "state_dict_main")
+    return golden.load(
+        folder, own if (folder / f"{own}.safetensors").is_file() else "state_dict_main"
+    )
 
 
 def config_of(folder: Path, name: str) -> dict[str, Any]:

@@ -17,9 +17,7 @@ N_FAR = 60
 
 @pytest.mark.parametrize("n_before", [0, 3, 30, N_FAR])
 @pytest.mark.parametrize("most", [9, 12, 40])
-def test_the_window_has_the_targets_in_its_middle(
-    tokenizer: Any, n_before: int, most: int
-) -> None:
+def test_the_window_has_the_targets_in_its_middle(tokenizer: Any, n_before: int, most: int) -> None:
     text = "old " * n_before + "Paris and Berlin" + " old" * (N_FAR - n_before)
     start = 4 * n_before
     targets = [Mention(start, start + 5), Mention(start + 10, start + 16)]
