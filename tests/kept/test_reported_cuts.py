@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from entity_linking.mentions import Link, LinkedText, Mention
 from kept.apps.cli import app
 from kept.auto import AutoEncoder
-from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import cut_of_rows
 from kept.graphs.words import Words

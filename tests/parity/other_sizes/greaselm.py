@@ -33,8 +33,9 @@ MANY: dict[str, Any] = {
                   "max_position_embeddings": 41, "hidden_act": "gelu", "layer_norm_eps": 1e-5,
                   "pad_token_id": 1},
     "variants": {
-        "one_fused": {"k": 1}, "one_hidden": {"ie_layer_num": 1}, "shared": {"sep_ie_layers": False},
-        "all_mixed": {"info_exchange": True}, "narrow_in": {"concept_in_dim": 6},
+        "one_fused": {"k": 1}, "one_hidden": {"ie_layer_num": 1},
+        "shared": {"sep_ie_layers": False}, "all_mixed": {"info_exchange": True},
+        "narrow_in": {"concept_in_dim": 6},
         "plain_score": {"n_fc_layer": 0}, "joined": {"n_etype": 2 * (5 + 3)},
     },
     "training": {"batch_size": 3, "mini_batch_size": 2, "encoder_lr": 1e-3, "decoder_lr": 2e-3,

@@ -8,7 +8,7 @@ Axis legend: as there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def outside(features: str, prefix: str, config: Mapping[str, Any], sentence: int
 
 def mlp(name: str, widths: Sequence[int], *, normed: bool) -> Shapes:
     shapes: Shapes = {}
-    for i, (into, out) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (into, out) in enumerate(pairwise(widths)):
         shapes |= linear(f"{name}.layers.{i}-Linear", into, out)
         if normed and i < len(widths) - 2:
             shapes |= norm(f"{name}.layers.{i}-LayerNorm", out)
