@@ -183,8 +183,8 @@ class TaskData:
                 if window is None:
                     continue
                 words[i], fits[i] = window, True
-                own = cut_of_rows([texts[i]], [whole], [[window]], most)[1]
-                lost[first_links[i] : first_links[i + 1]] = own
+                _, lost_here = cut_of_rows([texts[i]], [whole], [[window]], most)
+                lost[first_links[i] : first_links[i + 1]] = lost_here
         self.cut = dataclasses.replace(self.cut, n_links_lost=int(lost.sum()))
 
     def __len__(self) -> int:
