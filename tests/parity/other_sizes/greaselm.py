@@ -162,7 +162,7 @@ def texts_of(examples: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
             rows = [text_row(tokenizer, *pair, config[length]) for pair in pairs]
             for name in rows[0]:
                 value = torch.tensor([row[name] for row in rows])
-                found[f"{kind}.{name}"] = value.unflatten(0, (-1, config["num_choice"]))
+                found[f"{kind}.{name}"] = making.by_question(value, config["num_choice"])
     return found
 
 

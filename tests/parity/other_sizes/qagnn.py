@@ -229,7 +229,7 @@ def texts_of(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, T
                 for choice in statement["question"]["choices"]
             ]
             for name, column in zip(names, zip(*rows, strict=True), strict=True):
-                value = torch.tensor(column).unflatten(0, (-1, config["num_choice"]))
+                value = making.by_question(torch.tensor(column), config["num_choice"])
                 found[f"text.{kind}.{name}"] = value
     return found
 
