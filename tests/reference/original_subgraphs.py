@@ -251,7 +251,7 @@ def lm_layer(
 ) -> Tensor:
     heads, eps = config["num_attention_heads"], config["layer_norm_eps"]
     query, key, value = (
-        net.linear(f"{name}.attention.self.{part}", hidden).unflatten(2, (heads, -1))
+        net.linear(f"{name}.attention.self.{part}", hidden).view(*hidden.shape[:2], heads, -1)
         for part in ("query", "key", "value")
     )
     scores = torch.einsum("bqhd,bkhd->bhqk", query, key) / math.sqrt(query.shape[3])

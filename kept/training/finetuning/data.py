@@ -186,8 +186,8 @@ class TaskData:
                 if window is None:
                     continue
                 words[i], fits[i] = window, True
-                own = cut_of_rows([texts[i]], [whole], [[window]], most)[1]
-                lost[first_links[i] : first_links[i + 1]] = own
+                _, lost_here = cut_of_rows([texts[i]], [whole], [[window]], most)
+                lost[first_links[i] : first_links[i + 1]] = lost_here
         self.cut = dataclasses.replace(self.cut, n_links_lost=int(lost.sum()))
 
     def __len__(self) -> int:
@@ -246,7 +246,7 @@ class TaskData:
             return
         n = sum(self.skipped.values())
         remedy = longer_texts(self.builder, n_positions)
-        remedy = remedy or "cut the texts around their targets before"
+        remedy = remedy or "give texts whose targets are nearer to each other"
         raise ConfigError(
             f"{of}: 0 of {n} examples can be read: {CUT} after {self._most_words} word "
             f"pieces; {remedy}"

@@ -229,9 +229,9 @@ class Predictor:
         (`kept.tasks.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
         Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
-        of the training. What is cut of long texts is counted in the log. Raises `ConfigError` where
-        a target is missing, or cut off with the text, and `GraphMismatchError` for a graph whose
-        rows are not the model's.
+        of the training. What is cut of long texts is counted in the log; a text is read around its
+        targets. Raises `ConfigError` where one is missing, or where they are too far apart, and
+        `GraphMismatchError` for a graph whose rows are not the model's.
         """
         return [each.labels for each in self.predictions(questions, kg, linker)]
 
@@ -276,7 +276,7 @@ class Predictor:
     def logits(
         self, examples: Sequence[TaskExample], graph: KnowledgeGraph
     ) -> Float[Tensor, "item class"]:
-        """A row for each example with its own links, NaN where a target is cut off with the text.
+        """A row for each example with its own links, NaN where its targets are cut off.
 
         Raises `ConfigError` for a task without one answer a text, otherwise as `predict`.
         """
@@ -441,8 +441,9 @@ class Predictor:
         )
         if data.cut_off and is_whole:
             raise ConfigError(
-                f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
-                f"{data.view.most_words(self.builder)} word pieces; {WINDOWS}"
+                f"the targets of {data.cut_off[0].unmarked[:60]!r} are more than "
+                f"{data.view.most_words(self.builder)} word pieces apart, or in a pair of texts "
+                "that is longer; give a part of the text that has them"
             )
         return data
 

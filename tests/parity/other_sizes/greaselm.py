@@ -33,8 +33,9 @@ MANY: dict[str, Any] = {
                   "max_position_embeddings": 41, "hidden_act": "gelu", "layer_norm_eps": 1e-5,
                   "pad_token_id": 1},
     "variants": {
-        "one_fused": {"k": 1}, "one_hidden": {"ie_layer_num": 1}, "shared": {"sep_ie_layers": False},
-        "all_mixed": {"info_exchange": True}, "narrow_in": {"concept_in_dim": 6},
+        "one_fused": {"k": 1}, "one_hidden": {"ie_layer_num": 1},
+        "shared": {"sep_ie_layers": False}, "all_mixed": {"info_exchange": True},
+        "narrow_in": {"concept_in_dim": 6},
         "plain_score": {"n_fc_layer": 0}, "joined": {"n_etype": 2 * (5 + 3)},
     },
     "training": {"batch_size": 3, "mini_batch_size": 2, "encoder_lr": 1e-3, "decoder_lr": 2e-3,
@@ -161,7 +162,7 @@ def texts_of(examples: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
             rows = [text_row(tokenizer, *pair, config[length]) for pair in pairs]
             for name in rows[0]:
                 value = torch.tensor([row[name] for row in rows])
-                found[f"{kind}.{name}"] = value.unflatten(0, (-1, config["num_choice"]))
+                found[f"{kind}.{name}"] = making.by_question(value, config["num_choice"])
     return found
 
 

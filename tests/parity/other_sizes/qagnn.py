@@ -95,8 +95,8 @@ def prepared(
     names = ["".join(NAME[pick(len(NAME))] for _ in range(4 + pick(3))) for _ in
              range(sizes["n_concepts"])]  # fmt: skip
     names = [*dict.fromkeys(names), "person"]
-    members = [name for group in sizes["relations"]
-               for name in (group, *(m.lstrip("*") for m in preparation.RELATIONS[group]))]  # fmt: skip
+    groups = [(group, *preparation.RELATIONS[group]) for group in sizes["relations"]]
+    members = [name.lstrip("*") for group in groups for name in group]
     lines = [
         f"/a\t/r/{members[pick(len(members))]}\t/c/en/{names[pick(len(names))]}/n\t"
         f'/c/{"de" if not i % 9 else "en"}/{names[pick(len(names))]}\t{{"weight": 1.5}}'
@@ -229,7 +229,7 @@ def texts_of(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, T
                 for choice in statement["question"]["choices"]
             ]
             for name, column in zip(names, zip(*rows, strict=True), strict=True):
-                value = torch.tensor(column).unflatten(0, (-1, config["num_choice"]))
+                value = making.by_question(torch.tensor(column), config["num_choice"])
                 found[f"text.{kind}.{name}"] = value
     return found
 
@@ -237,7 +237,7 @@ def texts_of(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, T
 def hand(
     config: Mapping[str, Any], sizes: Mapping[str, Any], draws: torch.Generator
 ) -> dict[str, Tensor]:
-    """Rows of so many nodes, the first edges twice, loops among them; and one layer's own states."""
+    """Rows of so many nodes, some edges twice, loops among them; and states for one layer."""
     lengths = torch.tensor(sizes["hand"])
     n_rows, n_places = len(lengths), int(lengths.max()) + 2
     inside = torch.arange(n_places) < lengths[:, None]

@@ -8,7 +8,7 @@ Axis legend: as there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def outside(features: str, prefix: str, config: Mapping[str, Any], sentence: int
 
 def mlp(name: str, widths: Sequence[int], *, normed: bool) -> Shapes:
     shapes: Shapes = {}
-    for i, (into, out) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (into, out) in enumerate(pairwise(widths)):
         shapes |= linear(f"{name}.layers.{i}-Linear", into, out)
         if normed and i < len(widths) - 2:
             shapes |= norm(f"{name}.layers.{i}-LayerNorm", out)
@@ -212,13 +212,17 @@ def stacked(rows: Sequence[Mapping[str, Tensor]], n_choices: int) -> dict[str, T
     """Fields `[question choice ...]`, and the edges of each under their own names."""
     fields = ("concept_ids", "node_type_ids", "node_scores", "adj_lengths")
     inputs = {
-        name: torch.stack([row[name] for row in rows]).unflatten(0, (-1, n_choices))
-        for name in fields
+        name: by_question(torch.stack([row[name] for row in rows]), n_choices) for name in fields
     }
     for i, row in enumerate(rows):
         question, choice = divmod(i, n_choices)
         inputs |= edges_by_name(row, f"{question}.{choice}")
     return inputs
+
+
+def by_question(values: Tensor, n_choices: int) -> Tensor:
+    """`[question choice ...]` of one row a choice."""
+    return values.reshape(-1, n_choices, *values.shape[1:])
 
 
 def edges_by_name(row: Mapping[str, Tensor], place: str, prefix: str = "") -> dict[str, Tensor]:
