@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
+from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.training.run import catch_interrupt
-from kept.inputs.controls.conditions import KNOWLEDGE
+from kept.inputs.controls.conditions import KNOWLEDGE, Knowledge
 from kept.lab.comparison.experiment import Experiment
 from kept.lab.comparison.find import data_root, find_experiment, stopping
 from kept.lab.comparison.trial import ComparisonTrial
@@ -59,11 +59,11 @@ def run_task() -> None:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     experiment = Experiment.read(find_experiment(arguments.task))
-    knowledge = "off" if arguments.method == "none" else arguments.knowledge
+    knowledge: Knowledge = "off" if arguments.method == "none" else arguments.knowledge
     key = RunKey(arguments.method, knowledge, arguments.seed)
     data = os.environ.get("KEPT_DATA")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    with catch_interrupt() as stop, TrainingProgress(Console()) as bar:
+    with catch_interrupt() as stop, TrainingProgress(TerminalConsole()) as bar:
         root = data_root(Path(data) if data else None)
         should_stop = stopping(stop, arguments.budget)
         study = Study(ComparisonTrial(experiment, root, arguments.output, bar, should_stop))

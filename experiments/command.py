@@ -98,8 +98,9 @@ def data_root() -> Path:
     return Path(root)
 
 
-def write_results(folder: Path, page: str, values: object, name: str = "results") -> None:
-    """Write `NAME.md` and `NAME.json` into the folder of a study, and print the page."""
+def write_results(folder: Path, page: str, values: object = None, name: str = "results") -> None:
+    """Write `NAME.md`, and `NAME.json` where there are values, into a folder; print the page."""
     write_text(folder / f"{name}.md", page, force=True)
-    write_json(folder / f"{name}.json", values, force=True)
+    if values is not None:
+        write_json(folder / f"{name}.json", values, force=True)
     print(page)

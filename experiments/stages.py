@@ -210,7 +210,7 @@ def answered(config: FinetuneConfig, folder: Path) -> CellResult:
 def page(study: StagedStudy, cells: Mapping[str, Mapping[int, CellResult]], command: str) -> str:
     """Return a row's accuracy over its seeds, then differences over the seeds that both have."""
     first = next(iter(next(iter(cells.values())).values()))
-    gold = Counter(first["gold"]).most_common(1)[0]
+    gold = Counter[str](first["gold"]).most_common(1)[0]
     n = len(first["gold"])
     read = (
         f"Accuracy on {n} items, 95 % intervals over seeds and items; the most frequent answer "

@@ -195,10 +195,7 @@ class NameLinker:
         return [Capitals(text, gates.common_words) for text in texts]
 
     def _find_whole(
-        self,
-        texts: Sequence[str],
-        allowed: Sequence[Spans | None],
-        capitals: Sequence[Capitals],
+        self, texts: Sequence[str], allowed: Sequence[Spans | None], capitals: Sequence[Capitals]
     ) -> list[tuple[Spans, list[Candidates]]]:
         """For each text the mentions that are keys of the index, and what they may mean."""
         admits = self._admitting(texts, allowed, capitals)
@@ -258,10 +255,7 @@ class NameLinker:
         return kept, meanings
 
     def _admitting(
-        self,
-        texts: Sequence[str],
-        allowed: Sequence[Spans | None],
-        capitals: Sequence[Capitals],
+        self, texts: Sequence[str], allowed: Sequence[Spans | None], capitals: Sequence[Capitals]
     ) -> Admits | None:
         """Whether gates on tags and capitals let a stretch of the i-th text through; None: all."""
         gates = self._gates

@@ -34,7 +34,7 @@ def to_markdown(
 
 def _graph(
     graph: str, plans: Mapping[str, Any], cells: Cells, record: Record,
-    pairs: Sequence[Sequence[str]],
+    pairs: Sequence[tuple[str, str]],
 ) -> list[str]:  # fmt: skip
     every = {name: cells.get((graph, name), ()) for name in plans}
     lines = []

@@ -223,7 +223,7 @@ class LinkingTrial(CellTrial):
     def _linked(self, row: str, seed: int) -> list[LinkedText]:
         """Return the evaluation texts linked by E-BERT, trained on those of training."""
         study, data, file = self.study, self.data, self._vectors(row, seed)
-        source = {} if file is None else {"vectors_from": str(file)}
+        source: dict[str, Any] = {} if file is None else {"vectors_from": str(file)}
         host, tokenizer = open_host(Budget(host=study.host, n_layers=study.n_layers))
         with torch_draws(seed, "initial weights"):
             encoder = EBERT.for_graph(host, data.graph, tokenizer, seed=seed, **source)

@@ -17,6 +17,7 @@ from experiments.entity_linking.stages import (
     SUPPLIED_TRAINED,
     TRAINED,
 )
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 
 RECALL_AIM, ACCURACY_AIM = 0.85, 0.15
@@ -32,7 +33,6 @@ def to_markdown(results: Results, study: LinkingStudy) -> str:
         f"resamples. Graph {results['graph hash'][:12]}.\n"
     )
     parts = [
-        "# Entity linking on five benchmarks\n",
         sections,
         _world(results["world"]),
         "## Aims\n",
@@ -51,7 +51,7 @@ def to_markdown(results: Results, study: LinkingStudy) -> str:
         _causes("wrong on gold spans", results["causes"]["gold spans"], SPAN_CAUSES),
         _causes("end to end", results["causes"]["end to end"], LINK_CAUSES),
     ]
-    return "\n".join(parts)
+    return page_of("Entity linking on five benchmarks", "", *parts)
 
 
 # ---- the world -------------------------------------------------------------

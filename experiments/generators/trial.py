@@ -7,7 +7,7 @@ file each; the same command goes on where it was stopped. Needs KEPT_DATA.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from experiments.generators.sentences import CONDITIONS, TRUE, Split, read_sente
 from experiments.generators.stories import Stories, StoryPlan, read_triples, story_scores
 from kept.decoders.generators.stories import read_glucose
 from kept.evaluation.statistics import seed_interval
-from kept.lab.study.store import stored_once
+from kept.lab.study.cells import PlainCellTrial, page_of
 from kept.lab.study.tables import Table
 from kept.training.config import RunConfig
 
@@ -45,13 +45,19 @@ class GeneratorStudy(RunConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class GeneratorTrial:
+class GeneratorTrial(PlainCellTrial):
     """The writers of a study; data lie in `data`, cells in `folder`."""
 
     study: GeneratorStudy
     data: Path
     folder: Path
     announce: Callable[[str], None] = field(default=lambda text: None)
+    form = Scores
+    rows = tuple(f"{writer}.{condition}" for writer in WRITERS for condition in CONDITIONS)
+
+    def seeds(self, row: str) -> Sequence[int]:
+        """See `CellTrial.seeds`."""
+        return self.study.seeds
 
     @cached_property
     def split(self) -> Split:
@@ -76,43 +82,37 @@ class GeneratorTrial:
         make = {"lrlm": lrlm_perplexity, "kglm": kglm_perplexity}[writer]
         return make(train, test, self.study.relations, self.study.recurrent, seed)
 
-    def cell(self, writer: str, condition: str, seed: int) -> Scores:
-        """Return the same with four places, from the run's folder if it is there."""
+    def path(self, row: str, seed: int) -> Path:
+        """See `CellTrial.path`."""
+        return self.folder / "cells" / f"{row}.{seed}.json"
 
-        def scores() -> Scores:
-            scores = self.scores(writer, condition, seed)
-            self.announce(f"{writer}, {condition}, seed {seed}: {scores}")
-            return {name: round(value, 4) for name, value in scores.items()}
-
-        path = self.folder / "cells" / f"{writer}.{condition}.{seed}.json"
-        return stored_once(path, Scores, scores)
+    def run(self, row: str, seed: int) -> Scores:
+        """Return the scores of a writer under a condition, with four places."""
+        writer, condition = row.split(".")
+        scores = self.scores(writer, condition, seed)
+        self.announce(f"{writer}, {condition}, seed {seed}: {scores}")
+        return {name: round(value, 4) for name, value in scores.items()}
 
     def cells(self) -> Cells:
         """Return every cell; all of a seed are made before the next."""
-        cells: Cells = {writer: {each: [] for each in CONDITIONS} for writer in WRITERS}
-        for seed in self.study.seeds:
-            for writer, conditions in cells.items():
-                for condition, scores in conditions.items():
-                    scores.append(self.cell(writer, condition, seed))
-        return cells
+        self.run_missing()
+        cells = self.stored()
+        return {writer: {condition: [*cells[f"{writer}.{condition}"].values()]
+                         for condition in CONDITIONS} for writer in WRITERS}  # fmt: skip
 
 
 def to_markdown(cells: Cells, trial: GeneratorTrial, command: str) -> str:
     """Return the page: each measure's mean over seeds with its interval, and each seed."""
     n = [len(trial.split.train), len(trial.split.test)]
     n += map(len, trial.stories.stories.values())
-    page = [
-        "# Writers with facts, with others' facts, and without",
-        f"<!-- written by {command} -->",
-        "",
-        (
-            f"LRLM and KGLM: {n[0]} sentences of T-REx to learn from, {n[1]} about other topics "
-            f"to be tested on. Guan et al.: {', '.join(map(str, n[2:]))} stories of GLUCOSE to "
-            "learn from, to choose by (not used) and to be tested on. Each is trained and tested "
-            "under its condition. The mean over seeds with its interval of 95 % (Student's t over "
-            "seeds; none of one seed), then each seed. Differences are of the same seed."
-        ),
-    ]
+    about = (
+        f"LRLM and KGLM: {n[0]} sentences of T-REx to learn from, {n[1]} about other topics "
+        f"to be tested on. Guan et al.: {', '.join(map(str, n[2:]))} stories of GLUCOSE to "
+        "learn from, to choose by (not used) and to be tested on. Each is trained and tested "
+        "under its condition. The mean over seeds with its interval of 95 % (Student's t over "
+        "seeds; none of one seed), then each seed. Differences are of the same seed."
+    )
+    parts = []
     for writer, conditions in cells.items():
         names = list(conditions[TRUE][0])
         rows = [
@@ -123,8 +123,9 @@ def to_markdown(cells: Cells, trial: GeneratorTrial, command: str) -> str:
             pairs = list(zip(conditions[TRUE], conditions[control], strict=True))
             less = [[ours[name] - theirs[name] for ours, theirs in pairs] for name in names]
             rows.append([f"true − {control}", *map(_mean_in_words, less)])
-        page += ["", f"## {writer}", "", Table(("facts", *names), rows).markdown().rstrip("\n")]
-    return "\n".join([*page, ""])
+        parts += [f"## {writer}", Table(("facts", *names), rows).markdown()]
+    title = f"Writers with facts, with others' facts, and without\n<!-- written by {command} -->"
+    return page_of(title, "", about, *parts)
 
 
 def _mean_in_words(values: list[float]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.command import announce, data_root, run_study
+from experiments.command import Options, announce, data_root, run_study
 from experiments.inductive_completion.tables import to_markdown
 from kept.errors import ConfigError
 from kept.kgc.kepler_entities import kepler_plan, read_kepler_state, train_kepler
@@ -220,7 +220,7 @@ def _names(text: str) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the study."""
-    options = {
+    options: Options = {
         "--splits": {"type": _names, "help": "some of the configuration's, by comma"},
         "--methods": {"type": _names, "help": "some of the configuration's, by comma"},
         "--seeds": {"type": int, "help": "the first so many seeds"},

@@ -187,8 +187,10 @@ def _of_graph(
     graph: KnowledgeGraph, name: str, settings: dict[str, Any], width: int, seed: int
 ) -> Tensor:
     if name == "transe":
-        return TransEVectors(width, seed)(graph).vectors
-    return trained_network(name, graph, width=width, seed=seed, **settings)
+        vectors: Tensor = TransEVectors(width, seed)(graph).vectors
+    else:
+        vectors = trained_network(name, graph, width=width, seed=seed, **settings)
+    return vectors
 
 
 if __name__ == "__main__":

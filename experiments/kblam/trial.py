@@ -55,7 +55,7 @@ from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.hosts import load_tokenizer
 from kept.lab.questions.worlds import PrivateWorld, private_world
-from kept.lab.study.store import stored_once
+from kept.lab.study.cells import PlainCellTrial, page_of
 from kept.lab.study.tables import Table
 from kept.linking.sentences import HostSentenceEncoder
 from kept.randomness import generator, torch_draws
@@ -108,7 +108,7 @@ class Decoder:
 
 
 @dataclass(frozen=True, eq=False)
-class KBLaMTrial:
+class KBLaMTrial(PlainCellTrial):
     """The cells of one seed of training; `folder` is the run's, shared by all seeds."""
 
     study: KBLaMStudy
@@ -117,6 +117,16 @@ class KBLaMTrial:
     folder: Path
     seed: int
     announce: Callable[[str], None] = field(default=lambda text: None)
+    form = Cell
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of the cells."""
+        return [*self.computations]
+
+    def seeds(self, row: str) -> tuple[int]:
+        """See `CellTrial.seeds`."""
+        return (self.seed,)
 
     @cached_property
     def world(self) -> PrivateWorld:
@@ -214,17 +224,17 @@ class KBLaMTrial:
             return KBLaM(self.decoder.host, config)
 
     # ---- cells -----------------------------------------------------------------------------------
-    def cell(self, name: str, compute: Callable[[KBLaM], Cell]) -> Cell:
-        """Return the cell of that name, computed if it is not there."""
+    def path(self, row: str, seed: int) -> Path:
+        """See `CellTrial.path`."""
+        return self.seed_folder / "cells" / f"{row}.json"
 
-        def computed() -> Cell:
-            cell = compute(self.model)
-            lists = {k: v for k, v in cell.items() if isinstance(v, list) and k != "shown"}
-            means = {name: np.mean(values) for name, values in lists.items()}
-            self.announce(f"seed {self.seed}, {name}: {means} {cell['shown']}")
-            return cell
-
-        return stored_once(self.seed_folder / "cells" / f"{name}.json", Cell, computed)
+    def run(self, row: str, seed: int) -> Cell:
+        """Compute a cell from the trained model."""
+        cell = self.computations[row](self.model)
+        lists = {k: v for k, v in cell.items() if isinstance(v, list) and k != "shown"}
+        means = {name: np.mean(values) for name, values in lists.items()}
+        self.announce(f"seed {seed}, {row}: {means} {cell['shown']}")
+        return cell
 
     def questions(self, base: KnowledgeBase) -> list[Fact]:
         """The first facts of a graph, which are those of the larger ones too."""
@@ -354,7 +364,7 @@ class KBLaMTrial:
         return prompt_in_context(base[best].facts, fact.question(), IN_CONTEXT_OR_REFUSE)
 
     @property
-    def cells(self) -> dict[str, Callable[[KBLaM], Cell]]:
+    def computations(self) -> dict[str, Callable[[KBLaM], Cell]]:
         """By name, what computes a cell from the trained model."""
         study = self.study
         middle = study.sizes[min(1, len(study.sizes) - 1)]
@@ -386,9 +396,9 @@ def all_cells(trials: list[KBLaMTrial]) -> dict[str, list[Cell]]:
     """Return every cell by name, one a seed; those without training of the first alone."""
     cells: dict[str, list[Cell]] = {}
     for number, trial in enumerate(trials):
-        for name, compute in trial.cells.items():
+        for name in trial.rows:
             if not number or not (name.startswith("words-") or name == "off"):
-                cells.setdefault(name, []).append(trial.cell(name, compute))
+                cells.setdefault(name, []).append(trial.cell(name, trial.seed))
     return cells
 
 
@@ -458,11 +468,12 @@ def to_markdown(cells: Cells, command: str, logs: Sequence[Mapping[str, Any]]) -
         "is the true one."
     )
     parts = (
-        f"# KBLaM against graph size\n<!-- written by {command} -->", about,
+        about,
         _size_table(cells, layer).markdown(), _control_table(cells).markdown(), edits,
         "The right fact first, where the answer is written:", _layer_table(cells).markdown(),
     )  # fmt: skip
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    title = f"KBLaM against graph size\n<!-- written by {command} -->"
+    return page_of(title, "", *parts)
 
 
 def _size_table(cells: Cells, layer: str) -> Table:

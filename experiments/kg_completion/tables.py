@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 
 CATEGORY_RULE = (
@@ -16,25 +17,25 @@ METRICS = ("mrr", "hits@1", "hits@10")
 def page(results: dict[str, Any], plan: dict[str, Any], audit: str) -> str:
     """Everything that was measured, with its conditions, as Markdown."""
     published = plan["published"]
-    lines = [f"# Triple scorers on {results['dataset']}", ""]
-    lines += [f"`{results['command']}`, seed {results['seed']}.", ""]
-    lines += _main_table(results, published["ranking"])
-    lines += ["", _conditions(results), ""]
-    lines += [f"Published: {published['from']}.", "", f"What differs: {plan['differs'].strip()}"]
+    parts: list[str | Table] = [
+        f"`{results['command']}`, seed {results['seed']}.",
+        _main_table(results, published["ranking"]), _conditions(results),
+        f"Published: {published['from']}.", f"What differs: {plan['differs']}",
+    ]  # fmt: skip
     if any("classification" in result for result in results["scorers"].values()):
-        lines += ["", "## Triple classification", "", *_classification(results, published)]
+        parts += ["## Triple classification", *_classification(results, published)]
     for title, name, what in (
         ("By side", "directions", "MRR / Hits@1 / Hits@10 where that side is predicted."),
         ("By relation category", "categories", CATEGORY_RULE),
         ("By degree of the answer", "degrees", "Training triples that hold the answer."),
     ):  # fmt: skip
-        lines += ["", f"## {title}", "", what, ""]
-        lines += _by_side(results) if name == "directions" else _groups(results, name)
-    lines += ["", "## What the training triples give away", "", audit, ""]
-    return "\n".join(lines)
+        table = _by_side(results) if name == "directions" else _groups(results, name)
+        parts += [f"## {title}", what, table]
+    parts += ["## What the training triples give away", audit]
+    return page_of(f"Triple scorers on {results['dataset']}", "", *parts)
 
 
-def _main_table(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
+def _main_table(results: dict[str, Any], published: dict[str, Any]) -> Table:
     columns = (
         "scorer", "MRR [95 % CI]", "Hits@1", "Hits@10", "published MRR / H@1 / H@10", "gap in MRR",
         "valid MRR", "relation MRR", "epochs (best)", "numbers", "CPU seconds",
@@ -49,7 +50,7 @@ def _main_table(results: dict[str, Any], published: dict[str, Any]) -> list[str]
             f"{metrics['mrr'] - theirs['mrr']:+.3f}" if theirs else "",
             *_training_cells(result),
         ])  # fmt: skip
-    return [Table(columns, rows).compact()]
+    return Table(columns, rows)
 
 
 def _training_cells(result: dict[str, Any]) -> list[str]:
@@ -80,7 +81,7 @@ def _conditions(results: dict[str, Any]) -> str:
     )
 
 
-def _classification(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
+def _classification(results: dict[str, Any], published: dict[str, Any]) -> tuple[Table, str]:
     theirs, rows, rule = published.get("classification", {}), [], ""
     for name, result in results["scorers"].items():
         if "classification" not in result:
@@ -93,16 +94,16 @@ def _classification(results: dict[str, Any], published: dict[str, Any]) -> list[
         ])  # fmt: skip
         rule = f"{scores['n_true']} true and {scores['n_false']} false triples; {scores['rule']}."
     table = Table(("scorer", "accuracy [95 % CI]", "F1 [95 % CI]", "published"), rows)
-    return [table.compact(), "", f"Hard negatives of the data set: {rule}"]
+    return table, f"Hard negatives of the data set: {rule}"
 
 
-def _by_side(results: dict[str, Any]) -> list[str]:
+def _by_side(results: dict[str, Any]) -> Table:
     rows = [[name, *(_three(result["directions"][side]) for side in ("head", "tail"))]
             for name, result in results["scorers"].items()]  # fmt: skip
-    return [Table(("scorer", "heads", "tails"), rows).compact()]
+    return Table(("scorer", "heads", "tails"), rows)
 
 
-def _groups(results: dict[str, Any], name: str) -> list[str]:
+def _groups(results: dict[str, Any], name: str) -> Table:
     """MRR of every scorer in every group, a column each, heads and tails apart."""
     first = next(iter(results["scorers"].values()))[name]
     rows = []
@@ -110,11 +111,7 @@ def _groups(results: dict[str, Any], name: str) -> list[str]:
         for group, metrics in first[side].items():
             values = (result[name][side][group]["mrr"] for result in results["scorers"].values())
             rows.append([f"{side}s", group, f"{metrics['n']:.0f}", *(f"{v:.3f}" for v in values)])
-    return [
-        Table(
-            ("asked", "group", "questions", *(f"{s} MRR" for s in results["scorers"])), rows
-        ).compact()
-    ]
+    return Table(("asked", "group", "questions", *(f"{s} MRR" for s in results["scorers"])), rows)
 
 
 def _three(metrics: dict[str, float]) -> str:

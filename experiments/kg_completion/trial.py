@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,9 +21,8 @@ import yaml
 from numpy.typing import NDArray
 
 from entity_linking.scoring.intervals import Interval
-from experiments.command import announce, data_root
+from experiments.command import announce, data_root, write_results
 from experiments.kg_completion.tables import page
-from kept.errors import CheckpointError
 from kept.evaluation.leakage import (
     audit_table,
     inverses_in_graph,
@@ -47,10 +45,9 @@ from kept.evaluation.statistics import bootstrap_interval
 from kept.evaluation.triple_classification import classify_triples
 from kept.kge import Scorer, TrainingConfig, make_reciprocal, make_scorer, train
 from kept.kge.splits import Splits, read_negatives, read_splits
-from kept.lab.study.cells import CellTrial
-from kept.lab.study.origins import Origin
+from kept.lab.study.cells import PlainCellTrial
 from kept.randomness import generator, torch_generator
-from kg_loaders.disk.writing import write_json, write_text
+from kg_loaders.disk.writing import whole_file
 
 HERE = Path(__file__).parent
 SIDES: tuple[Direction, ...] = ("head", "tail")
@@ -72,7 +69,7 @@ class Benchmark:
         return cls(splits, Filter(splits.as_mapping(), **sizes), negatives, seed)
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, Any]:
         """The numbers of entities and relations."""
         graph = self.splits.graph
         return {"n_entities": graph.n_entities, "n_relations": graph.n_relations}
@@ -90,7 +87,7 @@ class TimeLimitReached(Exception):
 
 
 @dataclass(frozen=True)
-class ScorerTrial(CellTrial):
+class ScorerTrial(PlainCellTrial):
     """The scorers of a plan on its benchmark, each trained with one seed."""
 
     plan: Mapping[str, Any]
@@ -107,29 +104,10 @@ class ScorerTrial(CellTrial):
         """See `CellTrial.seeds`."""
         return (self.benchmark.seed,)
 
-    def origin(self, row: str, seed: int) -> Origin:
-        """Nothing: the name of the file is the address."""
-        return {}
-
     def path(self, row: str, seed: int) -> Path:
         """See `CellTrial.path`."""
         address = training_address(self.plan["scorers"][row], self.benchmark)
         return self.folder / f"{row}-{address}-{negatives_address(self.benchmark)}.json"
-
-    def read(self, row: str, seed: int) -> dict[str, Any] | None:
-        """Return a finished result, or None; CheckpointError: the file is cut."""
-        path = self.path(row, seed)
-        if not path.is_file():
-            return None
-        try:
-            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CheckpointError(f"{path} is no whole result ({error}); remove it") from error
-        return values
-
-    def write(self, row: str, seed: int, cell: Any) -> None:
-        """See `CellTrial.write`."""
-        write_json(self.path(row, seed), cell, force=True)
 
     def run(self, row: str, seed: int) -> dict[str, Any]:
         """Train and test a scorer; raises `TimeLimitReached`."""
@@ -205,7 +183,9 @@ def train_scorer(
             break
         state = {"epoch": epoch, "stopped": history.stopped_early, "state": history.state,
                  "cpu_seconds": state["cpu_seconds"] + time.process_time() - start}  # fmt: skip
-        _save(state_file, state)
+        state_file.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(state_file, force=True) as part:
+            torch.save(state, part)
         progress(_progress(name, config.n_epochs, history, state))
         if time.perf_counter() > deadline and epoch < config.n_epochs:
             raise TimeLimitReached(name)
@@ -225,14 +205,6 @@ def _progress(name: str, n_epochs: int, history: Any, state: Mapping[str, Any]) 
         line += f", validation MRR {history.validations[-1][1]:.4f}"
     left = seconds / epoch * (n_epochs - epoch)
     return f"{line}, {seconds:.0f} CPU s, at most {left:.0f} to go"
-
-
-def _save(state_file: Path, state: Mapping[str, Any]) -> None:
-    """Write another file and rename it: a run that is cut leaves the epoch before."""
-    state_file.parent.mkdir(parents=True, exist_ok=True)
-    part = state_file.with_name(f"{state_file.name}.{os.getpid()}")
-    torch.save(state, part)
-    part.replace(state_file)
 
 
 # ---- testing -------------------------------------------------------------------------------------
@@ -318,10 +290,10 @@ def main() -> None:
         "content_hash": splits.graph.content_hash, "torch": torch.__version__,
     }  # fmt: skip
     text = page(results, plan, audit(splits))
-    announce(text)
     if options.scorers is None:
-        write_json(HERE / f"{options.dataset}.results.json", results, force=True)
-        write_text(HERE / f"{options.dataset}.results.md", text, force=True)
+        write_results(HERE, text, results, f"{options.dataset}.results")
+    else:
+        announce(text)
 
 
 if __name__ == "__main__":

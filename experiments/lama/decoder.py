@@ -43,7 +43,7 @@ from kept.lab.probing.tables import (
     popularity_rows,
     total_row,
 )
-from kept.lab.study.cells import NONE, CellTrial
+from kept.lab.study.cells import NONE, CellTrial, page_of
 from kept.lab.study.origins import Origin
 from kept.lab.study.tables import Table, percent
 from kept.randomness import generator
@@ -208,12 +208,9 @@ def to_markdown(asked: Questions, results: dict[str, ProbeResult], command: str)
         "answers", "questions", "asked", "scored", "fact shown", "P@1", "majority", "P@10", "MRR",
     )  # fmt: skip
     skipped = results[WEIGHTS].skipped("objects")
-    lines = [
-        "# LAMA's T-REx on SmolLM2", f"<!-- written by {command} -->", "", about, "",
-        Table(columns, rows).markdown(),
-        *(f"Skipped {n}: {reason}." for reason, n in skipped.items()),
-    ]  # fmt: skip
-    return "\n".join([*lines, ""])
+    title = f"LAMA's T-REx on SmolLM2\n<!-- written by {command} -->"
+    notes = "\n".join(f"Skipped {n}: {reason}." for reason, n in skipped.items())
+    return page_of(title, "", about, Table(columns, rows).markdown(), notes)
 
 
 def _cells(row: ProbeRow, n_shown: int) -> list[object]:

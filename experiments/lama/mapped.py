@@ -34,7 +34,7 @@ from kept.joint.assembly import JointConfig
 from kept.lab.probing.engine import probe
 from kept.lab.probing.models.base import ClozeModel
 from kept.lab.probing.models.enriched import KeptMaskedLM
-from kept.lab.probing.results import ProbeResult
+from kept.lab.probing.results import RANKINGS, ProbeResult
 from kept.lab.study.cells import (
     CellTrial,
     counts_of_digits,
@@ -162,12 +162,12 @@ class MappedTrial(CellTrial):
 def first_answers(probed: ProbeResult) -> CellResult:
     """Return whether the first answer is right, by ranking."""
     cell: CellResult = {}
-    for ranking in ("objects", "restricted"):
-        scored = probed.scored(ranking)  # type: ignore[arg-type]
+    for ranking in RANKINGS:
+        scored = probed.scored(ranking)
         cell[ranking] = {
             "id": [answer.id for answer, _ in scored],
             "group": [answer.group for answer, _ in scored],
-            "right": digits(ranked.hit(1) for _, ranked in scored),
+            "right": digits(ranked.hit(1) == 1 for _, ranked in scored),
         }
     return cell
 

@@ -111,7 +111,9 @@ class LamaTrial(CellTrial):
         self.trained(row)
         show_asked = mode == "graph" and row.knowledge == "given"
         graph = self.world.graphs[row.graph_setting()]
-        return open_model(self.folder / row.name, mode, graph, show_asked=show_asked)
+        model = open_model(self.folder / row.name, mode, graph, show_asked=show_asked)
+        assert isinstance(model, ClozeModel)
+        return model
 
     # ---- training --------------------------------------------------------------------------------
     def trained(self, row: Row) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from entity_linking import LinkedText
-from experiments.command import announce, data_root, run_study
+from experiments.command import announce, data_root, run_study, write_results
 from experiments.lexical.files import senses
 from experiments.lexical.words import open_host
 from experiments.stages import CellResult, StagedStudy, page, pretrained, write_host
@@ -27,7 +27,6 @@ from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
 from kept.tasks.datasets.glue import read_wic
 from kg_loaders.damage import DamageReport
-from kg_loaders.disk.writing import write_text
 
 AT_ONCE = 128
 N_FITTED = 1000
@@ -113,8 +112,7 @@ def run(study: StagedStudy, given: argparse.Namespace) -> None:
             cells[row][seed] = answers_of(str(folder), examples)
             announce(f"seed {seed}, {row}")
     text = page(study, cells, given.command)
-    write_text(given.out / "results.md", text, force=True)
-    print(text)
+    write_results(given.out, text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.command import CELL_OPTIONS, announce, data_root, run_study
+from experiments.command import CELL_OPTIONS, announce, data_root, run_study, write_results
 from experiments.lexical.files import similarity
 from experiments.lexical.words import parts_of, read_scores, similarities
 from experiments.stages import StagedStudy, pretrained, write_host
@@ -23,7 +23,6 @@ from kept.evaluation.crossed import difference, effect
 from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 from kept.objectives.lexical.terms import Lexicon, read_pairs
-from kg_loaders.disk.writing import write_text
 
 
 def compare_seeds(study: StagedStudy, pairs: Path, root: Path, out: Path, command: str) -> str:
@@ -91,8 +90,7 @@ def run(study: StagedStudy, given: argparse.Namespace) -> None:
         return
     command = f"python -m experiments.lexical.similarity {given.config} PAIRS -o {given.out}"
     text = compare_seeds(study, given.pairs, root, given.out, command)
-    write_text(given.out / "results.md", text, force=True)
-    print(text)
+    write_results(given.out, text)
 
 
 if __name__ == "__main__":

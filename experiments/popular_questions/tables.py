@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import numpy as np
 
+from experiments.command import write_results
 from experiments.popular_questions.questions import POPULARITY
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value, minus
 from kept.lab.questions.answering import ARTICLE, CHOSEN, EXACT, REFUSED, is_right
-from kg_loaders.disk.writing import write_text
+from kept.lab.study.cells import page_of
+from kept.lab.study.tables import Table, with_interval
 
 ROWS = {
     "none": "no graph",
@@ -174,14 +176,14 @@ def write_page(folder: Path, answers: Path) -> None:
     """Write `results.md` of what is stored, once a seed has every row."""
     results = Results.read(answers)
     if results.having(*ARMS).asked:
-        write_text(folder / "results.md", page(results), force=True)
+        write_results(folder, page(results))
 
 
 def page(results: Results) -> str:
     """Return all tables."""
     tables = (_scores, _gains, _slices, _lost, _edits, _wrong, _absent, _by_seed, _relations)
     parts = [_heading(results.having(KEPT, NONE)), *(table(results) for table in tables)]
-    return "\n".join(parts)
+    return page_of("Questions by popularity of the subject", "", *parts)
 
 
 def _heading(results: Results) -> str:
@@ -195,7 +197,6 @@ def _heading(results: Results) -> str:
     n_relations = len({*results.traits("relations").tolist()})
     chance = results.traits("chance").mean()
     return (
-        "# Questions by popularity of the subject\n\n"
         f"{n_all} questions, {len(results.asked)} seeds, {n_relations} relations, each about "
         f"another subject. Popularity is the number of triples that the subject is in, of all "
         f"sources: {ranges}. Chance of *chosen*: {chance:.3f}. Brackets: 95 % intervals, questions "
@@ -203,19 +204,13 @@ def _heading(results: Results) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return Table(columns, rows).markdown()
 
 
-def _shown(found: Effect) -> str:
-    own = found.interval()
-    return f"{own.estimate:.3f} [{max(own.low, 0):.3f}, {min(own.high, 1):.3f}]"
-
-
-def _signed(found: Effect) -> str:
-    own = found.interval()
-    return f"{own.estimate:+.3f} [{own.low:+.3f}, {own.high:+.3f}]"
+def _score(score: Effect) -> str:
+    own = score.interval()
+    return with_interval(replace(own, low=max(own.low, 0), high=min(own.high, 1)))
 
 
 def _parts(results: Results) -> list[tuple[str, Mask | None]]:
@@ -228,7 +223,7 @@ def _scores(every: Results) -> str:
     rows = []
     for arm in ARMS:
         results = every.having(arm)
-        cells = [_shown(results.score(arm, m)) for m in ("exact", "chosen")]
+        cells = [_score(results.score(arm, m)) for m in ("exact", "chosen")]
         means = [f"{results.of(arm, m).mean():.3f}" for m in ("f1", "refused")]
         right, pieces = results.of(arm, "shows_right"), results.of(arm, "pieces")
         costs = [f"{x.mean():.{n}f}" if len(x) else "" for x, n in ((right, 3), (pieces, 0))]
@@ -255,7 +250,7 @@ def _gains(every: Results) -> str:
         for name, mask in _parts(results):
             gain = results.gain(KEPT, theirs, "exact", mask)
             scores = [f"{results.score(arm, 'exact', mask).estimate:.3f}" for arm in (KEPT, theirs)]
-            ends = [_signed(gain), f"{gain.visible():.3f}"]
+            ends = [with_interval(gain, "+"), f"{gain.visible():.3f}"]
             rows.append([title, name, _n(results, mask), *scores, *ends])
     head = ("kept against", "subjects", "seeds, n", "kept", "the other", "exact, difference",
             "smallest visible effect")  # fmt: skip
@@ -312,7 +307,7 @@ def _edits(every: Results) -> str:
         ])  # fmt: skip
         for name, mask in (("all", np.ones_like(before)), ("right before the edit", before)):
             if mask.sum() > 1:
-                new = [_shown(results.score(arm, m, mask)) for m in ("exact", "chosen")]
+                new = [_score(results.score(arm, m, mask)) for m in ("exact", "chosen")]
                 cells = [str(mask.sum()), *new, f"{old[mask].mean():.3f}"]
                 rows.append([ROWS[row], name, *cells])
     head = ("row", "questions", "n", "the new value is written", "the new value is chosen",
@@ -327,7 +322,7 @@ def _wrong(every: Results) -> str:
         results = every.having(arm)
         chance, coincides = results.traits("chance"), results.traits("coincides")
         by_chance = coincides.mean() if condition == "shuffled" else 0.0
-        cells = [_shown(results.score(arm, measure)) for measure in ("exact", "chosen")]
+        cells = [_score(results.score(arm, measure)) for measure in ("exact", "chosen")]
         rows.append([condition, cells[0], f"{by_chance:.3f}", cells[1], f"{chance.mean():.3f}"])
     head = ("facts", "exact", "values shown that are right", "chosen", "chance of chosen")
     return (

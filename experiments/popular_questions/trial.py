@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 
 from entity_linking.mentions import LinkedText, Linker
 from entity_linking.parts import SentenceEncoder
-from experiments.command import data_root, study_parser
+from experiments.command import announce, data_root, study_parser
 from experiments.popular_questions.questions import (
     Pool,
     Question,
@@ -56,6 +56,7 @@ from kept.lab.questions.items import QuestionSet, values_of
 from kept.lab.questions.prompts import TOKENIZERS_MARKS, Prompting
 from kept.lab.questions.showing import ShownItem, edited_graph
 from kept.lab.study.addresses import run_hash
+from kept.lab.study.cells import PlainCellTrial
 from kept.lab.study.store import stored_once
 from kept.linking.linkers import LinkerSettings, open_graph, open_linker
 from kept.randomness import generator
@@ -63,7 +64,6 @@ from kg_loaders import KnowledgeGraph
 
 VERSION = 2
 BATCH = 16
-REMEDY = "remove it and run the command again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
-class PopularQuestions:
+class PopularQuestions(PlainCellTrial):
     """The questions of one seed, and what all rows share."""
 
     settings: Settings
@@ -85,6 +85,13 @@ class PopularQuestions:
     questions: tuple[Question, ...]
     seed: int
     folder: Path
+    answers: Path
+    form = Outcome
+    rows = tuple(map(", ".join, sorted(ARMS, key=lambda arm: arm[1] not in ("true", "off"))))
+
+    def seeds(self, row: str) -> tuple[int]:
+        """See `CellTrial.seeds`."""
+        return (self.seed,)
 
     # ---- graphs ----------------------------------------------------------------------------------
     def graph(self, condition: str) -> KnowledgeGraph:
@@ -309,16 +316,20 @@ class PopularQuestions:
             "questions": fingerprint_of(self.questions),
         })  # fmt: skip
 
-    def stored(self, answers: Path, row: str, condition: str) -> Outcome:
-        """Return the outcome, answered and stored where it is not there yet."""
+    def path(self, row: str, seed: int) -> Path:
+        """See `CellTrial.path`."""
+        return self.answers / f"{self.address(*row.split(', '))}.json"
 
-        def make() -> Outcome:
-            return dataclasses.replace(self.outcome(row, condition), condition=condition)
+    def run(self, row: str, seed: int) -> Outcome:
+        """Answer all questions."""
+        method, condition = row.split(", ")
+        return dataclasses.replace(self.outcome(method, condition), condition=condition)
 
-        path = answers / f"{self.address(row, condition)}.json"
-        return stored_once(path, Outcome, make, fault="is no outcome", remedy=REMEDY)
+    def summary(self, row: str, seed: int, cell: Any) -> str:
+        """See `CellTrial.summary`."""
+        return f"seed {seed}: {row}"
 
-    def stored_questions(self, answers: Path) -> Asked:
+    def stored_questions(self) -> Asked:
         """Return the questions with what slices are made from, stored as the outcomes are."""
 
         def make() -> Asked:
@@ -351,8 +362,8 @@ class PopularQuestions:
                 ],
             )  # fmt: skip
 
-        path = answers / f"questions-{self.address('', '')}.json"
-        return stored_once(path, Asked, make, fault="holds no questions", remedy=REMEDY)
+        path = self.answers / f"questions-{self.address('', '')}.json"
+        return stored_once(path, Asked, make)
 
 
 def main() -> None:
@@ -372,12 +383,10 @@ def main() -> None:
         pool = Pool(built, degrees, settings)
         for seed in range(arguments.seeds):
             study = PopularQuestions(
-                settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out
+                settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out, answers
             )
-            study.stored_questions(answers)
-            for row, condition in sorted(ARMS, key=lambda arm: arm[1] not in ("true", "off")):
-                print(f"seed {seed}: {row}, {condition}", flush=True)
-                study.stored(answers, row, condition)
+            study.stored_questions()
+            study.run_missing(announce=announce)
             write_page(arguments.config.parent, answers)
     write_page(arguments.config.parent, answers)
 

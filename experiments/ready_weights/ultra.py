@@ -177,7 +177,7 @@ def _steps(
         chosen = torch.randint(len(triples), (plan.batch_size,), generator=draws)
         loss = on_graph.loss(triples[chosen], draws)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         yield float(loss.detach())
 

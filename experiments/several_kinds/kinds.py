@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +105,12 @@ def facts_of(
 def _of_relation(file: Path, most: int) -> Iterator[RelationExample]:
     """The first `most` sentences of a relation, each of another subject."""
     heads: set[str] = set()
-    found = (
-        e
-        for e in read_trex(file, DamageReport(), distinct=True)
-        if e.head and e.tail and e.head not in heads and heads.add(e.head) is None
-    )
-    return islice(found, most)
+    for example in read_trex(file, DamageReport(), distinct=True):
+        if len(heads) == most:
+            return
+        if example.head and example.tail and example.head not in heads:
+            heads.add(example.head)
+            yield example
 
 
 def _records(examples: Sequence[RelationExample]) -> Iterator[Record]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.shown_facts.settings import ShownFactsStudy
 from kept.evaluation.statistics import bootstrap_interval
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import NOTHING, Table, with_interval
 from kept.randomness import generator
 
@@ -32,14 +33,12 @@ def page(study: ShownFactsStudy, cells: Mapping[str, Folds], world: str) -> str:
     ]
     missing = [f"{name} (fold {fold})" for name in study.arms for fold in range(study.folds)
                if fold not in cells.get(name, {})]  # fmt: skip
-    parts = [
-        "# LAMA's questions with the fact shown",
-        _conditions(study, world),
-        Table(("arm", "ranked among", "n", *CONDITIONS), rows).markdown().rstrip(),
+    return page_of(
+        "LAMA's questions with the fact shown", "", _conditions(study, world),
+        Table(("arm", "ranked among", "n", *CONDITIONS), rows).markdown(),
         "Share of training texts that ask for a stated mention: " + "; ".join(shares),
-        *([f"Not run: {', '.join(missing)}."] if missing else []),
-    ]
-    return "\n\n".join(parts) + "\n"
+        f"Not run: {', '.join(missing)}." if missing else "",
+    )  # fmt: skip
 
 
 def _conditions(study: ShownFactsStudy, world: str) -> str:

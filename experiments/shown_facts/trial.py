@@ -179,9 +179,7 @@ class ShownFactsTrial(CellTrial):
             model, hosts.load_tokenizer(study.host), "graph", graph, show_asked=show,
             builder=study.builder, view=dict(study.arms[row].view), name=row,
         )  # fmt: skip
-        candidates = {
-            "vocabulary": self.questions.vocabulary, "objects": self.questions.objects
-        }  # fmt: skip
+        vocabulary, objects = self.questions.vocabulary, self.questions.objects
         return [
             {
                 "id": answer.id,
@@ -192,7 +190,7 @@ class ShownFactsTrial(CellTrial):
                     for kind, ranking in (("words", answer.restricted), ("objects", answer.objects))
                 },
             }
-            for answer in probe(probed, items, **candidates).answers
+            for answer in probe(probed, items, vocabulary=vocabulary, objects=objects).answers
         ]
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import Linear
 from torch.nn.functional import linear
 
+from experiments.unseen_entities.steps import take_steps
 from experiments.unseen_entities.worlds import World
 from kept.evaluation.ranking import Direction
 from kept.kge.ultra.graphs import Edges, relation_graph
@@ -261,29 +262,17 @@ def train_paths(
 
     Negatives are trained entities that complete no training triple. The rate falls to zero.
     """
-    model.to(device).train()
+    model.to(device)
     data = torch.from_numpy(world.train).to(device)
     graph = ReadGraph.of(world.train, world, device)
     draws = torch.Generator(device).manual_seed(torch_seed(seed, "path batches"))
     entities = torch.from_numpy(np.flatnonzero(world.trained)).to(device)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate)
-    losses, order, place = [], torch.zeros(0, dtype=torch.int64, device=device), 0
-    for step in range(settings.steps):
-        if place + settings.batch_size > len(order):
-            order, place = torch.randperm(len(data), generator=draws, device=device), 0
-        batch = data[order[place : place + settings.batch_size]]
-        place += settings.batch_size
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * (1 - step / settings.steps)
-        loss = _loss(model, graph, batch, entities, settings, draws)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        losses.append(loss.detach())
-    model.eval()
-    tenth = max(1, settings.steps // 10)
-    return [float(torch.stack(losses[i : i + tenth]).mean()) for i in range(0, len(losses), tenth)]
+    return take_steps(
+        model, torch.optim.AdamW(model.parameters(), lr=settings.learning_rate), data,
+        lambda batch: _loss(model, graph, batch, entities, settings, draws),
+        n_steps=settings.steps, batch_size=settings.batch_size, clip_norm=1.0, draws=draws,
+        rate=lambda step: settings.learning_rate * (1 - step / settings.steps),
+    )  # fmt: skip
 
 
 def _loss(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kept.evaluation.crossed import Effect, effect
 from kept.evaluation.paired import accuracy_counts, f1_value, minus
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 
 QUESTIONS = "questions-"
@@ -187,16 +188,15 @@ def over_splits(effects: Sequence[Effect]) -> Effect:
 
 # ---- the page ------------------------------------------------------------------------------------
 COMMAND = (
-    "`python -m experiments unseen_entities experiments/unseen_entities/study.yaml "
-    "-o runs/unseen --page`"
+    "python -m experiments unseen_entities experiments/unseen_entities/study.yaml "
+    "-o runs/unseen --page"
 )
 
 
 def page(results: Results) -> str:
     """Return the page of all graphs."""
-    parts = [
-        "# Unseen entities: text and graph together",
-        COMMAND,
+    return page_of(
+        "Unseen entities: text and graph together", COMMAND,
         _about(results), "## Text, paths and both", _with_hits(results),
         "## Both against the best of its parts", _headline(results),
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
@@ -206,8 +206,7 @@ def page(results: Results) -> str:
         "## By whether a fact joins the two entities", *_by_shared_fact(results),
         "## By relation", *_by_relation(results),
         "## By split and seed", _by_split(results), "## Weights of the mix", _weights(results),
-    ]  # fmt: skip
-    return "\n\n".join(part for part in parts if part) + "\n"
+    )  # fmt: skip
 
 
 def _about(results: Results) -> str:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
+from experiments.unseen_entities.steps import take_steps
 from experiments.unseen_entities.worlds import SCALE, WORDS, Pieces, World
 from kept.evaluation.ranking import Direction
 from kept.kge.simkgc.networks import BiEncoder, contrast
@@ -116,7 +117,6 @@ def train_text(
     """Return SimKGC trained on the training triples and their inverses, and its losses."""
     with torch_draws(seed, "initial weights", "simkgc"):
         model = BiEncoder(open_host(folder)).to(device)
-    model.train()
     texts = PieceTable.of(world.texts["true"], device)
     relations = PieceTable.of(world.relation_texts, device)
     train = torch.from_numpy(world.train).to(device)
@@ -125,26 +125,19 @@ def train_text(
     keys = _keys(rows[:, 0], rows[:, 1], rows[:, 2], world).sort().values
     draws = torch.Generator(device).manual_seed(torch_seed(seed, "text batches"))
     torch.manual_seed(torch_seed(seed, "dropout"))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=1e-4)
-    losses, order, place = [], torch.zeros(0, dtype=torch.int64, device=device), 0
-    for step in range(settings.steps):
-        if place + settings.batch_size > len(order):
-            order, place = torch.randperm(len(rows), generator=draws, device=device), 0
-        batch = rows[order[place : place + settings.batch_size]]
-        place += settings.batch_size
+
+    def rate(step: int) -> float:
         left = (settings.steps - step) / max(1, settings.steps - settings.warmup)
-        for group in optimiser.param_groups:
-            group["lr"] = settings.learning_rate * min((step + 1) / settings.warmup, left)
-        loss = _loss(model, texts, relations, batch, keys, world, settings, device)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-        optimiser.step()
-        losses.append(loss.detach())
-    model.eval()
-    tenth = max(1, settings.steps // 10)
-    means = [float(torch.stack(losses[i : i + tenth]).mean()) for i in range(0, len(losses), tenth)]
-    return model, means
+        return settings.learning_rate * min((step + 1) / settings.warmup, left)
+
+    losses = take_steps(
+        model,
+        torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=1e-4), rows,
+        lambda batch: _loss(model, texts, relations, batch, keys, world, settings, device),
+        n_steps=settings.steps, batch_size=settings.batch_size, clip_norm=10.0, draws=draws,
+        rate=rate,
+    )  # fmt: skip
+    return model, losses
 
 
 def _keys(head: Tensor, relation: Tensor, tail: Tensor, world: World) -> Tensor:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import announce, data_root, study_parser
+from experiments.command import announce, data_root, study_parser, write_results
 from experiments.unseen_entities.cells import CellSettings, run_baselines, run_cell
 from experiments.unseen_entities.many import SETTINGS, settings_of
 from experiments.unseen_entities.tables import QUESTIONS, Results, page
@@ -234,7 +234,7 @@ def main() -> None:
         else:
             rows = None if given.row is None else [given.row]
             trial.run_missing(trial.keys(rows, given.seed), announce=announce)
-    write_text(here / "results.md", page(Results.read(answers)), force=True)
+    write_results(here, page(Results.read(answers)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import NOTHING, Table
 
 COUNTS = (
@@ -32,17 +33,13 @@ def to_markdown(results: Mapping[str, Any]) -> str:
         f'"{config["baseline"]}" (paired, the same resamples of sentences). '
         "Every instance is answered, so precision, recall and F1 are one number."
     )
-    parts = (
-        "# Word sense disambiguation with WordNet 3.0",
-        about,
-        Table(("system", *columns), systems).compact(),
-        "## Published on the same files",
-        Table(("system", *data, "source"), published).compact(),
-        "## Counts",
-        Table(("what", *data), counts).compact(),
+    return page_of(
+        "Word sense disambiguation with WordNet 3.0", "", about,
+        Table(("system", *columns), systems),
+        "## Published on the same files", Table(("system", *data, "source"), published),
+        "## Counts", Table(("what", *data), counts),
         f"CPU seconds on one thread, both data sets: {seconds}.",
-    )
-    return "\n\n".join(parts) + "\n"
+    )  # fmt: skip
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, str]:

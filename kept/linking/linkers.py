@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from entity_linking.cache import fingerprint
 from entity_linking.decision import Decision
@@ -146,13 +146,25 @@ def settings_of(
     )
 
 
+def settings_from(options: Any, *names: str) -> LinkerSettings:
+    """Return the settings of the fields, or those of `names`, that the options of a command have.
+
+    None is not given; paths become text.
+    """
+    values: dict[str, Any] = {}
+    for name in names or (field.name for field in fields(LinkerSettings)):
+        value = getattr(options, name, None)
+        if isinstance(value, list):
+            values[name] = tuple(map(str, value))
+        elif value is not None:
+            values[name] = str(value) if isinstance(value, Path) else value
+    return LinkerSettings(**values)
+
+
 def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
     """The graph of the settings, see `kept.linking.graphs.read_graph`."""
     return read_graph(
-        settings.kg,
-        labels=settings.labels,
-        aliases=settings.aliases,
-        languages=settings.languages,
+        settings.kg, labels=settings.labels, aliases=settings.aliases, languages=settings.languages
     )
 
 

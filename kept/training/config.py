@@ -38,9 +38,7 @@ OPERATIONAL = frozenset(
 Shard = Literal["tables", "layers"]
 """What several processes may share out: rows of tables of entities, weights of layers."""
 
-SINCE_0_2 = {
-    "row_optimiser": "adam", "averaging": None, "last_share": 0.0, "order": "shuffled",
-}  # fmt: skip
+SINCE_0_2 = {"row_optimiser": "adam", "averaging": None, "last_share": 0.0, "order": "shuffled"}
 """Fields that checkpoints of older runs do not name, each with what these runs did."""
 
 
@@ -78,7 +76,7 @@ class Averaging(BaseModel):
 
     steps: PositiveInt | Literal["all"]
     distil: bool = False
-    publish: bool = Field(False, validate_default=True)
+    publish: bool = Field(default=False, validate_default=True)
 
     @field_validator("publish")
     @classmethod
@@ -116,31 +114,31 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: NonNegativeInt = Field(0, le=MAX_SEED)
-    steps: PositiveInt | None = Field(None, le=MAX_COUNT)
-    epochs: PositiveInt | None = Field(None, le=MAX_COUNT, validate_default=True)
-    batch_size: PositiveInt | None = Field(None, le=MAX_COUNT)
-    node_budget: PositiveInt | None = Field(None, le=MAX_COUNT, validate_default=True)
+    seed: NonNegativeInt = Field(default=0, le=MAX_SEED)
+    steps: PositiveInt | None = Field(default=None, le=MAX_COUNT)
+    epochs: PositiveInt | None = Field(default=None, le=MAX_COUNT, validate_default=True)
+    batch_size: PositiveInt | None = Field(default=None, le=MAX_COUNT)
+    node_budget: PositiveInt | None = Field(default=None, le=MAX_COUNT, validate_default=True)
     order: Literal["shuffled", "by_length"] = "shuffled"
-    accumulate: PositiveInt = Field(1, le=MAX_COUNT)
+    accumulate: PositiveInt = Field(default=1, le=MAX_COUNT)
     learning_rate: Rate = 1e-4
     entity_learning_rate: Rate = 1e-3
     row_optimiser: Literal["adam", "adagrad"] = "adam"
     host_learning_rate: Rate | None = None
     weight_decay: NonNegativeFloat = 0.01
     schedule: Literal["linear", "cosine", "constant"] = "linear"
-    last_share: float = Field(0.0, ge=0, le=1)
-    warmup_steps: NonNegativeInt = Field(0, le=MAX_COUNT)
+    last_share: float = Field(default=0.0, ge=0, le=1)
+    warmup_steps: NonNegativeInt = Field(default=0, le=MAX_COUNT)
     clip_norm: PositiveFloat | None = 1.0
-    rate_decay: float | None = Field(None, ge=1)
+    rate_decay: float | None = Field(default=None, ge=1)
     unfreezing: Unfreezing | None = None
     averaging: Averaging | None = None
-    shard: tuple[Shard, ...] = Field((), exclude=True)
+    shard: tuple[Shard, ...] = Field(default=(), exclude=True)
     objective_weights: dict[str, NonNegativeFloat] = {}
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    threads: PositiveInt | None = Field(None, le=MAX_THREADS)
-    workers: NonNegativeInt = Field(0, le=MAX_THREADS)
+    threads: PositiveInt | None = Field(default=None, le=MAX_THREADS)
+    workers: NonNegativeInt = Field(default=0, le=MAX_THREADS)
     prefetch: PositiveInt = 2
     checkpoint_steps: PositiveInt | None = None
     checkpoint_seconds: PositiveFloat | None = 600.0

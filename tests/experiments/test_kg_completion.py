@@ -148,5 +148,5 @@ def test_a_run_killed_at_its_result_goes_on_and_half_a_result_is_named(
     assert run(plan, ["transe"], toy, tmp_path, NEVER)["transe"]["metrics"]["mrr"] > 0
     place = next(tmp_path.glob("transe-*.json"))
     place.write_text('{"mrr"')
-    with pytest.raises(CheckpointError, match=r"transe-.*json is no whole result .* remove it"):
+    with pytest.raises(CheckpointError, match=r"transe-.*json holds no outcome .* remove it"):
         run(plan, ["transe"], toy, tmp_path, NEVER)

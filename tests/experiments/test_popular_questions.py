@@ -81,7 +81,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> PopularQuestions:
     host = tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=256)
     study = PopularQuestions(
         own.settings, graph, DictionaryLinker(graph), WordVectors(), questions, 0,
-        tmp_path_factory.mktemp("popular"),
+        tmp_path_factory.mktemp("popular"), tmp_path_factory.mktemp("answers"),
     )  # fmt: skip
     study.__dict__.update(host=host.to(torch.bfloat16), tokenizer=tokenizer)
     return study
@@ -132,18 +132,17 @@ def test_rows_show_what_they_say(study: PopularQuestions) -> None:
 
 
 def test_outcomes_are_stored_once_under_their_address(
-    study: PopularQuestions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: PopularQuestions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert study.settings.relations == Settings.read(FILE).relations
-    study.stored_questions(tmp_path)
-    for row, condition in ARMS:
-        study.stored(tmp_path, row, condition)
-    results = Results.read(tmp_path)
+    study.stored_questions()
+    study.run_missing()
+    results = Results.read(study.answers)
     assert {*results.outcomes} == {(*arm, 0) for arm in ARMS}
     assert results.of(("gold-fact", "true"), "shows_right").all()
     assert "## The fact missing" in page(results)
     monkeypatch.setattr(PopularQuestions, "outcome", lambda *_: pytest.fail("answered again"))
-    study.stored(tmp_path, "kept", "true")
+    study.run_missing()
 
 
 # ---- retrieval -----------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from entity_linking.sources import FirstFound
 from experiments.command import data_root, write_results
 from experiments.entity_linking.end_to_end.homonyms import HOMONYM, conflated
 from experiments.entity_linking.inputs.texts import drawn
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table
 from kept.linking.tagging.marked import MarkedText
 from kept.linking.tagging.tagger import Tagger
@@ -391,18 +392,17 @@ def main() -> None:
         f"{world.graph.n_entities:,} entities, one name each, {world.graph.n_triples:,} triples; "
         f"{len(world.others):,} documents are judged, none of which was corrected."
     )
-    parts = (
-        "# A private graph",
-        about,
+    text = page_of(
+        "A private graph", "", about,
         _by_kind(marked),
         f"Homonyms: {n_pairs} pairs of names that the texts often use made one:",
         _by_kind(homonyms),
         f"{len(articles(world.root)):,} paragraphs of COVID-QA, where nothing is marked:",
-        Table(["linker", *unmarked["before"]], cells).compact(),
-    )
+        Table(["linker", *unmarked["before"]], cells),
+    )  # fmt: skip
     values = {"marked": marked, "homonyms": homonyms, "COVID-QA": unmarked}
     out.mkdir(parents=True, exist_ok=True)
-    write_results(out, "\n\n".join(parts) + "\n", values, "medical")
+    write_results(out, text, values, "medical")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain, combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -122,7 +123,7 @@ class Parts:
         return OnceSource(NameCandidates(self.stages.names, **self.names))
 
     @property
-    def names(self) -> dict[str, int]:
+    def names(self) -> dict[str, Any]:
         """How many candidates names propose."""
         return self.stages.study.names
 

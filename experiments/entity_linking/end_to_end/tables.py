@@ -13,6 +13,7 @@ from entity_linking.calibration.reliability import calibration_score
 from experiments.entity_linking.causes import LINK_CAUSES
 from experiments.entity_linking.end_to_end.rows import BEST, ROWS
 from experiments.entity_linking.inputs.benchmarks import FILES, PARTLY_MARKED
+from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 
 Results = Mapping[str, Any]
@@ -23,7 +24,6 @@ COUNTS = ("required", "required, links alone", "ignored")
 def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) -> str:
     """All tables."""
     parts = [
-        "# Linking of running text\n",
         _short(results, published),
         "## End to end, by ELEVANT's counts: F1 [95 % interval over texts]\n",
         *(_rows(results, published, count) for count in COUNTS),
@@ -48,7 +48,7 @@ def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) 
         "## Ten times the distractors: F1 → with nine namesakes of every candidate\n",
         _namesakes(results.get("namesakes", {})),
     ]
-    return "\n".join(parts)
+    return page_of("Linking of running text", "", *parts)
 
 
 def _ran(results: Results) -> list[str]:

@@ -204,7 +204,7 @@ def documents(texts: Sequence[Annotated], *, most: int, seed: int) -> list[Linke
     for (_, name), sentences in by_document.items():
         start = 0
         while start < len(sentences):
-            n = 1 + _draw(seed, name, start).integers(most)
+            n = 1 + int(_draw(seed, name, start).integers(most))
             documents_read.append(joined(sentences[start : start + n], f"{name}-{start}"))
             start += n
     return documents_read

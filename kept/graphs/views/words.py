@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kept.batches import KnowledgeBatch
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.views.base import View, words_of
@@ -16,5 +18,5 @@ class WordsView(View):
         return words_of(graph)
 
 
-WORDS_ONLY = {"replace_mentions": False, "max_neighbours": 0}
+WORDS_ONLY: dict[str, Any] = {"replace_mentions": False, "max_neighbours": 0}
 """Fields of `BuilderConfig` under which a graph holds the words, and no fact that nobody reads."""

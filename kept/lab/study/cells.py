@@ -19,6 +19,7 @@ import numpy as np
 from kept.errors import ConfigError
 from kept.evaluation.crossed import Effect, difference, effect
 from kept.evaluation.paired import Counts, accuracy_counts, f1_value
+from kept.lab.study import store
 from kept.lab.study.origins import Origin, read_stored, write_stored
 from kept.lab.study.tables import Table
 
@@ -125,6 +126,27 @@ class CellTrial(ABC):
         return cells
 
 
+class PlainCellTrial(CellTrial):
+    """Cells that are stored alone: the name of a file says all that its cell depends on.
+
+    A cell is made by one process at a time, and is read as a value of the type `form`.
+    """
+
+    form: Any = object
+
+    def origin(self, row: str, seed: int) -> Origin:
+        """Return nothing."""
+        return {}
+
+    def read(self, row: str, seed: int) -> Any | None:
+        """Return a stored cell, None where there is none; CheckpointError for a faulty file."""
+        return store.read_stored(self.path(row, seed), self.form)
+
+    def make(self, row: str, seed: int) -> Any:
+        """Run a row under a seed, and return its cell, which is stored."""
+        return store.stored_once(self.path(row, seed), self.form, lambda: self.run(row, seed))
+
+
 # ---- effects -------------------------------------------------------------------------------------
 def digits(right: Iterable[bool]) -> str:
     """Return one digit an answer, 1 where it is right.
@@ -181,6 +203,7 @@ def _repeated(side: Mapping[int, Counts], seeds: Sequence[int]) -> Mapping[int, 
 
 # ---- the page ------------------------------------------------------------------------------------
 def page_of(title: str, command: str, *parts: str | Table) -> str:
-    """Return a Markdown page: its title, the command, paragraphs and tables that are not empty."""
+    """Return a Markdown page: title, command, paragraphs and tables, without what is empty."""
+    head = [f"# {title}", *([f"`{command}`"] if command else [])]
     texts = (part.compact() if isinstance(part, Table) else part.strip() for part in parts if part)
-    return "\n\n".join([f"# {title}", f"`{command}`", *texts]) + "\n"
+    return "\n\n".join([*head, *texts]) + "\n"

@@ -29,6 +29,8 @@ from kg_loaders.disk.writing import WAIT_SECONDS, claim, sync, whole_file, write
 
 RECORDS = "runs.jsonl"
 RUN_FILES = (ANSWERS, "log.jsonl", "curves.png")
+FAULT = "holds no outcome of this study"
+REMEDY = "remove it, and the same command makes it again"
 T = TypeVar("T")
 
 
@@ -95,7 +97,7 @@ def remove_other_files(folder: Path) -> None:
 
 
 # ---- one file an outcome -------------------------------------------------------------------------
-def read_stored(path: Path, form: type[T], fault: str, remedy: str) -> T | None:
+def read_stored(path: Path, form: type[T], fault: str = FAULT, remedy: str = REMEDY) -> T | None:
     """Return the value that a JSON file holds, None where there is no file.
 
     CheckpointError for a faulty one: `fault` says what it is not, `remedy` what to do.
@@ -115,8 +117,8 @@ def stored_once(
     form: type[T],
     make: Callable[[], T],
     *,
-    fault: str = "holds no outcome of this study",
-    remedy: str = "remove it, and the same command makes it again",
+    fault: str = FAULT,
+    remedy: str = REMEDY,
 ) -> T:
     """Return the value stored at `path`, made and stored where it is not: by one process alone.
 

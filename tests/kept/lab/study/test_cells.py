@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kept.errors import CheckpointError, ConfigError
-from kept.lab.study.cells import CellTrial, counts_of_digits, mean_effect, page_of, paired_effect
+from kept.lab.study.cells import (
+    CellTrial,
+    PlainCellTrial,
+    counts_of_digits,
+    mean_effect,
+    page_of,
+    paired_effect,
+)
 from kept.lab.study.origins import Origin, fingerprint_of
 from kept.lab.study.tables import Table
 
@@ -64,6 +72,34 @@ def test_a_cell_of_other_settings_is_refused(tmp_path: Path) -> None:
             read()
 
 
+class PlainToy(PlainCellTrial):
+    """A cell is a list of numbers; the tuple that is computed is read as one."""
+
+    rows, form = ("only",), list[int]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def seeds(self, row: str) -> tuple[int, ...]:
+        return (3,)
+
+    def run(self, row: str, seed: int) -> tuple[int, ...]:
+        return (seed, 4)
+
+
+def test_a_plain_cell_is_the_value_alone_and_a_cut_file_is_named(tmp_path: Path) -> None:
+    trial = PlainToy(tmp_path)
+    assert trial.read("only", 3) is None
+    assert trial.cell("only", 3) == [3, 4] == trial.stored()["only"][3]
+    path = trial.path("only", 3)
+    assert json.loads(path.read_text(encoding="utf-8")) == [3, 4]
+    path.write_text("[3, 5]", encoding="utf-8")
+    assert trial.cell("only", 3) == [3, 5]  # stored: not run again
+    path.write_text("[3,", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"only-3\.json holds no outcome .* remove it"):
+        trial.cell("only", 3)
+
+
 def test_a_side_of_one_seed_is_paired_with_every_seed_of_the_other() -> None:
     def counts(right: str) -> np.ndarray:
         return counts_of_digits(right, list("abcd"))
@@ -80,3 +116,4 @@ def test_a_page_has_its_command_and_what_is_not_empty() -> None:
     table = Table(("row", "score"), [["a", "1"]])
     page = page_of("Title", "command", "About. ", "", Table(("row",), []), table)
     assert page == "# Title\n\n`command`\n\nAbout.\n\n| row | score |\n|---|---|\n| a | 1 |\n"
+    assert page_of("Title", "", "About.") == "# Title\n\nAbout.\n"
