@@ -6,16 +6,13 @@ torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kept.apps.cli.declared import Declared, takes
 from kept.apps.cli.kgc.options import EvalOptions, PredictOptions
 from kept.apps.cli.options import KeptCommand
-from kept.bounds import MAX_COUNT
 from kept.training.processes.launch import require_alone
 
 if TYPE_CHECKING:
