@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
+from kept.apps.cli.check.layers_options import LayersOptions
 from kept.apps.cli.terminal import echo
 from kept.auto import AutoEncoder
 from kept.errors import ConfigError
@@ -20,9 +20,6 @@ from kept.methods import BASELINE
 from kept.tasks.datasets.conllu import read_conllu
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.writing import refuse_file, whole_file, write_json, write_text
-
-if TYPE_CHECKING:
-    from kept.apps.cli.check.layers import LayersOptions
 
 PAGE, VALUES, CURVES = "layers.md", "layers.json", "layers.png"
 

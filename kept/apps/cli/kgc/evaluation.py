@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from kept.apps.cli.kgc.opening import (
     ties_of,
     warn_about_leaks,
 )
+from kept.apps.cli.kgc.options import EvalOptions
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError, EvaluationError
 from kept.evaluation.ranking import Filter, HasScores, RankingResult, Ties
@@ -43,9 +44,6 @@ from kept.training.processes.together import (
     leave_processes,
     report_dead_process,
 )
-
-if TYPE_CHECKING:
-    from kept.apps.cli.kgc import EvalOptions
 
 N_CANDIDATES, N_DRAWS = 50, 10
 

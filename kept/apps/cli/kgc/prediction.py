@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Column, Table
 
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.kgc.opening import Opened, open_over, scorer_folder
+from kept.apps.cli.kgc.options import PredictOptions
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.evaluation.ranking import SLOTS
@@ -28,9 +29,6 @@ from kept.kge.prediction import (
 from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
 from kept.packaged import READY
-
-if TYPE_CHECKING:
-    from kept.apps.cli.kgc import PredictOptions
 
 N_REASONS = 6
 

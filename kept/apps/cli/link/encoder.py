@@ -88,9 +88,9 @@ def train_encoder(options: EncoderOptions) -> None:
         )
         encoder.save(options.output, force=options.force)
         record = encoder.record
-    place = "first" if options.cross else "nearest"
+    rank = "first" if options.cross else "nearest"
     echo(
-        f"{record.n_mentions} ambiguous mentions; the right card is {place} for "
+        f"{record.n_mentions} ambiguous mentions; the right card is {rank} for "
         f"{record.before:.4f} of those held out before, "
         f"{record.after:.4f} after epoch {record.n_epochs}; "
         f"{time.process_time() - began:.0f} processor seconds; in {options.output}"

@@ -181,9 +181,9 @@ def train(training: Training) -> Trained:
     return Trained(scorer=open_kepler_run(options.weights), history=None, settings=settings)
 
 
-def _trained(training: Training, given: KeplerOptions) -> Trained:
+def _trained(training: Training, flags: KeplerOptions) -> Trained:
     graph, triples, seed = training.splits.graph, training.splits.train, training.seed
-    config, host = by_recipe(KEPLER_RECIPE, given), given.host or HOST
+    config, host = by_recipe(KEPLER_RECIPE, flags), flags.host or HOST
     require_texts(graph, NAME)
     trained_on = graph.with_triples(np.asarray(triples, np.int32), note="training triples")
     options = KnowledgeEmbeddingOptions(
@@ -191,7 +191,7 @@ def _trained(training: Training, given: KeplerOptions) -> Trained:
         n_triples=config.batch_size,
         n_negatives=config.n_negatives,
         negatives="batch",
-        n_tokens=given.tokens or N_TOKENS,
+        n_tokens=flags.tokens or N_TOKENS,
         n_relation_tokens=3,
     )
     tokenizer = load_tokenizer(host)
@@ -227,7 +227,7 @@ def _trained(training: Training, given: KeplerOptions) -> Trained:
             validate=lambda: training.validate(completer.on(graph, triples)),
         )
     encoder.eval()
-    settings = encoder_settings(config, given)
+    settings = encoder_settings(config, flags)
     return Trained(scorer=completer, history=history, settings=settings)
 
 
