@@ -43,9 +43,9 @@ def test_each_kind_is_judged_by_what_the_others_teach() -> None:
     assert len(seen) % 2 == 0
     decision = decision_for_other_kinds(seen)
     assert decision.nil_from == 0.5
-    told, right = confidences(seen, decision)
+    report, right = confidences(seen, decision)
     raw, _ = confidences(seen, replace(decision, curve=()))
-    before, after = (calibration_score(sure, right).ece_width for sure in (raw, told))
+    before, after = (calibration_score(sure, right).ece_width for sure in (raw, report))
     assert after < 0.05 < before
     half = len(seen) // 2
     assert right[:half].mean() > right[half:].mean() + 0.1  # plain texts come first
