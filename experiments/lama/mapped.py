@@ -162,7 +162,7 @@ class MappedTrial(CellTrial):
 def first_answers(probed: ProbeResult) -> CellResult:
     """Return whether the first answer is right, by ranking."""
     cell: CellResult = {}
-    for ranking in RANKINGS:
+    for ranking in reversed(RANKINGS):
         scored = probed.scored(ranking)
         cell[ranking] = {
             "id": [answer.id for answer, _ in scored],
