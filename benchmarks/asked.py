@@ -10,16 +10,56 @@ from dataclasses import dataclass
 from typing import Any
 
 FLAGS = {
+    "commands/serve.py": "--seconds 4",
     "graphs/extending.py": "--seeds 1",
-    "graphs/readers.py": "--repeat 2",
+    "graphs/readers.py": "--triples 800000 --repeat 1",
+    "linking/dense_kinds.py": "--entities 5000,10000,20000",
     "linking/link_scale.py": "--entities 100000",
     "linking/linking_rerankers.py": "--texts 2000 --seeds 1",
-    "linking/processes.py": "--repeats 2",
+    "linking/processes.py": "--repeats 1 --texts 12000",
     "models/encoders.py":
         "--methods kbert,ernie,kadapter,colake --sentences 32 --nodes 256 --repeats 2",
+    "models/finetuning.py": "--precision fp32,bf16",
     "models/intervals.py": "--repeats 2000 --answers 60",
+    "models/kg_completion.py": "--kinds 'TransE L2,ComplEx,RotatE L2'",
 }  # fmt: skip
-"""Where all scripts are to end within an hour on two cores; the rest run without flags."""
+"""With which all scripts together take half an hour on two cores; the rest run without flags."""
+
+SMALL = {
+    "commands/compare.py": "--limit 16",
+    "commands/inference.py": "--texts 4 --methods none --variants bfloat16",
+    "commands/serve.py": "--seconds 0.5 --clients 2",
+    "commands/startup.py": "--entities 400 --runs 1",
+    "graphs/extending.py": "--seeds 1",
+    "graphs/large_graph.py": "--shares 0.0001,0.0002,0.0004",
+    "graphs/neighbours.py": "--repeat 1",
+    "graphs/readers.py":
+        "--triples 400 --repeat 1 --only nt-ids nt-polars nt-duckdb wikidata-json-msgspec",
+    "graphs/wordgraphs.py": "--graphs 16 --repeats 1",
+    "linking/dense_kinds.py": "--entities 300,600,1200 --width 16",
+    "linking/link_scale.py": "--entities 300",
+    "linking/linking.py": "--names 300 --sentences 40 --repeats 1",
+    "linking/linking_rerankers.py": "--texts 200 --seeds 1",
+    "linking/one_call.py": "--names 300 --sentences 20 --repeat 1",
+    "linking/processes.py":
+        "--texts 300 --names 400 --repeats 1 --methods colake --triples 3000",
+    "models/decoders.py": "--words 4 --repeat 1",
+    "models/encoders.py":
+        "--methods ernie --per-node colake --sentences 4 --lengths 64 --nodes 64 --repeats 1",
+    "models/entity_tables.py": "--rows 500,1000,2000 --table 30000",
+    "models/finetuning.py": "--texts 64 --one --epochs 1",
+    "models/intervals.py": "--repeats 40 --answers 20",
+    "models/kg_completion.py": "--quick --repeat 1 --kinds ComplEx --trained 1024",
+    "models/probing.py": "--samples 8 --repeat 1",
+    "models/sparse_updates.py": "--rows 30000 --width 8",
+}  # fmt: skip
+"""`--small`: a trial of every script, each in some seconds."""
+
+BY_HAND = {
+    "graphs/real_rdf.py": "it needs folders of RDF",
+    "models/recipe_rates.py": "it needs a method and its rates",
+}
+"""Scripts that `make bench` leaves out, and why."""
 
 LARGE = {
     "graphs/large_graph.py": "--shares 1.0",
@@ -32,8 +72,7 @@ LARGE = {
 """`--large`: sizes that take from minutes to an hour, and up to 10 GB."""
 
 NO_GROWTH = {
-    "graphs/real_rdf.py": "how many statements of real files are read, no speed",
-    "models/recipe_rates.py": "how well rates let a method read, no speed",
+    "commands/compare.py": "a whole command of one size",
     "linking/one_call.py": "single calls on inputs of one size",
     "models/decoders.py": "one decoder, of one size",
     "models/sparse_updates.py": "peers of rows whose growth models/entity_tables.py has",
@@ -82,6 +121,10 @@ ENCODERS, STARTUP, LARGE_GRAPH = (
     "models/encoders.py", "commands/startup.py", "graphs/large_graph.py",
 )  # fmt: skip
 INFERENCE = "commands/inference.py"
+METHODS_ON_MINILM = (
+    "ernie", "knowbert", "kbert", "words", "kepler", "colake", "kadapter", "ebert", "libert",
+    "sensebert", "sentilare", "wklm", "ktnet", "qagnn", "greaselm", "luke",
+)  # fmt: skip
 
 AIMS = [
     Aim("N-Triples to ids, checked", READERS, {"row": "nt-ids"},
@@ -94,6 +137,12 @@ AIMS = [
           at_least=6, aim=10, against="PyKEEN"),
     Aim("Wikidata's JSON to a graph", READERS, {"row": "wikidata-json"},
           at_least=4, aim=8, against="json-module loop"),
+    *(Aim(f"{work} to ids", READERS, {"row": f"{row}-{peer}"}, at_least=1.5, against=peer)
+      for work, row in (("N-Triples", "nt"), ("TSV with Q-numbers", "tsv-numbers"),
+                        ("TSV with other names", "tsv-names"))
+      for peer in ("polars", "duckdb")),
+    Aim("Wikidata's JSON to a graph", READERS, {"row": "wikidata-json-msgspec"},
+          at_least=4, against="msgspec loop"),
     Aim("15 neighbours of 20,000, batches of 1,024", NEIGHBOURS, {"row": "dict, batch 1024"},
           at_least=8, aim=12, against="dict, random.sample"),
     Aim("15 neighbours, a batch of 1,024", NEIGHBOURS, {"row": "dgl, batch 1024"},
@@ -133,6 +182,12 @@ AIMS = [
           at_least=7.9, against="the loop of 2019"),
     Aim("cloze, clock", "models/probing.py", {"row": "cloze"}, "by_the_clock",
           at_least=16, against="the loop of 2019"),
+    Aim("cloze, processor, and today's lines", "models/probing.py",
+          {"row": "cloze, today's lines"}, at_least=1, against="twenty lines of today"),
+    *(Aim(f"a step of {method} per node, and of the host alone", ENCODERS,
+            {"row": "step per node", "method": method}, "of_packed_host", at_most=1.1,
+            against="the packed host")
+      for method in METHODS_ON_MINILM),
     *(Aim(f"a step of {method}, real lengths", ENCODERS,
             {"row": "length mix", "method": method, "mode": "step"},
             at_least=2.1, against="eager, padded")
@@ -151,9 +206,10 @@ AIMS = [
             at_least=2, aim=aim, against=peer)
       for ours, peer, aim in (("RowAdam", "SparseAdam", 3), ("RowAdagrad", "sparse Adagrad", 4))
       for touched in (4096, 20000)),
-    Aim("a whole kept finetune, 2,000 texts", "models/finetuning.py",
-          {"row": "finetune", "texts": 2000, "precision": "fp32"},
-          at_least=1.5, against="Trainer, group_by_length"),
+    *(Aim(f"a whole kept finetune, {n} texts, {precision}", "models/finetuning.py",
+            {"row": "finetune", "texts": n, "precision": precision},
+            at_least=1.5, against="Trainer, group_by_length")
+      for n, precision in ((800, "fp32"), (200, "bf16"))),
     Aim("CoLAKE with 4.8 million rows of 384, GB (by a line)", TABLES,
           {"row": "memory of CoLAKE", "case": "RowAdagrad, host table"}, "gb_at_4_800_000",
           at_most=12, aim=6),

@@ -12,8 +12,9 @@ from typing import Any
 FLAGS = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16")
 """Of the processor, those that decide how fast matrix products and strings are."""
 LIBRARIES = ("torch", "numpy", "faiss-cpu", "pyarrow", "tokenizers", "transformers", "duckdb")
-PEERS = ("dgl", "flashtext", "onnxruntime", "openvino", "pykeen", "pyoxigraph", "rdflib",
-         "sentence-transformers", "spacy")  # fmt: skip
+PEERS = ("dgl", "flashtext", "msgspec", "onnxruntime", "openvino", "polars", "pyahocorasick",
+         "pykeen", "pyoxigraph", "rdflib", "sentence-transformers", "spacy",
+         "xllamacpp")  # fmt: skip
 
 
 def described() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import resource
 import subprocess
@@ -50,6 +51,14 @@ def processor_seconds_of(command: Sequence[str]) -> float:
 def write_line(**line: Any) -> None:
     """Print a JSON line."""
     print(json.dumps(line), flush=True)
+
+
+def is_missing(package: str, **row: Any) -> bool:
+    """Whether a peer is not installed; then the line of its row says that it is left out."""
+    missing = importlib.util.find_spec(package) is None
+    if missing:
+        write_line(**row, skipped=f"{package} is not installed (`make venv` installs it)")
+    return missing
 
 
 def compared(row: str, ours: Spent, theirs: Spent, /, *, equal: bool | None, **more: Any) -> None:

@@ -17,6 +17,7 @@ SHORT, MET, AIM, UNKNOWN = "**falls short**", "met", "met, aim too", "**not meas
 ORDER = (SHORT, UNKNOWN, MET, AIM)
 OURS = ("kept_s", "kept_ms", "one_s", "peak_gb")
 PEER = ("peer_s", "peer_ms", "two_s")
+FLOOR = ("floor_s",)
 
 
 def page(results: Results, machine: dict[str, Any], aims: Sequence[Aim] = AIMS) -> str:
@@ -44,8 +45,8 @@ def page(results: Results, machine: dict[str, Any], aims: Sequence[Aim] = AIMS) 
             "",
             "## Compared with what is required",
             "",
-            *_table(("work", "script", "against", "at", "ours", "theirs", "figure", "asked", "aim",
-                     ""), rows),
+            *_table(("work", "script", "against", "at", "ours", "theirs", "floor", "figure",
+                     "asked", "aim", ""), rows),
             "",
             "## As work grows",
             "",
@@ -81,14 +82,14 @@ def judged(aim: Aim, results: Results) -> list[str]:
     cells = [aim.work, f"`{aim.script}`{' --large' * aim.large}", aim.against]
     bounds = [aim.bound, "" if aim.aim is None else f"{aim.aim:g}"]
     if line is None:
-        return [*cells, "", "", "", "–", *bounds, UNKNOWN]
+        return [*cells, "", "", "", "", "–", *bounds, UNKNOWN]
     value = figure(aim.value, line)
     state = AIM if aim.reaches_aim(value) else MET
     if not aim.holds(value) or not line.get("equal", True):
         state = SHORT
     unequal = "" if line.get("equal", True) else ", results differ"
     return [*cells, _sizes(aim, line), _first(OURS, line), _first(PEER, line),
-            f"{value:g}{unequal}", *bounds, state]  # fmt: skip
+            _first(FLOOR, line), f"{value:g}{unequal}", *bounds, state]  # fmt: skip
 
 
 def _line(aim: Aim, lines: Lines) -> dict[str, Any] | None:

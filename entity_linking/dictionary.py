@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from entity_linking.decision import Decision
 from entity_linking.fuzzy.of_graph import SpeltAlike
 from entity_linking.names.candidates import NameCandidates
@@ -17,15 +19,27 @@ from entity_linking.names.identifiers import by_identifiers
 from entity_linking.names.index import NameIndex
 from entity_linking.names.linker import Gates, NameLinker
 from entity_linking.names.priors import PriorFormula
-from entity_linking.names.rules.case import Case
+from entity_linking.names.rules.case import Case, is_sentence_case
 from entity_linking.parts import CandidateSource
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer
 from entity_linking.sources import AtLeast, FirstFound
-from kg_loaders import KnowledgeGraph
+from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.disk.arrow import mask_array
 
 LINKS_VERSION = 3
 """Raised when the same graph and text get other links: part of what such links are stored under."""
+
+
+def lowers_first_letters(graph: KnowledgeGraph) -> bool:
+    """Whether "smart" case finds "gefitinib" for "Gefitinib" in this graph (`names.rules.case`).
+
+    Until version 3 of the links it never did; links of other graphs are the same, so that what is
+    stored under the version alone stays valid for them.
+    """
+    texts = by_identifiers(graph).entity_texts
+    is_name = np.isin(np.asarray(texts.kinds), [TextKind.LABEL, TextKind.ALIAS])
+    return is_sentence_case([texts.values.filter(mask_array(is_name))])
 
 
 class DictionaryLinker(Pipeline):

@@ -6,15 +6,18 @@ Offsets are Python string indices (code points), end exclusive. Entities are gra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isclose
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from entity_linking.errors import LinkingError
 from kg_loaders.notebook import marked, table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SAME_SCORE = 1e-9
 """Scores that differ by less are equal: sums of the same numbers may differ in their last bit."""
@@ -57,7 +60,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         return Candidate(self.entity, self.prior, score, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Link:
     """A mention with its candidates (best first) and the choice; `entity` None means NIL.
 
@@ -73,6 +76,9 @@ class Link:
     text: str | None = field(default=None, compare=False, repr=False)
     label: str | None = field(default=None, compare=False, repr=False)
     n_found: int | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Link({self})"
 
     def __str__(self) -> str:
         name = self.label or self.entity or "NIL"
@@ -143,9 +149,11 @@ class Link:
             raise LinkingError(f"confidence {self.confidence} of {self.mention} is outside [0, 1]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LinkedText:
     """A text with its links, sorted by start; the input of every graph builder.
+
+    `len` and iteration are those of the links.
 
     With `pair_start` it is a pair of texts, the second from that character on (white space before
     it belongs to neither); no mention reaches across.
@@ -168,6 +176,29 @@ class LinkedText:
             before = mention.start
         if not is_sorted:
             raise LinkingError(f"links of {self.text[:60]!r} are not sorted by start")
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self.links)
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    def __bool__(self) -> bool:
+        """A linked text is true, also without links."""
+        return True
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame, a row per link."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise LinkingError("to_pandas needs pandas: pip install pandas") from error
+        columns = ("start", "end", "text", "entity", "label", "confidence")
+        rows = [[getattr(link, name) for name in columns] for link in self.links]
+        return pandas.DataFrame(rows, columns=list(columns))
+
+    def __repr__(self) -> str:
+        return f"LinkedText({self.text!r}, {list(self.links)})"
 
     def __str__(self) -> str:
         return "\n".join([self.text, *(f"  {link}" for link in self.links)])

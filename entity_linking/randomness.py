@@ -30,3 +30,15 @@ def generator(seed: int, *key: Key) -> np.random.Generator:
     """
     philox_key = int.from_bytes(digest(seed, key), "little")
     return np.random.Generator(np.random.Philox(key=philox_key))
+
+
+def is_unused(generator: np.random.Generator) -> bool:
+    """Whether a generator of `generator` has given no number yet.
+
+    >>> draws = generator(7, "mask")
+    >>> is_unused(draws), draws.random() < 1, is_unused(draws)
+    (True, True, False)
+    """
+    state = generator.bit_generator.state
+    is_first = not state["state"]["counter"].any() and not state["has_uint32"]
+    return bool(is_first and state["buffer_pos"] == len(state["buffer"]))

@@ -72,6 +72,13 @@ _PLACES = {
 _OTHER_NAMES = {"open": "open_graph"}
 """Names here that the module has under another one."""
 
+_OTHER_LIBRARIES = {
+    "load": "open", "read": "open", "graph": "KnowledgeGraph", "kg": "KnowledgeGraph",
+    "train": "fit", "answer": "ask", "draw": "show", "plot": "show", "model": "AutoEncoder",
+    "automodel": "AutoEncoder", "linker": "DictionaryLinker",
+}  # fmt: skip
+"""What other libraries call it, in lower case."""
+
 __all__ = [
     "AutoEncoder",
     "BuilderConfig",
@@ -124,9 +131,9 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         from kg_loaders.spelling import did_you_mean
 
-        raise AttributeError(
-            f"module 'kept' has no attribute {name!r}{did_you_mean(name, __all__)}"
-        )
+        other = _OTHER_LIBRARIES.get(name.lower())
+        hint = f"; did you mean {other}?" if other else did_you_mean(name, __all__)
+        raise AttributeError(f"module 'kept' has no attribute {name!r}{hint}")
     module = import_module(_PLACES[name])
     value = module if name == "atlas" else getattr(module, _OTHER_NAMES.get(name, name))
     globals()[name] = value  # a submodule of this name, imported later, would hide the function

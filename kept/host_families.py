@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,6 +31,19 @@ Step = Callable[[nn.Module, Tensor], Tensor]
 """From a layer and states `[batch node width]` to the states after that layer."""
 Positions: TypeAlias = Int[Tensor, "batch node"]
 Weights: TypeAlias = Float[Tensor, "batch node"]
+
+
+class LayerInputs(NamedTuple):
+    """What the layers of a host read besides states."""
+
+    visibility: Visibility
+    positions: Positions | None
+    weights: Weights | None
+
+
+def linear_maps(query: str, key: str, value: str, output: str) -> Mapping[str, str]:
+    """Return the linear maps of a layer by LoRA's names for them."""
+    return {"query": query, "key": key, "value": value, "output": output}
 
 
 class Family:
@@ -50,12 +63,12 @@ class Family:
     layer_path = "encoder.layer"
     has_bert_layers = True
     has_bert_outputs = True
-    projections: Mapping[str, str] = {
-        "query": "attention.self.query",
-        "key": "attention.self.key",
-        "value": "attention.self.value",
-        "output": "attention.output.dense",
-    }
+    projections: Mapping[str, str] = linear_maps(
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+        "attention.output.dense",
+    )
     attention = "attention.self"
     weighs_links = True
     implementations: tuple[str, ...] = ("sdpa", "eager")
@@ -78,8 +91,7 @@ class Family:
 
     def new_layer(self, host: PreTrainedModel) -> nn.Module:
         """Return one more layer of the host's kind and sizes, untrained."""
-        layer: nn.Module = type(self.layers(host)[0])(host.config)
-        return layer
+        return type(self.layers(host)[0])(host.config)
 
     def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
         """Return the number of the layer that the host's parameter `name` belongs to, or None."""
@@ -103,15 +115,9 @@ class Family:
         projection = getattr(host, "embeddings_project", None)  # ELECTRA's
         return hidden if projection is None else projection(hidden)
 
-    def stepper(
-        self,
-        host: Any,
-        visibility: Visibility,
-        positions: Positions | None,
-        weights: Weights | None,
-    ) -> Step:
+    def stepper(self, host: Any, inputs: LayerInputs) -> Step:
         """Return the function that computes a layer."""
-        mask = self.mask(host, visibility, weights)
+        mask = self.mask(host, inputs.visibility, inputs.weights)
 
         def step(layer: nn.Module, hidden: Tensor) -> Tensor:
             if self.has_bert_layers and is_fusable(layer, hidden):
@@ -130,8 +136,7 @@ class Family:
     def pooled(self, host: Any, states: Tensor) -> Tensor:
         """Return the pooler's vector of the first node; its bare state without a pooler."""
         pooler = getattr(host, "pooler", None)
-        vector: Tensor = states[:, 0] if pooler is None else pooler(states)
-        return vector
+        return states[:, 0] if pooler is None else pooler(states)
 
 
 class RoBERTa(Family):
@@ -149,12 +154,9 @@ class DistilBERT(Family):
     model_types = ("distilbert",)
     layer_path = "transformer.layer"
     has_bert_layers = has_bert_outputs = False
-    projections: Mapping[str, str] = {
-        "query": "attention.q_lin",
-        "key": "attention.k_lin",
-        "value": "attention.v_lin",
-        "output": "attention.out_lin",
-    }
+    projections = linear_maps(
+        "attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"
+    )
     attention = "attention"
 
     def embed(self, host: Any, vectors: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
@@ -173,12 +175,9 @@ class ALBERT(Family):
     model_types = ("albert",)
     layer_path = "encoder.albert_layer_groups"
     has_bert_layers = has_bert_outputs = False
-    projections: Mapping[str, str] = {
-        "query": "attention.query",
-        "key": "attention.key",
-        "value": "attention.value",
-        "output": "attention.dense",
-    }
+    projections = linear_maps(
+        "attention.query", "attention.key", "attention.value", "attention.dense"
+    )
     attention = ""
 
     def layers(self, host: Any) -> Sequence[nn.Module]:
@@ -225,12 +224,9 @@ class MPNet(Family):
 
     model_types = ("mpnet",)
     has_bert_layers = has_bert_outputs = False
-    projections: Mapping[str, str] = {
-        "query": "attention.attn.q",
-        "key": "attention.attn.k",
-        "value": "attention.attn.v",
-        "output": "attention.attn.o",
-    }
+    projections = linear_maps(
+        "attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"
+    )
     attention = ""
     implementations = ("eager",)
 
@@ -241,15 +237,11 @@ class MPNet(Family):
         hidden: Tensor = host.embeddings(inputs_embeds=vectors, position_ids=positions)
         return hidden
 
-    def stepper(
-        self,
-        host: Any,
-        visibility: Visibility,
-        positions: Positions | None,
-        weights: Weights | None,
-    ) -> Step:
-        mask = visibility.attention("eager", host.dtype, weights=weights)
-        distances = -_distances(positions, "MPNet")  # from the reader to the node that is read
+    def stepper(self, host: Any, inputs: LayerInputs) -> Step:
+        mask = inputs.visibility.attention("eager", host.dtype, weights=inputs.weights)
+        distances = -_distances(
+            inputs.positions, "MPNet"
+        )  # from the reader to the node that is read
         buckets = host.encoder.relative_position_bucket(distances)
         bias = host.encoder.relative_attention_bias(buckets).permute(0, 3, 1, 2)
         with_bias = (mask + bias).clamp(min=torch.finfo(host.dtype).min)
@@ -264,12 +256,12 @@ class DeBERTa(Family):
 
     model_types = ("deberta-v2",)
     has_bert_layers = False
-    projections: Mapping[str, str] = {
-        "query": "attention.self.query_proj",
-        "key": "attention.self.key_proj",
-        "value": "attention.self.value_proj",
-        "output": "attention.output.dense",
-    }
+    projections = linear_maps(
+        "attention.self.query_proj",
+        "attention.self.key_proj",
+        "attention.self.value_proj",
+        "attention.output.dense",
+    )
     attention = ""
     weighs_links = False
     implementations = ("eager",)
@@ -283,17 +275,11 @@ class DeBERTa(Family):
             )
         return super().embed(host, vectors, positions, segments)
 
-    def stepper(
-        self,
-        host: Any,
-        visibility: Visibility,
-        positions: Positions | None,
-        weights: Weights | None,
-    ) -> Step:
-        visible = visibility.mask.unsqueeze(1)
+    def stepper(self, host: Any, inputs: LayerInputs) -> Step:
+        visible = inputs.visibility.mask.unsqueeze(1)
         encoder, relative = host.encoder, None
         if encoder.relative_attention:
-            relative = _distances(positions, "DeBERTa")
+            relative = _distances(inputs.positions, "DeBERTa")
             if encoder.position_buckets > 0:
                 relative = make_log_bucket_position(
                     relative, encoder.position_buckets, encoder.max_relative_positions
@@ -312,27 +298,18 @@ class NomicBERT(Family):
     model_types = ("nomic_bert",)
     layer_path = "layers"
     has_bert_layers = has_bert_outputs = False
-    projections: Mapping[str, str] = {
-        "query": "self_attn.q_proj",
-        "key": "self_attn.k_proj",
-        "value": "self_attn.v_proj",
-        "output": "self_attn.o_proj",
-    }
+    projections = linear_maps(
+        "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"
+    )
     attention = "self_attn"
 
     def embed(self, host: Any, vectors: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         hidden: Tensor = host.embeddings(inputs_embeds=vectors, token_type_ids=segments)
         return hidden
 
-    def stepper(
-        self,
-        host: Any,
-        visibility: Visibility,
-        positions: Positions | None,
-        weights: Weights | None,
-    ) -> Step:
-        mask = self.mask(host, visibility, weights)
-        rows = _required(positions, "NomicBERT")
+    def stepper(self, host: Any, inputs: LayerInputs) -> Step:
+        mask = self.mask(host, inputs.visibility, inputs.weights)
+        rows = _required(inputs.positions, "NomicBERT")
 
         def step(layer: nn.Module, hidden: Tensor) -> Tensor:
             states: Tensor = layer(
@@ -350,10 +327,7 @@ class ModernBERT(NomicBERT):
     """
 
     model_types = ("modernbert",)
-    projections: Mapping[str, str] = {
-        **dict.fromkeys(("query", "key", "value"), "attn.Wqkv"),  # one map makes all three
-        "output": "attn.Wo",
-    }
+    projections = linear_maps("attn.Wqkv", "attn.Wqkv", "attn.Wqkv", "attn.Wo")  # one makes three
     attention = "attn"
 
     def layer_number(self, config: PretrainedConfig, name: str) -> int | None:
@@ -363,8 +337,7 @@ class ModernBERT(NomicBERT):
 
     def new_layer(self, host: PreTrainedModel) -> nn.Module:
         last = self.layers(host)[-1]
-        layer: nn.Module = type(last)(host.config, len(self.layers(host)) - 1)
-        return layer
+        return type(last)(host.config, len(self.layers(host)) - 1)
 
     def keep_first(self, host: Any, n: int) -> None:
         super().keep_first(host, n)
@@ -378,13 +351,8 @@ class ModernBERT(NomicBERT):
         hidden: Tensor = host.embeddings(inputs_embeds=vectors)
         return hidden
 
-    def stepper(
-        self,
-        host: Any,
-        visibility: Visibility,
-        positions: Positions | None,
-        weights: Weights | None,
-    ) -> Step:
+    def stepper(self, host: Any, inputs: LayerInputs) -> Step:
+        visibility, positions, weights = inputs
         near = _distances(positions, "ModernBERT").abs() <= host.config.sliding_window
         masks = {
             "full_attention": self.mask(host, visibility, weights),

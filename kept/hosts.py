@@ -64,6 +64,7 @@ from kept.host_facts import (
 )
 from kept.host_families import (
     MODEL_TYPES,
+    LayerInputs,
     Step,
     WholeHost,
     family_of,
@@ -344,10 +345,7 @@ def _smollm2() -> tuple[str, dict[str, str]]:
     try:
         return str(prepared_folder(SMOLLM2_PREPARED, _convert_smollm2)), {}
     except WriteError as error:
-        _log.warning(
-            f"smollm2 is opened slowly, from GGUF: {error}; name a folder that can be written as "
-            "KEPT_CACHE"
-        )
+        _log.warning(f"smollm2 is opened slowly, from GGUF: {error}")
         return str(weights.parent), {"gguf_file": weights.name}
 
 
@@ -731,11 +729,11 @@ def stepper(
         )
     rows = None if node_mask is None else dense_rows(node_mask)
     if rows is None or node_mask is None:
-        return family.stepper(host, visibility, positions, node_weights)
+        return family.stepper(host, LayerInputs(visibility, positions, node_weights))
     weights = None if node_weights is None else rows.pack(node_weights)
     packed_positions = None if positions is None else rows.pack(positions)
     packed_visibility = rows.pack_visibility(visibility, node_mask)
-    step = family.stepper(host, packed_visibility, packed_positions, weights)
+    step = family.stepper(host, LayerInputs(packed_visibility, packed_positions, weights))
     return lambda layer, hidden: rows.unpack(step(layer, rows.pack(hidden)))
 
 

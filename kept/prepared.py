@@ -8,60 +8,81 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from kept.cache_folder import REMEDY, cache_folder
 from kg_loaders.disk.seals import sha256_of
+from kg_loaders.disk.write_errors import write_errors
 from kg_loaders.disk.writing import whole_folder, write_json
+from kg_loaders.errors import WriteError
 
 WAIT_SECONDS = 300.0
 """How long a process waits for another one that prepares the same model."""
 LARGE = 1 << 26
+LARGEST_SEAL = 1 << 20
 SEAL = "prepared.json"
-
-
-def cache_folder() -> Path:
-    """Return the folder of what kept prepares: `KEPT_CACHE`, else `kept` in the user's cache."""
-    named = os.environ.get("KEPT_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kept"
 
 
 def prepared_folder(name: str, prepare: Callable[[Path], None]) -> Path:
     """Return the folder `name` of the cache; where it is missing or damaged, `prepare` fills it.
 
-    `prepare` gets an empty folder, which takes its place when all is written. What it raises is
-    raised, and so is the `OutputError` of a cache that cannot be written.
+    `prepare` gets an empty folder, which takes the place of whatever had the name when all is
+    written. What it raises is raised, and `WriteError` where the cache cannot be written.
     """
     folder = cache_folder() / name
-    if not is_whole(folder):
-        with whole_folder(
-            folder, kind="a prepared model", is_kind=_is_prepared, force=True, wait=WAIT_SECONDS
-        ) as part:
+    if is_whole(folder):
+        return folder
+    try:
+        _clear_way(folder)
+        with (
+            suppress(_PreparedElsewhere),
+            whole_folder(
+                folder, kind="folder", is_kind=Path.is_dir, force=True, wait=WAIT_SECONDS
+            ) as part,
+        ):
+            if is_whole(folder):
+                raise _PreparedElsewhere
             prepare(part)
             files = sorted(each for each in part.iterdir() if each.is_file())
             write_json(part / SEAL, {each.name: _facts(each) for each in files})
+    except WriteError as error:
+        if REMEDY in str(error):
+            raise
+        raise type(error)(f"{error} ({folder.parent} is kept's cache: {REMEDY})") from error
     return folder
+
+
+class _PreparedElsewhere(Exception):  # noqa: N818 - no error: it leaves a block
+    """Another process prepared the same model while this one waited for it."""
+
+
+def _clear_way(folder: Path) -> None:
+    """Remove a file, a link to nothing or a pipe where a prepared folder goes."""
+    with write_errors(folder):
+        if os.path.lexists(folder) and not folder.is_dir():
+            folder.unlink(missing_ok=True)
 
 
 def is_whole(folder: Path) -> bool:
     """Return whether every file of a prepared folder is what was written."""
     seal = folder / SEAL
-    if not seal.is_file():
-        return False
     try:
-        files = msgspec.json.decode(seal.read_bytes(), type=dict[str, dict[str, Any]])
-        return all(_is_as_written(folder / name, facts) for name, facts in files.items())
-    except (msgspec.DecodeError, KeyError, OSError):
+        if not seal.is_file() or seal.stat().st_size > LARGEST_SEAL:
+            return False
+        files = msgspec.json.decode(seal.read_bytes(), type=dict[str, dict[str, str | int]])
+        checks = [_is_as_written(folder / name, facts) for name, facts in files.items()]
+    except (
+        msgspec.MsgspecError,
+        ValueError,
+        KeyError,
+        OSError,
+    ):  # also of names that no file can have
         return False
-
-
-def _is_prepared(folder: Path) -> bool:
-    return (folder / SEAL).is_file()
+    return bool(checks) and all(checks)
 
 
 def _facts(file: Path) -> dict[str, Any]:

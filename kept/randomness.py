@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import torch
 
-from entity_linking.randomness import Key, digest, generator
+from entity_linking.randomness import Key, digest, generator, is_unused
 
-__all__ = ["Key", "generator", "torch_draws", "torch_generator", "torch_seed"]
+__all__ = ["Key", "generator", "is_unused", "torch_draws", "torch_generator", "torch_seed"]
 
 
 def torch_seed(seed: int, *key: Key) -> int:

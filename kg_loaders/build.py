@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from kg_loaders import plugins
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.budget import ReaderBudget
+from kg_loaders.column_order import order_notes
 from kg_loaders.damage import OPTION, DamagePolicy, DamageReport, Progress
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
@@ -28,11 +30,12 @@ from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.literal_entities import literal_notes
 from kg_loaders.plugins import Table
+from kg_loaders.rdf.names import unread_names
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
 from kg_loaders.reading.unpacking import archive_member, data_name
 from kg_loaders.reading.workers import Workers
-from kg_loaders.records import Record
+from kg_loaders.records import Record, TextKind
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.stored_blocks import blocks_of
 
@@ -262,6 +265,7 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     return kind.format, dict(kind.options)
 
 
+TABLES = ("tsv", "csv", "parquet")
 _NAMED_SURELY = ("openke", "wordnet", "wikidata5m", "conceptnet", "umls")
 
 
@@ -396,7 +400,10 @@ def load(
         if types_of_facts:
             graph = _with_fact_types(graph, report, onto, beyond_memory, n_workers)
         _note_load(graph, report, onto)
-        report.notes += literal_notes(graph)
+        report.notes += [*literal_notes(graph), *_names_apart(graph)]
+        if any(source.format_name in TABLES for source in named):
+            report.notes += order_notes(graph)
+        report.notes += unread_names(report.skipped)
         if out is not None:
             graph.save(out, force=force, n_threads=n_workers)
     report.quarantine = aside
@@ -507,6 +514,22 @@ def _note_load(graph: KnowledgeGraph, report: DamageReport, onto: KnowledgeGraph
             for name, n in theirs.items():
                 ours[name] = ours.get(name, 0) + n
     graph.manifest = msgspec.structs.replace(graph.manifest, load_counts=counts, load_faults=faults)
+
+
+def _names_apart(graph: KnowledgeGraph) -> list[str]:
+    """A note where no entity with a name is in a triple: the files name others than they join."""
+    texts = graph.entity_texts
+    is_label = np.asarray(texts.kinds) == TextKind.LABEL
+    named = np.unique(np.asarray(texts.nodes())[is_label])
+    degrees = np.diff(graph.out_offsets) + np.diff(graph.in_offsets)
+    if not len(named) or not graph.n_triples or degrees[named].any():
+        return []
+    first, joined = graph.entities.name(int(named[0])), graph.entities.name(int(degrees.argmax()))
+    note = (
+        f"none of the {len(named)} entities with a name is in a triple: names are of {first!r}, "
+        f"triples of {joined!r}; give both files the same identifiers"
+    )
+    return [note]
 
 
 def _count(

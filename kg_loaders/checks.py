@@ -137,8 +137,7 @@ def _of_coverage(graph: KnowledgeGraph) -> list[Finding]:
 
 
 def _connected(graph: KnowledgeGraph) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = (np.diff(graph.out_offsets) + np.diff(graph.in_offsets)) > 0
-    return mask
+    return (np.diff(graph.out_offsets) + np.diff(graph.in_offsets)) > 0
 
 
 def _with_label(nodes: Ids, kinds: NDArray[np.uint8], n_nodes: int) -> NDArray[np.bool_]:

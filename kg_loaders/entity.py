@@ -102,6 +102,11 @@ class Entity:
         others = [Entity(graph, i) for i in np.unique(ends).tolist() if i != self.index]
         return sorted(others, key=lambda each: (each.label, each.id))
 
+    @property
+    def neighbors(self) -> list[Entity]:
+        """The same as `neighbours`."""
+        return self.neighbours
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entity):
             return NotImplemented

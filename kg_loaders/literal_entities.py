@@ -99,10 +99,7 @@ def literal_notes(graph: KnowledgeGraph) -> list[str]:
 
 
 def _looks_like_values(graph: KnowledgeGraph) -> NDArray[np.bool_]:
-    looks: NDArray[np.bool_] = numpy_of(
-        pc.match_substring_regex(graph.entities.array, pattern=VALUE)
-    )
-    return looks
+    return numpy_of(pc.match_substring_regex(graph.entities.array, pattern=VALUE))
 
 
 def _examples(graph: KnowledgeGraph, tails: NDArray[np.integer]) -> tuple[str, ...]:

@@ -46,8 +46,7 @@ def by_degree(graph: KnowledgeGraph, triples: Ids, generator: np.random.Generato
 def _degrees(graph: KnowledgeGraph, entities: Ids) -> Rows:
     n_out = graph.out_offsets[entities + 1] - graph.out_offsets[entities]
     n_in = graph.in_offsets[entities + 1] - graph.in_offsets[entities]
-    degrees: Rows = n_out + n_in
-    return degrees
+    return n_out + n_in
 
 
 def by_relevance(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from kg_loaders.build import Source
 
+HEADER = ("head", "relation", "tail")
 Files = str | Path | Sequence[str | Path]
 EDGE_NAMES = (*RELATIONS, "key")
 """Attributes of networkx edges that name the relation; the first one that an edge has counts."""
@@ -47,7 +49,7 @@ def open_graph(
 ) -> KnowledgeGraph:
     """Return the graph in a folder of `kept kg build`, or read from any file that it reads.
 
-    Rows of three names, a data frame and a networkx graph are taken as well.
+    Rows of three names, a data frame, and a graph of networkx or rdflib are taken as well.
 
     `labels` and the other files of texts are TSV: an identifier, then the text. With
     `types_of_facts` entities of files that give no types have those that facts say, as in `kept kg
@@ -68,6 +70,8 @@ def open_graph(
 
     if isinstance(path, KnowledgeGraph):
         return path
+    if _is_rdflib(path):
+        return _from_rdflib(path, types_of_facts=types_of_facts, language=language, **options)
     if not isinstance(path, str | Path):
         return _from_memory(path, types_of_facts=types_of_facts)
     texts = {
@@ -93,12 +97,35 @@ def _from_memory(source: Any, *, types_of_facts: bool) -> KnowledgeGraph:
         return from_pandas(source, types_of_facts=types_of_facts)
     if hasattr(source, "nodes") and hasattr(source, "edges"):
         return from_networkx(source, types_of_facts=types_of_facts)
-    if isinstance(source, list | tuple | set):
+    if isinstance(source, list | tuple | set | Iterator):
         return KnowledgeGraph.from_triples(source, types_of_facts=types_of_facts)
     raise SourceError(
         f"no graph can be read from a {type(source).__name__}; give a path, a graph, rows of "
-        "(head, relation, tail), a data frame or a networkx graph"
+        "(head, relation, tail), a data frame, or a graph of networkx or rdflib"
     )
+
+
+def _is_rdflib(source: Any) -> bool:
+    return hasattr(source, "serialize") and hasattr(source, "namespaces")
+
+
+def _from_rdflib(source: Any, **options: Any) -> KnowledgeGraph:
+    """The graph of an rdflib graph, by way of N-Triples."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.nt"
+        source.serialize(str(path), format="nt", encoding="utf-8")
+        return open_graph(path, **options)
+
+
+def as_frame(graph: KnowledgeGraph) -> pd.DataFrame:
+    """Return a data frame of a graph, a row per triple: identifiers, then labels."""
+    from kg_loaders.export import triple_table
+
+    try:
+        frame: pd.DataFrame = triple_table(graph).to_pandas()
+    except ImportError as error:
+        raise SourceError("to_pandas needs pandas: pip install pandas") from error
+    return frame
 
 
 def _is_wordnet(folder: Path) -> bool:
@@ -180,8 +207,9 @@ def from_pandas(
     """Return the graph of a data frame's rows.
 
     The columns are `head`, `relation` and `tail`, or known by their names (such as subject,
-    predicate, object); three columns with other names are taken in this order only if they are
-    named. `labels` are names of identifiers, `types_of_facts` is as in `from_triples`.
+    predicate, object). Three columns without names are taken in this order, three with other names
+    only if they are given by name. `labels` are names of identifiers, `types_of_facts` is as in
+    `from_triples`.
     `SourceError` for missing columns and empty cells.
 
     >>> import pandas as pd
@@ -189,7 +217,10 @@ def from_pandas(
     >>> from_pandas(rows).facts("Ada")
     [('Ada', 'born in', 'London')]
     """
-    columns = _named_columns([str(each) for each in frame.columns], (head, relation, tail))
+    names = [str(each) for each in frame.columns]
+    if names == ["0", "1", "2"] and head is relation is tail is None:
+        names = [*HEADER]
+    columns = _named_columns(names, (head, relation, tail))
     parts = [frame[frame.columns[position]] for position in columns]
     for part in parts:
         if part.isna().any():

@@ -31,6 +31,7 @@ from kg_loaders.vocabulary import Vocabulary, node_id, rows_of_ids
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
+    import rdflib
 
 __all__ = ["FORMAT_VERSION", "KnowledgeGraph", "Manifest", "Texts", "Vocabulary", "assemble"]
 
@@ -145,8 +146,7 @@ class KnowledgeGraph:
                 if node in nodes:
                     columns.add([Text(node, TextKind.LABEL, label, is_relation=is_relation)])
         graph = cls(**columns.fields(languages=DEFAULT_LANGUAGES))
-        typed: KnowledgeGraph = makers().typed_by_facts(graph) if types_of_facts else graph
-        return typed
+        return makers().typed_by_facts(graph) if types_of_facts else graph
 
     @classmethod
     def from_tsv(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
@@ -159,8 +159,11 @@ class KnowledgeGraph:
         return _opened(path, "csv", options)
 
     @classmethod
-    def from_rdf(cls, path: str | Path, **options: Any) -> KnowledgeGraph:
-        """Return the graph of a file in any RDF syntax, in memory; see `kg_loaders.open_graph`."""
+    def from_rdf(cls, path: str | Path | rdflib.Graph, **options: Any) -> KnowledgeGraph:
+        """Return the graph of a file in any RDF syntax, or of an rdflib graph, in memory.
+
+        `options` are those of `kg_loaders.open_graph`.
+        """
         return _opened(path, "rdf", options)
 
     @classmethod
@@ -246,6 +249,11 @@ class KnowledgeGraph:
                 "strings; graph.triples[row] has rows by number"
             )
         return entity_named(self, name)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a data frame, a row per triple: identifiers, then labels of its three parts."""
+        frame: pd.DataFrame = makers().as_frame(self)
+        return frame
 
     # ---- texts -------------------------------------------------------------
     def label(self, entity: int) -> str:
@@ -335,8 +343,7 @@ class KnowledgeGraph:
 
     def _tail_keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         triples = self.triples[rows].astype(np.int64)
-        keys: NDArray[np.int64] = triples[:, 1] * self.n_entities + triples[:, 2]
-        return keys
+        return triples[:, 1] * self.n_entities + triples[:, 2]
 
     @cached_property
     def has_loop(self) -> NDArray[np.bool_]:

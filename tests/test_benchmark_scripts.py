@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.children import ROOT
 from tests.forked import Forked
 
+asked = pytest.importorskip(
+    "benchmarks.asked", reason="benchmarks are not here: the tests of an installed package"
+)
 gpu = pytest.importorskip(
     "benchmarks.gpu", reason="benchmarks are not here: the tests of an installed package"
 )
@@ -92,11 +99,61 @@ def test_a_part_of_the_gpu_benchmark_that_takes_too_long_is_ended(tmp_path: Path
     assert said.splitlines()[-1] == "its time was up"
 
 
+WITHOUT_PEERS = """
+import sys
+for name in ("ahocorasick", "dgl", "duckdb", "polars", "pykeen", "flashtext", "spacy", "xllamacpp"):
+    sys.modules[name] = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "n_left_out"),
+    [("graphs/readers.py", 2), ("linking/one_call.py", 1), ("linking/linking.py", 2)],
+)
+def test_a_peer_that_is_missing_is_named_and_the_rest_is_run(
+    script: str, n_left_out: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_PEERS)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    monkeypatch.delenv("KEPT_DATA", raising=False)
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *shlex.split(asked.SMALL[script])],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    left_out = [row["skipped"] for row in rows if "skipped" in row]
+    assert len(left_out) == n_left_out
+    assert all(reason.endswith("is not installed (`make venv` installs it)") for reason in left_out)
+    assert any("kept_us" in row or "kept_ms" in row or "kept_s" in row for row in rows)
+
+
+NEEDS_DATA = ("commands/compare.py", "graphs/extending.py", "linking/linking_rerankers.py")
+
+
+@pytest.mark.slow
+@pytest.mark.minilm
+@pytest.mark.parametrize("script", sorted({*asked.SMALL} - {"linking/processes.py"}))
+def test_each_script_runs_at_a_tiny_size(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if script not in NEEDS_DATA:
+        monkeypatch.delenv("KEPT_DATA", raising=False)
+    elif "KEPT_DATA" not in os.environ:
+        pytest.skip("KEPT_DATA names no folder of data")
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *shlex.split(asked.SMALL[script])],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert rows
+    assert [row for row in rows if "skipped" in row] == []
+    assert [row for row in rows if row.get("equal") is False] == []
+
+
 @pytest.mark.slow
 @pytest.mark.minilm
 def test_processes_are_compared_and_more_of_them_simulated() -> None:
-    rows = rows_of("linking/processes.py", "--texts", "300", "--names", "400", "--repeats", "1",
-                   "--methods", "colake", "--triples", "3000")  # fmt: skip
+    rows = rows_of("linking/processes.py", *shlex.split(asked.SMALL["linking/processes.py"]))
     works = ["kept kg build facts.nt", "kept kg build facts.tsv", "kept link"]
     compared = [row for row in rows if row.get("work") in works]
     assert [row["work"] for row in compared] == [work for work in works for _ in range(3)]

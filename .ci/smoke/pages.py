@@ -142,8 +142,8 @@ class Page(NamedTuple):
     @property
     def is_private(self) -> bool:
         """Whether the page builds its graph from its own triples, those of a private world."""
-        builds = re.search(r"kept kg build (triples|staff)\.tsv -o kg/", self.text)
-        return "triples.tsv" in self.files or builds is not None
+        built = re.findall(r"kept kg build ([\w-]+\.\w+) -o ", self.text)
+        return any(name in self.files or name == "staff.tsv" for name in built)
 
     @property
     def programs(self) -> list[tuple[str, str]]:

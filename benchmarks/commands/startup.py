@@ -40,8 +40,8 @@ def processor_seconds(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def best(command: list[str]) -> float:
-    return min(processor_seconds(command) for _ in range(N_RUNS))
+def best(command: list[str], n_runs: int = N_RUNS) -> float:
+    return min(processor_seconds(command) for _ in range(n_runs))
 
 
 def link(folder: Path, n_entities: int = 2) -> list[str]:
@@ -63,22 +63,23 @@ def link(folder: Path, n_entities: int = 2) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entities", type=int, default=100_000, help="of the largest graph")
+    parser.add_argument("--runs", type=int, default=N_RUNS, help="of each command")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = f"{name}/compiled"
-        python_alone = best([sys.executable, "-c", "pass"])
+        python_alone = best([sys.executable, "-c", "pass"], options.runs)
         commands = {
             f"kept {' '.join(line)}": [sys.executable, "-m", "kept", *line] for line in LINES
         }
         commands["kept link, two sentences"] = link(Path(name) / "2")
         for row, command in commands.items():
-            seconds = best(command)
+            seconds = best(command, options.runs)
             write_line(row=row, kept_s=round(seconds, 2), bare_python_s=round(python_alone, 3))
         sizes, spent = three_sizes(options.entities), []
         for n in sizes:
             command = link(Path(name) / str(n), n)
-            spent.append((processor_seconds(command), best(command)))
+            spent.append((processor_seconds(command), best(command, options.runs)))
             first, later = (round(each, 2) for each in spent[-1])
             write_line(row="kept link, larger graphs", entities=n, first_s=first, kept_s=later)
         for row, seconds in zip(("first time", "later"), zip(*spent, strict=True), strict=True):

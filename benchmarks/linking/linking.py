@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import gc
 import gzip
-import importlib.util
 import os
 import sys
 from collections import Counter
@@ -39,7 +38,16 @@ from link_scale import make_names
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import Spent, compared, growth, in_turn, once, three_sizes, write_line
+from benchmarks.measuring import (
+    Spent,
+    compared,
+    growth,
+    in_turn,
+    is_missing,
+    once,
+    three_sizes,
+    write_line,
+)
 from entity_linking import DictionaryLinker, Linker, read_trex
 from entity_linking.detection import EndToEnd, NamesAndTagger
 from entity_linking.fuzzy.index import FuzzyIndex
@@ -187,8 +195,7 @@ def compare_mentions(
     build_s = {"kept": built}
     for name in peers:
         package, maker = PEERS[name]
-        if importlib.util.find_spec(package) is None:
-            write_line(row="mentions", peer=name, skipped=f"{package} is not installed")
+        if is_missing(package, row="mentions", peer=name):
             continue
         timed = once(lambda maker=maker: maker(names))
         finders[name], build_s[name] = timed.result, timed.processor

@@ -14,7 +14,6 @@ JSON lines.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import random
 import sys
@@ -32,7 +31,7 @@ from link_scale import make_names
 from linking import make_graph, make_sentences, mention_linker, read_names, read_sentences
 from neighbours import N_BEST, synthetic
 
-from benchmarks.measuring import write_line
+from benchmarks.measuring import is_missing, write_line
 from entity_linking import DictionaryLinker
 from entity_linking.names import NameIndex, NameLinker
 from kept.apps.texts import link
@@ -101,7 +100,7 @@ def measure_texts(names: Sequence[str], sentences: Sequence[str], repeat: int) -
     linker, _ = mention_linker(names)
     first = each({"first": lambda text: linker.spans([text])}, sentences, 1)["first"]
     calls: dict[str, Call] = {"kept": lambda text: linker.spans([text])[0]}
-    if importlib.util.find_spec("ahocorasick") is not None:
+    if not is_missing("ahocorasick", row="mentions of a sentence", peer="pyahocorasick"):
         calls["peer"] = automaton_finder(names)
     spent = each(calls, sentences, repeat)
     more: dict[str, Any] = {}

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -54,7 +53,7 @@ from link_scale import make_names
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.measuring import growth, three_sizes, write_line
+from benchmarks.measuring import growth, is_missing, three_sizes, write_line
 from entity_linking.annotations import to_json
 from kept import hosts
 from kept.apps.cli.link.inputs import read_text
@@ -192,8 +191,7 @@ def cluster(folder: Path, n_texts: int, repeats: int) -> None:
     A line through both sizes gives what starting costs and what a text costs; where a text costs
     less with Ray, it pays from `pays_from_texts` on.
     """
-    if importlib.util.find_spec("ray") is None:
-        write_line(work="kept link --cluster", skipped="ray is not installed")
+    if is_missing("ray", work="kept link --cluster"):
         return
     lines = (folder / "texts.txt").read_text("utf-8").splitlines(keepends=True)
     ways = {"one": ["--workers", "1"], "ray": ["--workers", "2", "--cluster", "local"]}

@@ -9,6 +9,8 @@ Host: MiniLM. Sentences: T-REx with the CoDEx-S graph where KEPT_DATA is set, el
    alone on the words of the same texts, padded to the longest (so a method pays for its nodes).
 2. The length mix of real sentences in batches of 32: padded eager, padded SDPA, `kept` as it is
    (samples share rows inside `hosts.run`), and rows made beforehand by `kept.batches.pack`.
+3. "step per node", for each method: a training step over the same sentences compared with one of
+   the host alone over their words, which share rows as well; seconds per node over those per word.
 
 "Eager" is the same encoder with the host's eager attention (additive float masks) and padding.
 Forward runs in evaluation mode; a step is forward and backward of the encoder with dropout off, or
@@ -54,7 +56,7 @@ from kept.methods import METHODS
 from kept.tasks.datasets.atlas import linked_texts
 from kg_loaders import KnowledgeGraph, atlas
 
-MODES = ("forward", "step", "step, dropout")
+MODES = ("forward", "step", "dropout")
 MIX = BuilderConfig(max_neighbours=4, max_words=96, max_nodes=192, policy="degree")
 ROOMY = BuilderConfig(max_neighbours=2, max_words=250, max_nodes=500, policy="degree")
 BATCH = 32
@@ -166,11 +168,15 @@ def same_states(one: Tensor, other: Tensor, mask: Tensor) -> None:
     torch.testing.assert_close(one[mask], other[mask], atol=1e-4, rtol=1e-4)
 
 
-def encoders(name: str, graph: KnowledgeGraph) -> tuple[KnowledgeEncoder, KnowledgeEncoder]:
-    """A new encoder on MiniLM, and its eager twin."""
+def new_encoder(name: str, graph: KnowledgeGraph) -> KnowledgeEncoder:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        encoder = METHODS[name].new_encoder("minilm", graph, hosts.load_tokenizer("minilm"), seed=0)
+        return METHODS[name].new_encoder("minilm", graph, hosts.load_tokenizer("minilm"), seed=0)
+
+
+def encoders(name: str, graph: KnowledgeGraph) -> tuple[KnowledgeEncoder, KnowledgeEncoder]:
+    """A new encoder on MiniLM, and its eager twin."""
+    encoder = new_encoder(name, graph)
     twin = copy.deepcopy(encoder)
     twin.set_attn_implementation("eager")
     assert twin.host.config._attn_implementation == "eager"
@@ -205,7 +211,7 @@ def full_rows(
         same_states(variant(ours, [batch], MODES[0])(), variant(eager, [batch], MODES[0])(),
                     batch.node_mask)  # fmt: skip
         share = words["attention_mask"].sum().item() / batch.node_mask.sum().item()
-        for mode in MODES:
+        for mode in options.modes:
             seconds = medians(
                 {
                     "ours": variant(ours, [batch], mode),
@@ -221,7 +227,7 @@ def full_rows(
                 **relative_to_host(seconds, len(chosen)),
                 of_host_on_as_many=round(seconds["ours"] / seconds["host"], 2), equal=True,
             )  # fmt: skip
-            if mode == "forward":
+            if mode == MODES[0]:
                 of_length[length] = seconds["ours"] / len(chosen), seconds["host"] / len(chosen)
     if of_length:
         growth("full rows, forward, beside the host", "nodes", list(of_length),
@@ -259,7 +265,7 @@ def length_mix(
     packed = packed_rows(samples, groups, ours, reference)
     real = sum(int(batch.node_mask.sum()) for batch in batches)
     places = sum(batch.node_mask.numel() for batch in batches)
-    for mode in MODES:
+    for mode in options.modes:
         variants = {
             "eager": variant(eager, batches, mode, padded),
             "sdpa": variant(ours, batches, mode, padded),
@@ -287,6 +293,27 @@ def length_mix(
     growth("length mix, step", "sentences", counts, list(spent.values()), method=name)
 
 
+def step_per_node(
+    name: str, texts: list[LinkedText], graph: KnowledgeGraph, options: argparse.Namespace
+) -> None:
+    """A step of a method, and of the host alone without padding, per node."""
+    draws = np.random.default_rng(1)
+    chosen = [texts[i] for i in draws.integers(len(texts), size=options.sentences)]
+    steps, nodes = {}, {}
+    for kind in dict.fromkeys(("none", name)):
+        samples = Samples(kind, chosen, graph, MIX)
+        batch = samples.stack(range(len(chosen)))
+        steps[kind] = variant(new_encoder(kind, graph), [batch], MODES[1])
+        nodes[kind] = int(batch.node_mask.sum())
+    seconds = medians(steps, options.repeats)
+    per_node = {kind: spent / nodes[kind] for kind, spent in seconds.items()}
+    write_line(
+        row="step per node", method=name, sentences=len(chosen), nodes=nodes[name],
+        words=nodes["none"], kept_s=round(seconds[name], 3), host_s=round(seconds["none"], 3),
+        of_packed_host=round(per_node[name] / per_node["none"], 2),
+    )  # fmt: skip
+
+
 def packed_rows(
     samples: Samples, groups: list[list[int]], ours: KnowledgeEncoder, reference: Tensor
 ) -> list[KnowledgeBatch] | None:
@@ -310,17 +337,22 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--per-node", default=",".join(METHODS), help="methods of the third part")
+    parser.add_argument("--modes", default=",".join(MODES[:2]), help="of forward, step, dropout")
     parser.add_argument("--lengths", default="64,128,256", help="of full rows; may be empty")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--nodes", type=int, default=1024, help="nodes of a batch of full rows")
     parser.add_argument("--sentences", type=int, default=64, help="of the length mix")
     options = parser.parse_args()
+    options.modes = options.modes.split(",")
     options.lengths = [int(length) for length in options.lengths.split(",") if length]
     torch.set_num_threads(options.threads)
     disable_progress_bar()
     graph, texts, source = read_texts()
     print(f"{source}: {len(texts)} sentences, {graph}; {options.threads} thread(s)\n")
-    for name in options.methods.split(","):
+    for name in filter(None, options.per_node.split(",")):
+        step_per_node(name, texts, graph, options)
+    for name in filter(None, options.methods.split(",")):
         pair = encoders(name, graph)
         if options.lengths:
             full_rows(name, texts, graph, pair, options)

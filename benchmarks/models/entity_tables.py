@@ -190,7 +190,7 @@ def memory(sizes: Sequence[int], cases: Sequence[str]) -> None:
         growth("two steps and files of CoLAKE, clock", "rows", sizes, taken, case=case)
 
 
-def update(n_rows: int = 1_000_000, width: int = 200) -> None:
+def update(n_rows: int, width: int = 200) -> None:
     for n_touched in (4_096, 20_000):
         peer = stepped(lambda p, lr: torch.optim.AdamW(p, lr=lr, fused=True), n_touched, n_rows,
                        width, is_sparse=False)  # fmt: skip
@@ -236,7 +236,7 @@ def stepped(
     return in_turn([optimiser.step], 3)[0]
 
 
-def softmax(n_rows: int = 1_000_000) -> None:
+def softmax(n_rows: int) -> None:
     sizes = three_sizes(n_rows)
     functions = [softmax_of(n) for n in sizes]
     for kind in functions[0]:
@@ -288,6 +288,7 @@ def softmax_of(n_rows: int, width: int = 64, n_golds: int = 512) -> dict[str, tu
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default="50000,100000,200000")
+    parser.add_argument("--table", type=int, default=1_000_000, help="rows of the other parts")
     parser.add_argument("--only", choices=("memory", "update", "softmax"))
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
@@ -300,7 +301,10 @@ def main() -> None:
     sizes = [int(each) for each in options.rows.split(",")]
     alone = [case for case, settings in CASES.items() if "shard" not in settings]
     cases = [options.case] if options.case else alone
-    parts = {"memory": lambda: memory(sizes, cases), "update": update, "softmax": softmax}
+    parts = {
+        "memory": lambda: memory(sizes, cases), "update": lambda: update(options.table),
+        "softmax": lambda: softmax(options.table),
+    }  # fmt: skip
     for name, part in parts.items():
         if options.only in (None, name):
             part()

@@ -182,9 +182,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_repeat(
-    example: RelationExample,
-    seen: set[tuple[str, str, str, str]] | None,
-    report: DamageReport,
+    example: RelationExample, seen: set[tuple[str, str, str, str]] | None, report: DamageReport
 ) -> bool:
     if seen is None:
         return False
@@ -297,11 +295,7 @@ def _from_tokens(
 
 
 def _example(
-    text: str,
-    head: tuple[str, Mention],
-    relation: str,
-    tail: tuple[str, Mention],
-    id: str = "",
+    text: str, head: tuple[str, Mention], relation: str, tail: tuple[str, Mention], id: str = ""
 ) -> RelationExample:
     links = [_link(*head), _link(*tail)]
     if head[1] > tail[1]:

@@ -26,10 +26,7 @@ Example = TypeVar("Example")
 
 
 def read_rows(
-    path: str | Path,
-    report: DamageReport,
-    row_type: type[Row],
-    convert: Callable[[Row], Example],
+    path: str | Path, report: DamageReport, row_type: type[Row], convert: Callable[[Row], Example]
 ) -> Iterator[Example]:
     """One JSON object a line; a row that does not fit `row_type` or its text is rejected."""
     decoder = msgspec.json.Decoder(row_type)
@@ -41,10 +38,7 @@ def read_rows(
 
 
 def read_array(
-    path: str | Path,
-    report: DamageReport,
-    row_type: type[Row],
-    convert: Callable[[Row], Example],
+    path: str | Path, report: DamageReport, row_type: type[Row], convert: Callable[[Row], Example]
 ) -> Iterator[Example]:
     """One JSON array a file; its rows take the place of lines, in the counts and in messages."""
     report.units = "rows"

@@ -324,7 +324,8 @@ class FittedDecision:
 
     `instead_of`: the scorer that was asked for, where names + prior did better on that text and
     `scorer` is theirs; "" where what was asked for is used. `tagger`: what found the mentions; ""
-    where names alone or marks did.
+    where names alone or marks did. `above_linked`: of a decision for other kinds of text, how much
+    greater the share of right links is than that of linked names (`calibration.other_kinds`).
     """
 
     decision: Decision
@@ -335,6 +336,7 @@ class FittedDecision:
     format: int = FORMAT
     instead_of: str = ""
     tagger: str = ""
+    above_linked: float | None = None
 
 
 def save_decision(

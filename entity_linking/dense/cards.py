@@ -60,9 +60,7 @@ def card(graph: KnowledgeGraph, entity: int, options: CardOptions = CardOptions(
 
 
 def cards(
-    graph: KnowledgeGraph,
-    entity_ids: Sequence[int] | Ids,
-    options: CardOptions = CardOptions(),
+    graph: KnowledgeGraph, entity_ids: Sequence[int] | Ids, options: CardOptions = CardOptions()
 ) -> list[str]:
     """The cards of `entity_ids`, in their order.
 

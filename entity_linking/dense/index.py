@@ -206,9 +206,7 @@ class DenseIndex:
         rows = np.concatenate([self._rows, len(self) + np.arange(len(ids), dtype=np.int32)])
         order = np.asarray(pc.sort_indices(names))
         manifest = msgspec.structs.replace(
-            m,
-            graphs=(*m.graphs, graph.content_hash),
-            n_entities=len(names),
+            m, graphs=(*m.graphs, graph.content_hash), n_entities=len(names)
         )
         searcher = None if m.kind == "flat" else self._writable_searcher()
         if searcher is not None:

@@ -245,8 +245,7 @@ class NameCandidates:
 
     def _most_popular(self, part: int, names: NDArray[np.int32], n: int) -> NDArray[np.int32]:
         popularity = self._index.popularity[self._index.segments[part].name_entities[names]]
-        best: NDArray[np.int32] = names[_highest(popularity, n)]
-        return best
+        return names[_highest(popularity, n)]
 
 
 class _Ways(NamedTuple):
@@ -263,8 +262,7 @@ def _highest(values: NDArray[np.floating], n: int) -> NDArray[np.int64]:
         return np.argsort(-values, kind="stable")[:n]
     bound = np.partition(values, len(values) - n)[len(values) - n]
     places = np.flatnonzero(values >= bound)
-    best: NDArray[np.int64] = places[np.argsort(-values[places], kind="stable")[:n]]
-    return best
+    return places[np.argsort(-values[places], kind="stable")[:n]]
 
 
 def _looked_up(form: str, kind: Kind, entries: Sequence[Entry], share: float) -> list[Hit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -17,18 +18,18 @@ IDENTIFIERS = "its identifiers as names"
 def by_identifiers(graph: KnowledgeGraph) -> KnowledgeGraph:
     """`graph`; if it has no label and no alias at all, with its identifiers as labels.
 
-    An underscore in them is a blank. The other texts stay; the content hash becomes another.
+    `readable` has what is left out of them. The other texts stay; the content hash becomes another.
     """
+    if _has_names(graph):
+        return graph
     texts = graph.entity_texts
     kinds = np.asarray(texts.kinds)
-    if np.isin(kinds, (TextKind.LABEL, TextKind.ALIAS)).any():
-        return graph
     languages = texts.language_names
     if "" not in languages:
         languages = (*languages, "")
     first = np.asarray(texts.offsets)[:-1]  # of each entity; a label comes before all else
     values = np.array([None, *texts.values.to_pylist()], object)[1:]
-    names = [name.replace("_", " ") for name in graph.entities]
+    names = [readable(name) for name in graph.entities]
     named = Texts(
         offsets=texts.offsets + np.arange(graph.n_entities + 1),
         kinds=np.insert(kinds, first, TextKind.LABEL),
@@ -47,6 +48,24 @@ def by_identifiers(graph: KnowledgeGraph) -> KnowledgeGraph:
         sources=(*graph.manifest.sources, IDENTIFIERS),
         licence=graph.manifest.licence,
     )
+
+
+def _has_names(graph: KnowledgeGraph) -> bool:
+    kinds = np.asarray(graph.entity_texts.kinds)
+    return bool(np.isin(kinds, (TextKind.LABEL, TextKind.ALIAS)).any())
+
+
+_IRI = re.compile(r"[a-z][a-z0-9+.-]*://.*?([^/#]+)[/#]*", re.IGNORECASE)
+
+
+def readable(identifier: str) -> str:
+    """An identifier as a name: an underscore is a blank, and of an IRI the last part is taken.
+
+    >>> readable("Lea_Holt"), readable("http://example.org/staff#Lea_Holt")
+    ('Lea Holt', 'Lea Holt')
+    """
+    iri = _IRI.fullmatch(identifier)
+    return (unquote(iri[1]) if iri else identifier).replace("_", " ")
 
 
 _READABLE = re.compile(r"[^\W\d_]{2}[^\d:/<>]*")
@@ -74,11 +93,11 @@ def nameless(graph: KnowledgeGraph) -> list[str]:
     has_name[np.asarray(texts.nodes())[is_name]] = True
     numbers = np.flatnonzero(~has_name)[:N_LOOKED_AT].tolist()
     names = [graph.entities.name(number) for number in numbers]
-    return [name for name in names if _READABLE.fullmatch(name)]
+    return [name for name in names if _READABLE.fullmatch(readable(name))]
 
 
 def identifiers_note(graph: KnowledgeGraph) -> str:
-    """What to say of a graph that is linked by its identifiers: "" where they read like names.
+    """What to say of a graph that is linked by its identifiers; "" where they read like names.
 
     >>> from kg_loaders import Triple, graph_from_records
     >>> identifiers_note(graph_from_records([Triple("Lea Holt", "lives in", "Oslo")]))
@@ -86,8 +105,10 @@ def identifiers_note(graph: KnowledgeGraph) -> str:
     >>> identifiers_note(graph_from_records([Triple("Q90", "P36", "Oslo")])).split("; ")[0]
     'it has no names: texts are linked by its identifiers, such as Q90'
     """
+    if _has_names(graph):
+        return ""
     names = [graph.entities.name(n) for n in range(min(graph.n_entities, N_LOOKED_AT))]
-    code = next((name for name in names if not _READABLE.fullmatch(name)), None)
+    code = next((name for name in names if not _READABLE.fullmatch(readable(name))), None)
     if code is None:
         return ""
     return (

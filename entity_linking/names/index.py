@@ -28,7 +28,7 @@ from entity_linking.names import folder as disk
 from entity_linking.names.addition import Addition
 from entity_linking.names.counts import checked
 from entity_linking.names.folder import Manifest, Part
-from entity_linking.names.rules.case import CASES, Case
+from entity_linking.names.rules.case import CASES, Case, is_sentence_case
 from entity_linking.names.rules.variants import Kind
 from entity_linking.names.segment import (
     Segment,
@@ -236,6 +236,16 @@ class NameIndex:
         return [Texts(segment.entities.array) for segment in self.segments]
 
     # ---- names -------------------------------------------------------------
+    @cached_property
+    def is_sentence_case(self) -> bool:
+        """Whether labels and aliases begin with a capital as sentences do (`rules.case`)."""
+        return is_sentence_case(
+            [
+                segment.names.filter(pa.array(segment.name_sources != Source.COUNTED))
+                for segment in self.segments
+            ]
+        )
+
     @cached_property
     def _written(self) -> list[Texts]:
         return [Texts(segment.names) for segment in self.segments]

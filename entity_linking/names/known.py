@@ -38,8 +38,7 @@ class KnownSurfaces:
         self._codes, self._lengths = side_by_side(surfaces), lengths_of(surfaces)
         self._begins = np.cumsum(self._lengths + 1) - self._lengths
         hashes, numbers = np.unique(
-            self._hashes(self._codes, self._begins, self._begins + self._lengths),
-            return_index=True,
+            self._hashes(self._codes, self._begins, self._begins + self._lengths), return_index=True
         )
         self._table = spread(hashes)
         self._numbers = np.full(len(self._table), -1, np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Link, LinkedText, Mention, require_texts
 from entity_linking.names.candidates import NameCandidates
-from entity_linking.names.index import NameIndex
+from entity_linking.names.index import Entry, NameIndex
 from entity_linking.names.known import WORTH, KnownSurfaces
 from entity_linking.names.priors import (
     OTHER,
@@ -195,10 +195,7 @@ class NameLinker:
         return [Capitals(text, gates.common_words) for text in texts]
 
     def _find_whole(
-        self,
-        texts: Sequence[str],
-        allowed: Sequence[Spans | None],
-        capitals: Sequence[Capitals],
+        self, texts: Sequence[str], allowed: Sequence[Spans | None], capitals: Sequence[Capitals]
     ) -> list[tuple[Spans, list[Candidates]]]:
         """For each text the mentions that are keys of the index, and what they may mean."""
         admits = self._admitting(texts, allowed, capitals)
@@ -258,10 +255,7 @@ class NameLinker:
         return kept, meanings
 
     def _admitting(
-        self,
-        texts: Sequence[str],
-        allowed: Sequence[Spans | None],
-        capitals: Sequence[Capitals],
+        self, texts: Sequence[str], allowed: Sequence[Spans | None], capitals: Sequence[Capitals]
     ) -> Admits | None:
         """Whether gates on tags and capitals let a stretch of the i-th text through; None: all."""
         gates = self._gates
@@ -313,11 +307,28 @@ class NameLinker:
             just_so = any(level == WRITTEN for level, _ in graded)
             worst = WRITTEN if just_so or self._index.case == "sensitive" else OTHER - 1
             accepted = [entry for level, entry in graded if level <= worst]
+        if not accepted and self._may_be_lowered(surface, entries):
+            raised = surface[0].upper() + surface[1:]
+            fits = zip(levels(raised, entries), entries, strict=True)
+            accepted = [entry for level, entry in fits if level == WRITTEN]
         if not accepted:
             return ()
         hits = [Hit.of(entry, KIND_WEIGHTS[entry.kind], entry.kind) for entry in accepted]
         candidates = rank_entities(self._index, hits, self._formula, self._max)
         return tuple(c for c in candidates if c.prior >= self._gates.min_prior)
+
+    def _may_be_lowered(self, surface: str, entries: Sequence[Entry]) -> bool:
+        """Whether a surface may lower the first letter of names that are all written in one way.
+
+        An index of names exactly as they are written (`variants` off) has no such rule.
+        """
+        return (
+            surface[0].islower()
+            and self._index.case == "smart"
+            and self._index.manifest.variants
+            and len({entry.name for entry in entries}) == 1
+            and self._index.is_sentence_case
+        )
 
     # ---- parts of names ----------------------------------------------------
     def _with_parts(

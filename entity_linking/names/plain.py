@@ -70,9 +70,7 @@ def plain_keys(names: pa.LargeStringArray) -> pa.LargeStringArray:
     return pc.binary_join_element_wise(blank, words, blank, nothing)
 
 
-def plain_acronyms(
-    names: pa.LargeStringArray,
-) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+def plain_acronyms(names: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
     """Return the keys of the acronyms that plain names have, and the places of these names.
 
     >>> plain_acronyms(pa.array(["World Health Organization", "Paris"], pa.large_string()))[1]
@@ -85,9 +83,7 @@ def plain_acronyms(
     return plain_keys(initials), places
 
 
-def plain_plurals(
-    names: pa.LargeStringArray,
-) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+def plain_plurals(names: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
     """Return the keys of the plurals that plain names have, and the places of these names.
 
     >>> plain_plurals(pa.array(["Paris", "DNA library"], pa.large_string()))[0].to_pylist()
@@ -100,9 +96,7 @@ def plain_plurals(
     return plain_keys(plural), places
 
 
-def plain_words(
-    names: pa.LargeStringArray,
-) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
+def plain_words(names: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
     """Return the telling words of plain names, folded, and the place of the name of each.
 
     A word that stands twice in a name comes once; connectors and legal forms are left out.

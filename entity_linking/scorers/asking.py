@@ -58,8 +58,7 @@ class Asking:
 
     def is_asked(self, sure: Scores, rows: CandidateRows) -> NDArray[np.bool_]:
         """About which mentions `[mention]`, by how sure the first stage is of each."""
-        is_chosen: NDArray[np.bool_] = (sure <= self.most_sure) & (rows.sizes > 0)
-        return is_chosen
+        return (sure <= self.most_sure) & (rows.sizes > 0)
 
 
 class FirstStage(NamedTuple):
@@ -82,8 +81,7 @@ def answers(rows: CandidateRows, logits: Scores) -> Ints:
 def sureness(rows: CandidateRows, logits: Scores) -> Scores:
     """The share of each mention's likeliest answer, NIL among them, `[mention]`."""
     candidates, nil = log_shares(logits, rows)
-    sure: Scores = np.exp(np.maximum(rows.best(candidates, empty=-np.inf), nil))
-    return sure
+    return np.exp(np.maximum(rows.best(candidates, empty=-np.inf), nil))
 
 
 def fitted(

@@ -79,8 +79,7 @@ class CandidateRows:
         """For each mention the other mentions of its text that have a candidate."""
         has_candidate = (self.sizes > 0).astype(np.int64)
         in_text = np.bincount(self.text_of, has_candidate, minlength=len(self.texts))
-        others: Ints = in_text.astype(np.int64)[self.text_of] - has_candidate
-        return others
+        return in_text.astype(np.int64)[self.text_of] - has_candidate
 
     def split(self, values: Scores) -> list[list[Scores]]:
         """One array per link of each text, from one value per row."""

@@ -137,8 +137,7 @@ class CoherenceScorer:
             walkable(weights.tocsr()), restarts, damping=self._damping, tolerance=self._tolerance
         )
         total = shares.sum(axis=0)
-        result: NDArray[np.float64] = np.maximum(shares / np.where(total > 0, total, 1.0), 0.0)
-        return result
+        return np.maximum(shares / np.where(total > 0, total, 1.0), 0.0)
 
     def _weights(self, nodes: Ids) -> Any:
         """Edges between nodes, scipy COO `[node node]`."""

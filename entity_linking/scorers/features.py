@@ -64,9 +64,7 @@ class PopularityScorer:
     """
 
     def __init__(
-        self,
-        graph: KnowledgeGraph,
-        counts: Mapping[str, float] | NDArray[np.float64] | None = None,
+        self, graph: KnowledgeGraph, counts: Mapping[str, float] | NDArray[np.float64] | None = None
     ) -> None:
         self._graph = graph
         if counts is None:
@@ -216,5 +214,4 @@ def _agreement(rows: CandidateRows, ids: Ints, offsets: Ints, neighbours: Ints) 
         elsewhere = rows.mention_of[positions] != rows.mention_of[source]
         weight = np.where(elsewhere, rows.priors[positions], 0.0)
         total += np.bincount(source, weight, minlength=len(rows))
-    mean: Scores = total / np.maximum(rows.n_others(), 1)[rows.mention_of]
-    return mean
+    return total / np.maximum(rows.n_others(), 1)[rows.mention_of]

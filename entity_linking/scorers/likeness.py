@@ -138,8 +138,7 @@ class _Forms:
         if not ours:
             return np.zeros(0)
         longer = np.fromiter(map(max, map(len, ours), map(len, theirs)), np.float64, len(ours))
-        shares: Scores = cpdist(ours, theirs, scorer=Prefix.similarity, dtype=np.int32) / longer
-        return shares
+        return cpdist(ours, theirs, scorer=Prefix.similarity, dtype=np.int32) / longer
 
     def _are_told_alike(self, first: Ints, second: Ints) -> NDArray[np.bool_]:
         """Whether two names have the same telling words, or one is an acronym of the other."""

@@ -52,10 +52,7 @@ class Mix:
     """
 
     def __init__(
-        self,
-        scorers: Mapping[str, tuple[Scorer, float]],
-        *,
-        normalisation: Normalisation = "none",
+        self, scorers: Mapping[str, tuple[Scorer, float]], *, normalisation: Normalisation = "none"
     ) -> None:
         if not scorers:
             raise LinkingError("a mix needs a scorer; give {name: (scorer, weight)}")
@@ -106,8 +103,7 @@ def normalised(rows: CandidateRows, values: Scores, normalisation: Normalisation
         return np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation))
     values = values - rows.best(values)[rows.mention_of]
     total: Scores = np.log(np.maximum(_per_mention(rows, np.exp(values)), 1.0))
-    result: Scores = values - total[rows.mention_of]
-    return result
+    return values - total[rows.mention_of]
 
 
 def scorer_column(rows: CandidateRows, name: str, scorer: Scorer) -> Scores:

@@ -75,5 +75,4 @@ class RerankRecord:
 
 def standard(values: Scores, weights: Mapping[str, Scores], kind: str) -> Scores:
     """Features with the mean and deviation of the training set taken out."""
-    centred: Scores = (values - weights[f"{kind}.mean"]) / weights[f"{kind}.deviation"]
-    return centred
+    return (values - weights[f"{kind}.mean"]) / weights[f"{kind}.deviation"]

@@ -120,8 +120,7 @@ def percentile_interval(
 def _ratios(sums: Floats) -> Floats:
     """The first over the second of `sums [... 2]`; 0 with nothing below the line."""
     above, below = sums[..., 0], sums[..., 1]
-    ratio: Floats = np.divide(above, below, out=np.zeros_like(above), where=below != 0)
-    return ratio
+    return np.divide(above, below, out=np.zeros_like(above), where=below != 0)
 
 
 def _parts(*columns: ArrayLike) -> Floats:

@@ -150,11 +150,7 @@ def report(
 
 
 def compare(
-    ours: Sequence[Measure],
-    theirs: Sequence[Measure],
-    *,
-    seed: int = 0,
-    n_resamples: int = 2000,
+    ours: Sequence[Measure], theirs: Sequence[Measure], *, seed: int = 0, n_resamples: int = 2000
 ) -> dict[str, Interval]:
     """Interval of ours minus theirs by the name of the score; both of `measures` on one gold."""
     names = [[measure.name for measure in side] for side in (ours, theirs)]

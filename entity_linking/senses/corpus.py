@@ -119,10 +119,7 @@ def _text(node: ElementTree.Element, gold: Mapping[str, tuple[str, ...]], path: 
 
 
 def _word(
-    token: ElementTree.Element,
-    mention: Mention,
-    gold: Mapping[str, tuple[str, ...]],
-    path: Path,
+    token: ElementTree.Element, mention: Mention, gold: Mapping[str, tuple[str, ...]], path: Path
 ) -> SenseWord | None:
     part = PARTS_OF_SPEECH.get(token.get("pos", ""))
     name, lemma = token.get("id"), token.get("lemma", "")
@@ -164,9 +161,7 @@ def answers(texts: Sequence[SenseText], linked: Sequence[LinkedText]) -> dict[st
 
 
 def correct(
-    texts: Sequence[SenseText],
-    answered: Mapping[str, str | None],
-    synset_of: Mapping[str, str],
+    texts: Sequence[SenseText], answered: Mapping[str, str | None], synset_of: Mapping[str, str]
 ) -> dict[str, bool]:
     """Whether the answer to each instance, in order, is one of its gold synsets.
 
@@ -181,9 +176,7 @@ def correct(
 
 
 def score_senses(
-    texts: Sequence[SenseText],
-    answered: Mapping[str, str | None],
-    synset_of: Mapping[str, str],
+    texts: Sequence[SenseText], answered: Mapping[str, str | None], synset_of: Mapping[str, str]
 ) -> LinkScore:
     """The framework's precision (of those answered), recall (of all instances) and F1.
 

@@ -1,96 +1,193 @@
-"""The weights of an answer's confidence, fitted on the dev questions.
+"""The weights of relations and of an answer's confidence, fitted on the dev questions.
 
-`python -m experiments.asking.calibrate` prints them, and, for the weights that are in use and some
-thresholds, how many dev questions are answered rightly with the fact, refused without it, and
-refused without its relation.
+`KEPT_DATA=… python -m experiments.asking.calibrate` prints both, and what some thresholds would do.
+The questions are those of the sets dev and tune, and of the training part of SimpleQuestions, which
+count a quarter each. A relation's weights make the right one of an entity's relations the most
+probable (a conditional logit). The confidence is fitted on the answers with the weights in use:
+those of the whole graph, right or wrong, and those without the fact or without its relation.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from entity_linking import DictionaryLinker
+from experiments.asking.simple_questions import simple_graph, simple_questions
 from experiments.asking.trial import Question, atlas_questions, graphs_without, questions
-from experiments.asking.worlds import WORLDS, paraphrases
-from kept.decoders.answering.answer import Answerer
+from experiments.asking.worlds import graph_of, paraphrases
+from kept.decoders.answering.answer import WEIGHTS, Answerer
 from kept.decoders.answering.encoder import FastSentenceEncoder
-from kg_loaders import KnowledgeGraph, atlas
+from kept.decoders.answering.relations import WEIGHTS as RELATION_WEIGHTS
+from kept.decoders.answering.relations import Match, RelationChoice
+from kg_loaders import KnowledgeGraph
 
-WEIGHT_WITH = 2.0
-"""Of a question with its fact: there are two without for each."""
-SEED = 1
-N_EVIDENCE = 4
-THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
+SEED, PENALTY = 1, 3.0
+N_SIMPLE, OF_SIMPLE, OF_ATLAS = 12, 0.25, 0.5
+"""SimpleQuestions for each property; the weight of one, and of one of the atlas."""
+WEIGHT_RIGHT = 2.0
+"""Of a right answer: there are two graphs without the fact for each."""
+GIVEN = ("misfit",)
+"""Evidence whose weight is a rule and not fitted."""
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
+Numbers = NDArray[np.float64]
 
 
-def rows_of(graph: KnowledgeGraph, questions: list[Question]) -> NDArray[np.float64]:
-    """Return `[row 7]`: four pieces of evidence, the confidence with the weights in use, whether
-    the answer is right, and which graph it is.
+@dataclass(frozen=True)
+class Part:
+    """The dev questions of one graph, and what one of them counts."""
 
-    Graphs are 0: whole, 1: without the fact, 2: without the relation. A wrong answer from the
-    whole graph is no example of either class, and is left out.
-    """
+    name: str
+    graph: KnowledgeGraph
+    questions: Sequence[Question]
+    weight: float = 1.0
+
+
+def dev_parts() -> Iterator[Part]:
+    """The questions whose templates are kept's own."""
+    for part in ("dev", "tune"):
+        for world, templates in paraphrases(part).items():
+            graph = graph_of(world, SEED)
+            yield Part(part, graph, questions(graph, templates, len(templates), SEED))
+    graph = graph_of("atlas", SEED)
+    yield Part("atlas", graph, atlas_questions(graph, "dev", 100, seed=SEED), OF_ATLAS)
+
+
+# ---- which relation ------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Example:
+    """The evidence of each relation of a question, `[relation evidence]`, and the right one."""
+
+    evidence: Numbers
+    right: int
+    weight: float
+
+
+def evidence_of(match: Match) -> Numbers:
+    """Return the evidence of each relation, in the order of the weights."""
+    columns = match.evidence
+    return np.stack([
+        columns[name.removeprefix("backwards:")]
+        * (columns["backwards"] if name.startswith("backwards:") else 1.0)
+        for name in RELATION_WEIGHTS
+    ], axis=1)  # fmt: skip
+
+
+def examples(parts: Sequence[Part], data: Path) -> Iterator[Example]:
+    """The examples of dev, and of SimpleQuestions."""
     encoder = FastSentenceEncoder()
-    whole = Answerer(graph, DictionaryLinker(graph), encoder)
-    rows = []
-    for question in questions:
-        for number, each in enumerate((graph, *graphs_without(graph, question).values())):
-            answerer = Answerer(each, whole.linker, encoder)
+    for part in parts:
+        matcher = Answerer(part.graph, DictionaryLinker(part.graph), encoder).matcher
+        for question in part.questions:
+            head, relation = question.triple
+            match = matcher.match(question.text, part.graph.label(head), head)
+            if match is not None:
+                right = list(match.shares).index(RelationChoice(relation, False))
+                yield Example(evidence_of(match), right, part.weight)
+    graph = simple_graph(data)
+    matcher = Answerer(graph, DictionaryLinker(graph), encoder).matcher
+    for each in simple_questions(graph, data, "train", N_SIMPLE):
+        match = matcher.match(each.text, each.surface, each.entity)
+        if match is not None and each.choice in match.shares:
+            yield Example(evidence_of(match), list(match.shares).index(each.choice), OF_SIMPLE)
+
+
+def fitted_weights(rows: Sequence[Example]) -> Numbers:
+    """Return the weights of the evidence, those of `GIVEN` as they are."""
+    start = np.array(list(RELATION_WEIGHTS.values()))
+    is_free = np.array([name not in GIVEN for name in RELATION_WEIGHTS])
+
+    def loss(free: Numbers) -> tuple[float, Numbers]:
+        weights = start.copy()
+        weights[is_free] = free
+        total, gradient = PENALTY * free @ free / 200, PENALTY * free / 100
+        for row in rows:
+            scores = row.evidence @ weights
+            shares = np.exp(scores - scores.max())
+            shares /= shares.sum()
+            total -= row.weight * np.log(shares[row.right] + 1e-12)
+            slope = row.weight * (shares @ row.evidence - row.evidence[row.right])
+            gradient = gradient + slope[is_free]
+        return float(total), gradient
+
+    found = minimize(loss, np.zeros(is_free.sum()), jac=True, method="L-BFGS-B").x
+    start[is_free] = found
+    return start
+
+
+# ---- how sure ------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Outcome:
+    """The evidence for an answer, its confidence, whether it is right, and which graph it is of.
+
+    Graphs are 0: whole, 1: without the fact, 2: without the relation.
+    """
+
+    evidence: tuple[float, ...]
+    confidence: float
+    is_right: bool
+    graph: int
+    weight: float
+
+
+def outcomes(part: Part) -> Iterator[Outcome]:
+    """The outcome of each question of a part over each graph, where one can be read at all."""
+    encoder = FastSentenceEncoder()
+    whole = Answerer(part.graph, DictionaryLinker(part.graph), encoder)
+    for question in part.questions:
+        graphs = (part.graph, *graphs_without(part.graph, question).values())
+        for number, graph in enumerate(graphs):
+            answerer = Answerer(graph, whole.linker, encoder)
             answerer.matcher.share_phrases(whole.matcher)
             best = answerer.best_reading(question.text)
-            if best is None:
-                continue
-            values = answerer.answer(question.text, least=0.0).values
-            is_right = number == 0 and sorted(values) == sorted(question.values)
-            if number or is_right:
-                rows.append([*best.evidence, best.confidence, is_right, number])
-    return np.array(rows, np.float64)
+            if best is not None:
+                values = answerer.answer(question.text, least=0.0).values
+                is_right = number == 0 and sorted(values) == sorted(question.values)
+                evidence = tuple(best.evidence[name] for name in WEIGHTS)
+                yield Outcome(evidence, best.confidence, is_right, number, part.weight)
 
 
-def dev_questions() -> dict[str, list[tuple[KnowledgeGraph, list[Question]]]]:
-    """Return the dev questions of the atlas, and those in other words, with their graphs."""
-    world = atlas.graph()
-    other_words = []
-    for name, templates in paraphrases("dev").items():
-        graph = WORLDS[name].graph(SEED)
-        other_words.append((graph, questions(graph, templates, len(templates), SEED)))
-    return {
-        "atlas": [(world, atlas_questions(world, "dev", 100, seed=SEED))],
-        "other words": other_words,
-    }
+def print_confidence(parts: Sequence[Part]) -> None:
+    """Print the fitted weights of the confidence, and what thresholds do, by set."""
+    by_set: dict[str, list[Outcome]] = {}
+    for part in parts:
+        by_set.setdefault(part.name, []).extend(outcomes(part))
+    rows = [row for of_set in by_set.values() for row in of_set]
+    weights = [row.weight * (WEIGHT_RIGHT if row.is_right else 1.0) for row in rows]
+    fitted = LogisticRegression(C=10.0, max_iter=2000).fit(
+        np.array([row.evidence for row in rows]), [int(row.is_right) for row in rows],
+        sample_weight=weights,
+    )  # fmt: skip
+    columns = dict(zip(WEIGHTS, fitted.coef_[0].round(2).tolist(), strict=True))
+    print("confidence: bias", round(float(fitted.intercept_[0]), 2), columns)
+    for name, of_set in by_set.items():
+        n = sum(len(part.questions) for part in parts if part.name == name)
+        for least in THRESHOLDS:
+            given = [row for row in of_set if row.confidence >= least]
+            right = sum(row.is_right for row in given) / n
+            refused = [1 - sum(row.graph == graph for row in given) / n for graph in (1, 2)]
+            print(f"{name}, {least}: right {right:.2f}, refused {refused[0]:.2f}, {refused[1]:.2f}")
 
 
 def main() -> None:
-    """Print the weights, and what thresholds would do on dev."""
-    sets, n_questions = {}, {}
-    for name, parts in dev_questions().items():
-        sets[name] = np.concatenate([rows_of(graph, each) for graph, each in parts])
-        n_questions[name] = sum(len(each) for _, each in parts)
-    everything = np.concatenate(list(sets.values()))
-    weights = np.where(everything[:, -1] == 0, WEIGHT_WITH, 1.0)
-    fitted = LogisticRegression(C=10.0, max_iter=1000).fit(
-        everything[:, :N_EVIDENCE], everything[:, -2].astype(int), sample_weight=weights
-    )
-    print("bias", round(float(fitted.intercept_[0]), 2), "weights", fitted.coef_[0].round(2))
-    for name, rows in sets.items():
-        for kind, confidence in (
-            ("in use", rows[:, N_EVIDENCE]),
-            ("fitted", fitted.predict_proba(rows[:, :N_EVIDENCE])[:, 1]),
-        ):
-            print_thresholds(f"{name}, {kind}", confidence, rows, n_questions[name])
-
-
-def print_thresholds(
-    name: str, confidence: NDArray[np.float64], rows: NDArray[np.float64], n: int
-) -> None:
-    """Print the shares of `n` questions that some thresholds answer and refuse rightly."""
-    is_right, graph = rows[:, -2] == 1, rows[:, -1]
-    for least in THRESHOLDS:
-        right = ((confidence >= least) & is_right).sum() / n
-        refused = [1 - (confidence[graph == number] >= least).sum() / n for number in (1, 2)]
-        print(f"{name}, {least:.2f}: right {right:.2f}, refused {refused[0]:.2f}, {refused[1]:.2f}")
+    """Print the weights, and what thresholds do on dev."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=os.environ.get("KEPT_DATA"))
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("SimpleQuestions are data of others: give --data, or the variable KEPT_DATA")
+    parts = list(dev_parts())
+    fitted = fitted_weights(list(examples(parts, Path(options.data))))
+    print("relations:", dict(zip(RELATION_WEIGHTS, fitted.round(1).tolist(), strict=True)))
+    print_confidence(parts)
 
 
 if __name__ == "__main__":

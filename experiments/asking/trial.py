@@ -2,8 +2,8 @@
 
 `python -m experiments.asking.trial` prints the accuracy of chosen answers and of refusals for the
 dev questions, on which the threshold was chosen, and for the 200 test questions. The same for
-questions in other words than the graph's relations (`experiments.asking.worlds`): those of dev, and
-100 of test over three seeds.
+questions in other words than the graph's relations (`experiments.asking.worlds`), over seeds, and
+for other forms of questions (`forms.tsv`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from entity_linking import DictionaryLinker
-from experiments.asking.worlds import WORLDS, paraphrases
+from experiments.asking.worlds import graph_of, paraphrases
 from kept.decoders.answering.answer import LEAST_CONFIDENCE, Answerer
 from kept.decoders.answering.encoder import FastSentenceEncoder
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, atlas, graph_from_records
@@ -155,12 +155,34 @@ def paraphrased(part: str, seeds: Sequence[int], least: float) -> dict[str, dict
     for seed in seeds:
         counts: dict[str, int] = {}
         for world, templates in paraphrases(part).items():
-            graph = WORLDS[world].graph(seed)
+            graph = graph_of(world, seed)
             of_world = questions(graph, templates, len(templates), seed)
             for name, n in evaluate(graph, of_world, least).items():
                 counts[name] = counts.get(name, 0) + n
         by_seed[f"{part} (paraphrased), seed {seed}"] = counts
     return by_seed
+
+
+def evaluate_forms(least: float) -> dict[str, int]:
+    """Return the counts of questions of several forms, over the small graph `forms_graph.tsv`."""
+    rows = [line.split("\t") for line in _lines("forms_graph.tsv")]
+    graph = KnowledgeGraph.from_triples([(head, relation, tail) for head, relation, tail in rows])
+    answerer = Answerer(graph, DictionaryLinker(graph), FastSentenceEncoder())
+    counts = {"n": 0, "right": 0, "answered wrongly": 0, "to refuse": 0, "refused rightly": 0}
+    for line in _lines("forms.tsv"):
+        text, _, values = line.partition("\t")
+        right = set(filter(None, values.split("; ")))
+        given = set(answerer.answer(text, least=least).values)
+        counts["n"] += 1
+        counts["right"] += given == right
+        counts["answered wrongly"] += bool(given) and given != right
+        counts["to refuse"] += not right
+        counts["refused rightly"] += not right and not given
+    return counts
+
+
+def _lines(name: str) -> list[str]:
+    return (HERE / name).read_text(encoding="utf-8").splitlines()
 
 
 def main() -> None:
@@ -180,7 +202,10 @@ def main() -> None:
             private, questions(private, templates, N_PRIVATE, 3), options.least
         ),
         **paraphrased("dev", [1], options.least),
+        **paraphrased("tune", [1], options.least),
         **paraphrased("test", [11, 12, 13], options.least),
+        **paraphrased("held-out", [11, 12, 13], options.least),
+        "forms of questions": evaluate_forms(options.least),
     }
     for name, counts in results.items():
         print(name, counts)

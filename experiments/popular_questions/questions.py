@@ -86,7 +86,7 @@ def write_sources(data: Path, folder: Path) -> None:
         for row in _rows(data / "wikidata_labels/qid_labels.tsv.gz")
         if row[2] != "fewrel-surface"  # mentions in lower case, not labels
     }
-    facts = list(dict.fromkeys(_facts(data)))
+    facts = list(dict.fromkeys(facts_of_sources(data)))
     named = [fact for fact in facts if fact[0] in labels and fact[2] in labels]
     entities = dict.fromkeys(end for head, _, tail in named for end in (head, tail))
     aliases = [r[:2] for r in _rows(data / "wikidata_labels/qid_aliases.tsv.gz")]
@@ -115,7 +115,7 @@ def write_sources(data: Path, folder: Path) -> None:
     write_json(folder / "degrees.json", {e: degrees[e] for e in entities}, force=True)
 
 
-def _facts(data: Path) -> Iterator[Fact]:
+def facts_of_sources(data: Path) -> Iterator[Fact]:
     for split in ("train", "valid", "test"):
         for row in _rows(data / f"codex/codex-m/{split}.txt.gz", header=False):
             yield row[0], row[1], row[2]

@@ -167,9 +167,7 @@ class Adapter(nn.Module):
         return self
 
     def blockwise(
-        self,
-        hidden_states: Sequence[Float[Tensor, "batch node width"]],
-        visibility: Visibility,
+        self, hidden_states: Sequence[Float[Tensor, "batch node width"]], visibility: Visibility
     ) -> list[AdapterStates]:
         """Return the states of every block; the output of the last is after `skip` additions."""
         kind, dtype = self.inner._attn_implementation, hidden_states[0].dtype
@@ -186,9 +184,7 @@ class Adapter(nn.Module):
         return [*outputs[:-1], outputs[-1]._replace(output=state)]
 
     def forward(
-        self,
-        hidden_states: Sequence[Float[Tensor, "batch node width"]],
-        visibility: Visibility,
+        self, hidden_states: Sequence[Float[Tensor, "batch node width"]], visibility: Visibility
     ) -> Float[Tensor, "batch node width"]:
         """The last block's state. `hidden_states`: all of the host's, embeddings first."""
         return self.blockwise(hidden_states, visibility)[-1].output

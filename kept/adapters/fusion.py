@@ -69,8 +69,7 @@ class ConcatFusion(Fusion):
         self, host: Float[Tensor, "batch node width"], adapters: Mapping[str, Tensor]
     ) -> Float[Tensor, "batch node width"]:
         parts = self.each_with_host(host, adapters)
-        fused: Tensor = self.joint(torch.cat(list(parts.values()), dim=-1))
-        return fused
+        return self.joint(torch.cat(list(parts.values()), dim=-1))
 
     def each_with_host(
         self, host: Float[Tensor, "batch node width"], adapters: Mapping[str, Tensor]

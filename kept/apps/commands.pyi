@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kept.decoders.answering.answer import Answer
+from kept.kge.prediction import Answers
+from kept.results import Result
 from kg_loaders import KnowledgeGraph
 
 def ask(
@@ -23,7 +26,7 @@ def ask(
     run: str | Path | None = ...,
     case: str | None = ...,
     threads: int | None = ...,
-) -> Any: ...
+) -> Answer: ...
 def compare(
     *,
     task: str,
@@ -39,7 +42,7 @@ def compare(
     as_published: bool = ...,
     budget: float | None = ...,
     threads: int | None = ...,
-) -> Any: ...
+) -> Result: ...
 def complete(
     head: str,
     relation: str,
@@ -53,9 +56,10 @@ def complete(
     facts: str | Path | None = ...,
     explain: bool = ...,
     refuse_below: float = ...,
-) -> Any: ...
+) -> Answers: ...
 def finetune(
     data: str | Path | None = ...,
+    kg: KnowledgeGraph | str | Path | None = ...,
     *,
     output: str | Path,
     config: str | Path | None = ...,
@@ -64,7 +68,6 @@ def finetune(
     train: str | Path | None = ...,
     dev: str | Path | None = ...,
     test: str | Path | None = ...,
-    kg: KnowledgeGraph | str | Path | None = ...,
     model: str | Path | None = ...,
     method: str | None = ...,
     as_published: bool | None = ...,
@@ -91,25 +94,13 @@ def finetune(
     track: str | Sequence[str] | Mapping[str, Any] | None = ...,
     resume: bool = ...,
     skip_damaged: bool = ...,
-) -> Any: ...
+) -> Result: ...
 def fit(
     data: str | Path,
     kg: KnowledgeGraph | str | Path,
     *,
     output: str | Path = ...,
-    text: str | None = ...,
-    label: str | None = ...,
-    mention: str | None = ...,
-    start: str | None = ...,
-    end: str | None = ...,
-    head: str | None = ...,
-    tail: str | None = ...,
-    tokens: str | None = ...,
-    tags: str | None = ...,
-    question: str | None = ...,
-    answer: str | None = ...,
-    entity: str | None = ...,
-    split: str | None = ...,
+    column: str | Sequence[str] | Mapping[str, Any] | None = ...,
     dev: str | Path | None = ...,
     test: str | Path | None = ...,
     dev_share: float = ...,
@@ -123,7 +114,7 @@ def fit(
     host: str = ...,
     max_words: int | None = ...,
     threads: int | None = ...,
-) -> Any: ...
+) -> Result: ...
 def predict(
     run: str | Path,
     text: str,
@@ -173,11 +164,11 @@ def pretrain(
     track: str | Sequence[str] | Mapping[str, Any] | None = ...,
     resume: bool = ...,
     skip_damaged: bool = ...,
-) -> Any: ...
+) -> Result: ...
 def probe(
     model: str,
-    *,
     kg: KnowledgeGraph | str | Path | None = ...,
+    *,
     collection: str = ...,
     data: str | Path | None = ...,
     relations: str | Sequence[str] = ...,
@@ -194,4 +185,4 @@ def probe(
     seed: int = ...,
     threads: int | None = ...,
     force: bool = ...,
-) -> Any: ...
+) -> Result: ...

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakKeyDictionary
 
-from entity_linking.mentions import Link, LinkedText, Linker
+from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
 from entity_linking.names.identifiers import by_identifiers
 from kept.errors import ConfigError
 from kept.linking.linkers import LinkerSettings, open_linker
-from kg_loaders import KnowledgeGraph, open_graph
+from kg_loaders import Entity, KnowledgeGraph, open_graph
 
 if TYPE_CHECKING:
     from kept.graphs.builder import BuilderConfig
@@ -110,16 +110,32 @@ def _label(graph: KnowledgeGraph, entity: str) -> str:
     return entity if index is None else graph.label(index)
 
 
+@overload
 def build(
-    text: str | LinkedText,
+    text: str | LinkedText, kg: Graph, *, tokenizer: Any = ..., seed: int = ...,
+    config: BuilderConfig | None = ..., **options: Any,
+) -> WordKnowledgeGraph: ...  # fmt: skip
+
+
+@overload
+def build(
+    text: Sequence[str | LinkedText], kg: Graph, *, tokenizer: Any = ..., seed: int = ...,
+    config: BuilderConfig | None = ..., **options: Any,
+) -> list[WordKnowledgeGraph]: ...  # fmt: skip
+
+
+def build(
+    text: str | LinkedText | Sequence[str | LinkedText],
     kg: Graph,
     *,
     tokenizer: Any = "minilm",
     seed: int = 0,
     config: BuilderConfig | None = None,
     **options: Any,
-) -> WordKnowledgeGraph:
-    """Return the word-knowledge graph of a text: its words, linked entities and their facts.
+) -> WordKnowledgeGraph | list[WordKnowledgeGraph]:
+    """Return the word-knowledge graph of a text, or of each of several.
+
+    It has the words, the linked entities and their facts.
 
     `tokenizer` is a name, a folder or a tokenizer. `options` are the fields of
     `kept.graphs.builder.BuilderConfig`, such as `max_neighbours=8`. The lower level, which takes
@@ -138,7 +154,13 @@ def build(
     pieces = load_tokenizer(tokenizer) if isinstance(tokenizer, str | Path) else tokenizer
     settings = replace(config or BuilderConfig(policy="degree"), **options)
     draw = generator(seed, "show")
-    return join(link(text, graph), pieces, graph, generator=draw, config=settings)
+    is_one = isinstance(text, str | LinkedText)
+    several = [text] if isinstance(text, str | LinkedText) else text
+    built = [
+        join(linked, pieces, graph, generator=draw, config=settings)
+        for linked in link(several, graph)
+    ]
+    return built[0] if is_one else built
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,9 +199,16 @@ class Picture:
 
 
 def show(
-    text: str | LinkedText, kg: Graph, *, tokenizer: Any = "minilm", seed: int = 0, **options: Any
+    text: str | LinkedText | Entity,
+    kg: Graph | None = None,
+    *,
+    tokenizer: Any = "minilm",
+    seed: int = 0,
+    **options: Any,
 ) -> Picture:
     """Return the picture of a text's word-knowledge graph; arguments are those of `build`.
+
+    An entity of a graph, `show(graph["Paris"])`, is drawn as a text that is its name.
 
     >>> from kept import atlas
     >>> show("The Seine flows through Paris.", atlas.graph(), max_neighbours=1)
@@ -189,7 +218,21 @@ def show(
     from kept.graphs.drawing.draw import draw_html, draw_svg
     from kept.hosts import load_tokenizer
 
+    if isinstance(text, Entity):
+        text, kg = _as_text(text), text.graph if kg is None else kg
+    if kg is None or not isinstance(text, str | LinkedText):
+        raise ConfigError(
+            "show draws one text with a graph: kept.show(text, graph); a whole graph is looked at "
+            "with kept.explore(graph)"
+        )
     graph = open_graph(kg)
     pieces = load_tokenizer(tokenizer) if isinstance(tokenizer, str | Path) else tokenizer
     built = build(text, graph, tokenizer=pieces, seed=seed, **options)
     return Picture(built, draw_svg(built, graph, pieces), draw_html(built, graph, pieces))
+
+
+def _as_text(entity: Entity) -> LinkedText:
+    """The name of an entity, linked to it."""
+    place = Mention(0, len(entity.label))
+    candidate = Candidate(entity.id, 1.0, 1.0, "given")
+    return LinkedText(entity.label, (Link(place, (candidate,), entity.id, 1.0, entity.label),))

@@ -47,14 +47,21 @@ def _function(name: str) -> Callable[..., Any]:
     declared = getattr(import_module(module), attribute)
 
     def run(*args: Any, **options: Any) -> Any:
-        bound = signature.bind(*args, **options)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"kept.{name}: {error}; {_call_form(name, signature)}") from None
         return _run(name, declared, bound.arguments)
 
     signature = public_signature(declared)
+    plain = [
+        each.replace(annotation=_plain_type(each.annotation))
+        for each in signature.parameters.values()
+    ]
     run.__name__ = run.__qualname__ = name
     run.__module__ = "kept"
     run.__doc__ = _docstring(declared, signature)
-    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(plain)  # type: ignore[attr-defined]
     return run
 
 
@@ -66,16 +73,39 @@ def public_signature(declared: Callable[..., Any]) -> inspect.Signature:
     import typer
 
     parameters = []
-    for each in declared_parameters(declared):
+    every = declared_parameters(declared)
+    has_arguments = any(isinstance(_info(each), typer.models.ArgumentInfo) for each in every)
+    for each in every:
         if each.name in HIDDEN:
             continue
         info = _info(each)
         is_argument = isinstance(info, typer.models.ArgumentInfo)
-        is_argument |= each.name == "kg" and each.default is each.empty
+        is_argument |= each.name == "kg" and (each.default is each.empty or has_arguments)
         kind = each.POSITIONAL_OR_KEYWORD if is_argument else each.KEYWORD_ONLY
         parameters.append(each.replace(kind=kind))
     parameters.sort(key=_rank_in_signature)
     return inspect.Signature(parameters)
+
+
+def _call_form(name: str, signature: inspect.Signature) -> str:
+    """How a command is called: what comes by place, and the options that it needs."""
+    by_place, needed = [], []
+    for each in signature.parameters.values():
+        if each.kind == each.POSITIONAL_OR_KEYWORD:
+            by_place.append(each.name if each.default is each.empty else f"[{each.name}]")
+        elif each.default is each.empty:
+            needed.append(f"{each.name}=…")
+    call = ", ".join([*by_place, *needed, "option=…"])
+    return f"call it as kept.{name}({call}), and see help(kept.{name}) for the options"
+
+
+def _plain_type(annotation: Any) -> Any:
+    """The type of a parameter without what typer is told, as `help` prints it."""
+    return (
+        getattr(annotation, "__origin__", annotation)
+        if hasattr(annotation, "__metadata__")
+        else annotation
+    )
 
 
 def _rank_in_signature(parameter: inspect.Parameter) -> tuple[Any, ...]:

@@ -89,7 +89,7 @@ def _rows(
     size = f"{host.model_type}, {host.num_hidden_layers} layers, {host.hidden_size} wide"
     yield "host", _plain(f"{Path(str(settings.get('host', NOT_KNOWN))).name}: {size}")
     if key == BASELINE:
-        yield "graph", "none: the host alone"
+        yield "graph", "none: the language model alone"
     else:
         graph = _graph(encoder, settings, about)
         yield "graph", _hashes(config, graph)

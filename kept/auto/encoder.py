@@ -365,11 +365,7 @@ class AutoEncoder:
         return _linked(texts, linker or own_linker)
 
     def _read(
-        self,
-        texts: Sequence[LinkedText],
-        words: Sequence[Words],
-        graph: KnowledgeGraph,
-        view: View,
+        self, texts: Sequence[LinkedText], words: Sequence[Words], graph: KnowledgeGraph, view: View
     ) -> tuple[list[WordKnowledgeGraph], list[KnowledgeBatch], KnowledgeBatch]:
         """The word-knowledge graph of each text, each as the view shows it, and all as a batch."""
         built = join_all(

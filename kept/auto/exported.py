@@ -22,18 +22,15 @@ from transformers import PreTrainedModel
 
 from kept import hosts
 from kept.batches import Visibility
-from kept.cache_folder import cache_folder
 from kept.errors import ConfigError, MissingExtraError
 from kept.host_families import Family, WholeHost, family_of
 from kept.hosts import Runner
 from kept.layers.products import using
+from kept.prepared import prepared_folder
 from kept.telemetry import without_telemetry
-from kg_loaders.disk.writing import whole_folder
 
 PACKAGES = {"openvino": ("openvino",), "onnx": ("onnx", "onnxruntime")}
 """The packages of each backend, and the extra of the same name."""
-WAIT_SECONDS = 300.0
-"""How long a process waits for another one that exports the same host."""
 
 
 def open_runner(host: PreTrainedModel, backend: str, *, bf16: bool = False) -> Runner:
@@ -152,29 +149,24 @@ def _inputs(
 
 
 def _exported(host: PreTrainedModel, name: str, export: Callable[[Path], None]) -> Path:
-    """Return the folder with the exported layers, written whole by `export` unless it is there."""
-    folder = cache_folder() / "exported" / f"{name}-{weights_hash(host)}"
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with (
-            whole_folder(
-                folder, kind="exported layers", is_kind=Path.is_dir, force=True, wait=WAIT_SECONDS
-            ) as part,
-            warnings.catch_warnings(),
-            torch.no_grad(),
-            using("torch"),
-        ):
+    """Return the folder with the exported layers, written whole by `export` unless it is there.
+
+    Raises `WriteError` for a cache that cannot be written.
+    """
+
+    def prepare(folder: Path) -> None:
+        with warnings.catch_warnings(), torch.no_grad(), using("torch"):
             warnings.simplefilter("ignore")  # of tracing: sizes taken for constants, which are not
-            export(part)
+            export(folder)
+
+    try:
+        return prepared_folder(f"exported/{name}-{weights_hash(host)}", prepare)
     except (RuntimeError, ValueError, TypeError) as error:
         message = " ".join(str(error).strip().splitlines()[:1])
         raise ConfigError(
             f"a {host.config.model_type} host cannot be exported ({type(error).__name__} "
             f"{message}); use backend 'torch'"
         ) from error
-    return folder
 
 
 def weights_hash(host: PreTrainedModel) -> str:

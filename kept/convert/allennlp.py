@@ -17,9 +17,7 @@ from kept.errors import CheckpointError
 WEIGHTS, CONFIG, VOCABULARY = "weights.th", "config.json", "vocabulary/"
 
 
-def read_archive(
-    path: Path,
-) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, list[str]]]:
+def read_archive(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, list[str]]]:
     """Weights, `model` of the configuration, and vocabularies by namespace."""
     try:
         with tarfile.open(path, "r:*") as archive, TemporaryDirectory() as folder:

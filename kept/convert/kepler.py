@@ -181,11 +181,7 @@ def to_original(model: KnowledgeForPreTraining, heads: tuple[str, ...]) -> dict[
 
 
 def convert(
-    path: Path,
-    *,
-    n_heads: int | None = None,
-    kg: Path | None = None,
-    relations: Path | None = None,
+    path: Path, *, n_heads: int | None = None, kg: Path | None = None, relations: Path | None = None
 ) -> KnowledgeForPreTraining:
     """A released fairseq checkpoint (`.pt`: `model`, `args` and a trainer's state) as our model.
 

@@ -78,7 +78,7 @@ def rules(n_layers: int) -> Rules:
         ("entity_predictions.transform.LayerNorm.", f"{MASKED}transform.layer_norm."),
         ("entity_predictions.bias", BIAS),
         ("classifier.", "head.classes."),
-    )  # fmt: skip
+    )
 
 
 TIED: Rules = (

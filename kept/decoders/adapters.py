@@ -84,8 +84,7 @@ class DecoderAdapter(nn.Module):
     ) -> Float[Tensor, "batch node width"]:
         """Finished states; `hidden_states` and `visibility` as of `hosts.run`."""
         block = self.adapter.blockwise(hidden_states, visibility)[-1]
-        changed: Tensor = hidden_states[-1] + block.output - block.input
-        return changed
+        return hidden_states[-1] + block.output - block.input
 
     @torch.no_grad()
     def write(

@@ -209,7 +209,7 @@ class Asker:
         for entity, surface in entities.items():
             match = self.matcher.match(question, surface, entity)
             if match is not None:
-                scores |= {(entity, choice): match.score(choice) for choice in match.shares}
+                scores |= {(entity, choice): share for choice, share in match.shares.items()}
         groups: dict[tuple[int, RelationChoice], list[int]] = {}
         for row in rows:
             head, relation, tail = self.graph.triples[row].tolist()

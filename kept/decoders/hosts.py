@@ -118,11 +118,9 @@ def embed(
         )
     base = host.base_model
     if config.model_type == "gpt2":
-        embedded: Tensor = base.drop(vectors + base.wpe(positions))
-        return embedded
+        return base.drop(vectors + base.wpe(positions))
     if config.model_type == "phi":
-        dropped: Tensor = base.embed_dropout(vectors)
-        return dropped
+        return base.embed_dropout(vectors)
     return vectors * getattr(config, "embedding_multiplier", 1)  # Granite's
 
 
@@ -207,8 +205,7 @@ def finish(
 ) -> Float[Tensor, "batch node width"]:
     """The host's last normalisation, over the states after the last layer."""
     name = {"gpt2": "ln_f", "phi": "final_layernorm"}.get(host.config.model_type, "norm")
-    states: Tensor = host.base_model.get_submodule(name)(hidden)
-    return states
+    return host.base_model.get_submodule(name)(hidden)
 
 
 def run(

@@ -171,8 +171,7 @@ class GraphPrompter(nn.Module):
             torch.arange(len(facts)).repeat_interleave(sizes),
             torch.cat([each.edge_attr for each in facts]),
         )
-        prompts: Tensor = self.retriever.projector(states)
-        return prompts
+        return self.retriever.projector(states)
 
     def tree(
         self,

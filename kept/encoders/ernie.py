@@ -215,8 +215,7 @@ class ERNIE(KnowledgeEncoder):
                 f"entity row {highest} is beyond the {n_rows} entity vectors; the batch was made "
                 "with another graph"
             )
-        vectors: Tensor = self.entity_vectors(entity_ids)
-        return vectors
+        return self.entity_vectors(entity_ids)
 
     def run(
         self,

@@ -211,9 +211,7 @@ class KTNET(KnowledgeEncoder):
         return KnowledgeOutput.of((*states, last + read))
 
     def with_concepts(
-        self,
-        states: Float[Tensor, "batch node width"],
-        ids: Int[Tensor, "batch node slot"],
+        self, states: Float[Tensor, "batch node width"], ids: Int[Tensor, "batch node slot"]
     ) -> Float[Tensor, "batch node joint"]:
         """Each state beside what it reads of its concepts."""
         n_rows = self.concept_vectors.num_embeddings

@@ -331,8 +331,7 @@ class LUKE(KnowledgeEncoder):
         types = batch.segment_ids.gather(1, slots.spans[..., 0])
         if self.entity_inputs.types.num_embeddings == 1:
             types = torch.zeros_like(types)
-        embedded: Tensor = self.entity_inputs(vectors, batch.positions, slots.spans, types)
-        return embedded
+        return self.entity_inputs(vectors, batch.positions, slots.spans, types)
 
     def _stepper(
         self, batch: KnowledgeBatch, slots: Slots
@@ -370,8 +369,7 @@ def _order(batch: KnowledgeBatch, slots: Slots) -> Int[Tensor, "batch both"]:
 
 
 def _is_entity(batch: KnowledgeBatch) -> Bool[Tensor, "batch node"]:
-    is_entity: Tensor = (batch.node_kinds == int(NodeKind.ENTITY)) & batch.node_mask
-    return is_entity
+    return (batch.node_kinds == int(NodeKind.ENTITY)) & batch.node_mask
 
 
 def _by_node(

@@ -24,5 +24,4 @@ def piece_vectors(
             f"word piece {highest} is beyond the host's "
             f"{words.num_embeddings}; the batch was made with another tokenizer or view"
         )
-    vectors: Tensor = words(batch.node_ids)
-    return vectors
+    return words(batch.node_ids)

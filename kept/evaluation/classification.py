@@ -77,11 +77,7 @@ def macro_scores(predicted: ArrayLike, gold: ArrayLike) -> Scores:
 
 
 def micro_scores(
-    predicted: ArrayLike,
-    gold: ArrayLike,
-    *,
-    no_relation: int | None,
-    empty_precision: float = 0.0,
+    predicted: ArrayLike, gold: ArrayLike, *, no_relation: int | None, empty_precision: float = 0.0
 ) -> Scores:
     """Micro scores over samples; `no_relation` (required; None = no such class) is not a
     prediction.
@@ -130,11 +126,7 @@ def typing_scores(
 
 
 def loose_scores(
-    logits: ArrayLike,
-    gold: ArrayLike,
-    *,
-    threshold: float,
-    macro_over: Literal["asked", "all"],
+    logits: ArrayLike, gold: ArrayLike, *, threshold: float, macro_over: Literal["asked", "all"]
 ) -> LooseScores:
     """`typing_scores` with the loose macro scores of entity typing (Ling and Weld 2012).
 

@@ -28,11 +28,28 @@ from kept.evaluation.ranks.counting import (
 )
 
 __all__ = [
-    "NOT_A_CANDIDATE", "OUTSIDE", "SLOTS", "Direction", "Filter", "HasComparer", "HasScores",
-    "RankCounts", "RankingResult", "ScoresFunction", "Ties", "rank", "rank_scores",
+    "NOT_A_CANDIDATE",
+    "OUTSIDE",
+    "SLOTS",
+    "Direction",
+    "Filter",
+    "HasComparer",
+    "HasScores",
+    "RankCounts",
+    "RankingResult",
+    "ScoresFunction",
+    "Ties",
+    "Triple",
+    "Triples",
+    "rank",
+    "rank_scores",
 ]  # fmt: skip
 
 Direction = Literal["head", "relation", "tail"]
+Triple = tuple[int, int, int]
+"""Ids of a head, a relation and a tail."""
+Triples = NDArray[np.integer]
+"""Ids `[triple 3]`."""
 SLOTS: dict[Direction, int] = {"head": 0, "relation": 1, "tail": 2}
 OUTSIDE = "an id outside the graph"
 NOT_A_CANDIDATE = "the answer is not among the candidates"

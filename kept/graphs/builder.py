@@ -20,7 +20,7 @@ import numpy as np
 
 from entity_linking.mentions import LinkedText
 from kept.graphs.building.anchors import AllWords, find_anchors, lay_slots
-from kept.graphs.building.assembly import connect
+from kept.graphs.building.assembly import connect, of_words
 from kept.graphs.building.config import BuilderConfig, Exclusion, RequiredFacts
 from kept.graphs.building.facts import choose, fit, with_facts
 from kept.graphs.graph import WordKnowledgeGraph
@@ -133,8 +133,25 @@ def join_all(
     if not n == len(words) == len(generators) == len(limits):
         counts = (n, len(words), len(generators), len(limits))
         raise ValueError(f"texts, words, generators and limits are {counts}; give as many each")
-    if not linked:
-        return []
+    if any(text.links for text in linked) or any(each is not None for _, each in limits):
+        graphs = join_linked(linked, words, graph, generators, config, limits)
+    else:
+        graphs = [of_words(*text, graph) for text in zip(linked, words, strict=True)]
+    return [
+        built if hidden is None else dataclasses.replace(built, hidden=hidden)
+        for built, (hidden, _) in zip(graphs, limits, strict=True)
+    ]
+
+
+def join_linked(
+    linked: Sequence[LinkedText],
+    words: Sequence[Words],
+    graph: KnowledgeGraph,
+    generators: Sequence[np.random.Generator],
+    config: BuilderConfig,
+    limits: Sequence[tuple[Exclusion | None, RequiredFacts | None]],
+) -> list[WordKnowledgeGraph]:
+    """`join_all` of texts with links, what is hidden left out."""
     pieces = AllWords.of(words)
     anchors = find_anchors(linked, pieces, graph, config)
     facts = choose(graph, anchors, generators, config, limits)
@@ -145,7 +162,7 @@ def join_all(
     kept_spans = pieces[is_shown]
     n_fixed = kept_spans.counts + np.bincount(anchors.texts, minlength=len(linked))
     facts = fit(graph, anchors, facts, config.max_nodes - n_fixed)
-    graphs = connect(
+    return connect(
         linked,
         kept_spans,
         slots[is_shown],
@@ -154,7 +171,3 @@ def join_all(
         graph,
         keeps_mentions=not config.replace_mentions,
     )
-    return [
-        built if hidden is None else dataclasses.replace(built, hidden=hidden)
-        for built, (hidden, _) in zip(graphs, limits, strict=True)
-    ]

@@ -18,9 +18,7 @@ from kept.graphs.builder import Exclusion
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kg_loaders.store import KnowledgeGraph
 
-_SHAPES = {
-    "kinds": (), "ids": (), "positions": (), "segments": (), "spans": (2,), "origins": (3,)
-}  # fmt: skip
+_SHAPES = {"kinds": (), "ids": (), "positions": (), "segments": (), "spans": (2,), "origins": (3,)}
 
 
 @dataclass(frozen=True, slots=True)

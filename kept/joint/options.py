@@ -26,28 +26,25 @@ class VectorsOptions(RunOptions):
         "Model to train: wikipedia2vec (the default), or one of {kept.joint.assembly:MODELS}."
     )
     width: int | None = option(
-        "Number of dimensions of the vectors, an even number (default: 100).", ge=2, le=2**16
+        "Number of dimensions of the vectors, an even number (default: 100).", bounds=(2, 2**16)
     )
-    epochs: int | None = option(EPOCHS_TEXT, ge=1, le=MAX_COUNT)
+    epochs: int | None = option(EPOCHS_TEXT, bounds=(1, MAX_COUNT))
     learning_rate: float | None = option(
         "Learning rate of the first step. It falls during training.",
         flag="--lr",
-        ge=LEAST_RATE,
-        le=MAX_RATE,
+        bounds=(LEAST_RATE, MAX_RATE),
     )
     min_count: int | None = option(
         "Smallest number of times that a word must occur to get a vector (default: 5).",
         "min_word_count",
-        ge=1,
-        le=MAX_COUNT,
+        bounds=(1, MAX_COUNT),
     )
     holdout: float | None = option(
         "Leave out the triples that `kept kgc train` holds out with this --holdout and "
         "this --seed (default: 0, none).",
-        ge=0,
-        le=0.5,
+        bounds=(0, 0.5),
     )
-    seed: int | None = option(SEED, ge=0, le=MAX_SEED)
+    seed: int | None = option(SEED, bounds=(0, MAX_SEED))
     settings: tuple[str, ...] = option(
         "Any other setting of the run, such as options.window=10. May be repeated.",
         None,

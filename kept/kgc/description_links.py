@@ -104,11 +104,7 @@ def description_scores(
 
 
 def encode_sequences(
-    encoder: KnowledgeEncoder,
-    sequences: Sequence[Pieces],
-    *,
-    pad_id: int,
-    batch_size: int = 64,
+    encoder: KnowledgeEncoder, sequences: Sequence[Pieces], *, pad_id: int, batch_size: int = 64
 ) -> Float[Tensor, "text width"]:
     """States of the first nodes of many texts, in evaluation mode, float32; alike lengths together.
 

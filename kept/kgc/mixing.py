@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from kept.errors import EvaluationError
-from kept.evaluation.ranking import Direction, Filter, HasScores
+from kept.evaluation.ranking import Direction, Filter, HasScores, Triples
 from kept.kge.calibration import questions_of
 from kept.randomness import generator
 
@@ -107,7 +107,7 @@ class ValidationQueries:
 
 def fit_mixture(
     scorers: Sequence[HasScores],
-    triples: NDArray[np.integer],
+    triples: Triples,
     *,
     filter: Filter,
     n_relations: int,

@@ -217,11 +217,7 @@ class CoLAKERun:
     n_negatives: int
 
     def train(
-        self,
-        split: CompletionSplit,
-        knowledge: Knowledge,
-        folder: Path,
-        reporter: Reporter | None,
+        self, split: CompletionSplit, knowledge: Knowledge, folder: Path, reporter: Reporter | None
     ) -> KnowledgeForPreTraining:
         """A trained model; an interrupted run resumes from its last checkpoint.
 

@@ -24,6 +24,7 @@ from kept.evaluation.ranking import (
     RankCounts,
     RankingResult,
     Ties,
+    Triples,
     rank,
 )
 from kept.training.processes.together import SINGLE_PROCESS, Processes
@@ -40,7 +41,7 @@ def questions_at_once(n_candidates: int) -> int:
 
 def rank_together(
     scorer: HasScores,
-    triples: NDArray[np.integer],
+    triples: Triples,
     *,
     filter: Filter,
     ties: Ties,
@@ -105,7 +106,7 @@ class RememberedBlocks:
     def __init__(
         self,
         inner: HasScores,
-        triples: NDArray[np.integer],
+        triples: Triples,
         *,
         filter: Filter,
         directions: Sequence[Direction],
@@ -143,5 +144,5 @@ class RememberedBlocks:
         return self._kept[block]
 
 
-def _keys(direction: Direction, triples: NDArray[np.integer]) -> list[tuple[str, int, int, int]]:
+def _keys(direction: Direction, triples: Triples) -> list[tuple[str, int, int, int]]:
     return [(direction, head, relation, tail) for head, relation, tail in triples.tolist()]

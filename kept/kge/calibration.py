@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from entity_linking.calibration.isotonic import isotonic_knots
 from entity_linking.calibration.reliability import reliability
 from kept.errors import EvaluationError
-from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
+from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores, Triples
 from kept.randomness import generator
 
 Floats = NDArray[np.float64]
@@ -102,7 +102,7 @@ class Questions:
 
 def questions_of(
     scorer: HasScores,
-    triples: NDArray[np.integer],
+    triples: Triples,
     *,
     filter: Filter,
     seed: int,

@@ -18,12 +18,11 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from kept.errors import BatchError, ConfigError
-from kept.evaluation.ranking import Direction, ScoresFunction
+from kept.evaluation.ranking import Direction, ScoresFunction, Triples
 from kept.kge.resuming.epochs import run_epochs
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.training import NO_CANDIDATE, Sampler, contrast
@@ -191,7 +190,7 @@ class DKRL(nn.Module):
 
 def train_dkrl(
     model: DKRL,
-    triples: NDArray[np.integer],
+    triples: Triples,
     token_ids: Tensor,
     token_mask: Tensor,
     *,

@@ -122,12 +122,7 @@ def two_graphs(train: Splits, other: Splits, graph: KnowledgeGraph) -> Inductive
 
 
 def split_unseen(
-    splits: Splits,
-    *,
-    valid_share: float,
-    test_share: float,
-    context_share: float,
-    seed: int,
+    splits: Splits, *, valid_share: float, test_share: float, context_share: float, seed: int
 ) -> InductiveSplit:
     """Hold entities out of a benchmark: every triple with one of them leaves the training.
 

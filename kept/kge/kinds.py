@@ -132,12 +132,20 @@ def vectors(
     return ScorerKind(reads="triples", options=options, train=train, formula=formula, recipe=recipe)
 
 
+def completer(
+    reads: Reads, options: type[ScorerOptions], module: str, train: str, open: str
+) -> ScorerKind:
+    """Return the line of a completer, by its module of `kept.kgc.completers`."""
+    module = f"kept.kgc.completers.{module}"
+    return ScorerKind(
+        reads=reads, options=options, train=f"{module}:{train}", open=f"{module}:{open}"
+    )
+
+
 _NETWORK = ScorerKind(
     reads="graph", options=NetworkOptions, train="kept.kge.table_training:train_graph_network"
 )
 _BILINEAR = replace(ONE_VS_ALL, n_epochs=30, n3_weight=0.01)
-_TEXTS, _TRAINING = "kept.kgc.completers.texts", "kept.kgc.training"
-
 _BUILT_IN: dict[str, ScorerKind] = {
     "transe": vectors("kept.kge.scorers:TransE", Recipe(), DistanceOptions),
     "rescal": vectors("kept.kge.scorers:Rescal", Recipe(width=64, config=_BILINEAR)),
@@ -147,48 +155,13 @@ _BUILT_IN: dict[str, ScorerKind] = {
     "rgcn": replace(_NETWORK, recipe=NetworkRecipe(layers="rgcn", config=OF_NETWORKS)),
     "compgcn": replace(_NETWORK, recipe=NetworkRecipe(layers="compgcn", config=OF_NETWORKS)),
     "bertmk": replace(_NETWORK, recipe=BERTMK),
-    "ultra": ScorerKind(
-        reads="paths",
-        options=UltraOptions,
-        train=f"{_TRAINING}:train_ultra",
-        open="kept.kgc.completers.ultra:opened",
-    ),
-    "nbfnet": ScorerKind(
-        reads="paths",
-        options=PathOptions,
-        train=f"{_TRAINING}:train_nbfnet",
-        open="kept.kgc.completers.nbfnet:open_nbfnet",
-    ),
-    "simkgc": ScorerKind(
-        reads="texts",
-        options=SimKGCOptions,
-        train=f"{_TRAINING}:train_simkgc",
-        open=f"{_TEXTS}.simkgc:open_simkgc",
-    ),
-    "dkrl": ScorerKind(
-        reads="texts",
-        options=TextOptions,
-        train=f"{_TRAINING}:train_dkrl",
-        open=f"{_TEXTS}.dkrl:open_dkrl",
-    ),
-    "kepler": ScorerKind(
-        reads="texts",
-        options=KeplerOptions,
-        train=f"{_TRAINING}:train_kepler",
-        open=f"{_TEXTS}.kepler:open_kepler",
-    ),
-    "colake": ScorerKind(
-        reads="texts",
-        options=EncoderOptions,
-        train=f"{_TRAINING}:train_colake",
-        open=f"{_TEXTS}.colake:open_colake",
-    ),
-    "mix": ScorerKind(
-        reads="scorers",
-        options=MixOptions,
-        train=f"{_TRAINING}:fit_trained_mix",
-        open="kept.kgc.completers.folders:open_mixed",
-    ),
+    "ultra": completer("paths", UltraOptions, "ultra", "train", "opened"),
+    "nbfnet": completer("paths", PathOptions, "nbfnet", "train", "open_nbfnet"),
+    "simkgc": completer("texts", SimKGCOptions, "texts.simkgc", "train", "open_simkgc"),
+    "dkrl": completer("texts", TextOptions, "texts.dkrl", "train", "open_dkrl"),
+    "kepler": completer("texts", KeplerOptions, "texts.kepler", "train", "open_kepler"),
+    "colake": completer("texts", EncoderOptions, "texts.colake", "train", "open_colake"),
+    "mix": completer("scorers", MixOptions, "folders", "train_mix", "open_mixed"),
 }
 SCORERS = Table(plugins.SCORERS, _BUILT_IN, kind=ScorerKind, what="scorer")
 """Every scorer by its name: those of kept, then those of plugins."""

@@ -23,9 +23,7 @@ Epochs = Annotated[
 Width = Annotated[
     int | None,
     Field(
-        ge=2,
-        le=2**16,
-        description="Number of dimensions of the vectors (default: the recipe's).",
+        ge=2, le=2**16, description="Number of dimensions of the vectors (default: the recipe's)."
     ),
 ]
 Reciprocal = Annotated[
@@ -34,11 +32,7 @@ Reciprocal = Annotated[
 ]
 Norm = Annotated[
     int | None,
-    Field(
-        ge=1,
-        le=2,
-        description="Norm of the distance, 1 or 2 (default: transe 2, rotate 1).",
-    ),
+    Field(ge=1, le=2, description="Norm of the distance, 1 or 2 (default: transe 2, rotate 1)."),
 ]
 Weights = Annotated[
     Path | None,

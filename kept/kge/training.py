@@ -18,6 +18,7 @@ from torch.nn.functional import embedding, logsigmoid
 
 from kept.batches.host_copies import moved, on_host
 from kept.errors import ConfigError
+from kept.evaluation.ranking import Triples
 from kept.kge.all_entities_loss import mean_cross_entropy
 from kept.kge.comparisons import rows_of_all, rows_with_summed_gradient
 from kept.kge.resuming.epochs import TrainingHistory, run_epochs
@@ -31,7 +32,7 @@ _SIDES: tuple[Literal["head", "tail"], ...] = ("head", "tail")
 
 def train(
     scorer: Scorer,
-    triples: NDArray[np.integer],
+    triples: Triples,
     *,
     config: TrainingConfig,
     generator: torch.Generator,
@@ -253,11 +254,7 @@ def _loss_against_shared(
 
 
 def _loss_against_sampled(
-    scorer: Scorer,
-    entities: Tensor,
-    triples: Tensor,
-    states: list[Tensor],
-    corruption: Corruption,
+    scorer: Scorer, entities: Tensor, triples: Tensor, states: list[Tensor], corruption: Corruption
 ) -> tuple[Tensor, Tensor]:
     """The same where every row has its own samples, its answer the first of them."""
     no_heads, no_tails = torch.split(triples, corruption.sizes)

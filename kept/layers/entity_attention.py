@@ -71,8 +71,7 @@ class EntityEmbeddings(nn.Module):
         """
         position = mean_of_spans(self.positions(places), spans)
         embedded = self.dense(vectors) + position + self.types(types)
-        states: Tensor = self.dropout(self.layer_norm(embedded))
-        return states
+        return self.dropout(self.layer_norm(embedded))
 
 
 def mean_of_spans(
@@ -81,8 +80,7 @@ def mean_of_spans(
     """The mean of each span's nodes; an empty span is exactly zero."""
     nodes = torch.arange(states.shape[1], device=states.device)
     inside = ((nodes >= spans[..., :1]) & (nodes < spans[..., 1:])).to(states.dtype)
-    means: Tensor = inside @ states / inside.sum(2, keepdim=True).clamp(min=LEAST)
-    return means
+    return inside @ states / inside.sum(2, keepdim=True).clamp(min=LEAST)
 
 
 def entity_aware_layer(
@@ -100,8 +98,7 @@ def entity_aware_layer(
     attended = layer.attention.output(
         attend(layer.attention.self, queries, states, n_words, mask), states
     )
-    after: Tensor = layer.output(layer.intermediate(attended), attended)
-    return after
+    return layer.output(layer.intermediate(attended), attended)
 
 
 def attend(
@@ -113,8 +110,7 @@ def attend(
 ) -> Float[Tensor, "batch node width"]:
     """What each node takes from those that it sees; `host` is the self-attention of its layer."""
     shares = host.dropout(attention_shares(host, queries, states, n_words, mask))
-    attended: Tensor = (shares @ _heads(host, host.value(states))).transpose(1, 2).flatten(2)
-    return attended
+    return (shares @ _heads(host, host.value(states))).transpose(1, 2).flatten(2)
 
 
 def attention_shares(
@@ -138,8 +134,7 @@ def attention_shares(
         ],
         dim=3,
     )
-    shares: Tensor = (scores / math.sqrt(host.attention_head_size) + mask).softmax(dim=3)
-    return shares
+    return (scores / math.sqrt(host.attention_head_size) + mask).softmax(dim=3)
 
 
 def _heads(host: Any, values: Float[Tensor, "batch node width"]) -> Tensor:

@@ -28,8 +28,7 @@ class EntityTable(nn.Module):
         self.vectors = entity_table(n_rows, width)
 
     def forward(self, rows: Int[Tensor, "*row"]) -> Float[Tensor, "*row width"]:
-        vectors: Tensor = self.vectors(rows)
-        return vectors
+        return self.vectors(rows)
 
 
 class PartEntityTable(nn.Module):
@@ -88,8 +87,7 @@ class CandidateScorer(nn.Module):
     ) -> Float[Tensor, "batch mention candidate"]:
         similarity = (entities @ mentions[..., None]).squeeze(3) / math.sqrt(mentions.shape[2])
         features = torch.stack([similarity, priors.to(similarity.dtype)], dim=3)
-        scores: Tensor = self.outer(F.relu(self.inner(features))).squeeze(3)
-        return scores
+        return self.outer(F.relu(self.inner(features))).squeeze(3)
 
 
 class LinkedMentions(NamedTuple):
@@ -212,8 +210,7 @@ class Recontextualisation(nn.Module):
         """The states with knowledge; `sees` says which mentions a node attends to."""
         mentions = self.mention_norm(linked.mentions + self.dropout(linked.entities))
         attended = self.attention(linked.projected, mentions, sees)
-        enriched: Tensor = self.output_norm(states + self.dropout(self.projection(attended)))
-        return enriched
+        return self.output_norm(states + self.dropout(self.projection(attended)))
 
 
 @torch.no_grad()

@@ -17,7 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers.activations import GELUActivation
 
-from kept.layers.products import Linear, is_for_onednn, packed, pointwise
+from kept.layers.products import (
+    Linear,
+    is_for_onednn,
+    packed,
+    packed_together,
+    pointwise,
+)
 
 
 def bert_layer(
@@ -26,10 +32,9 @@ def bert_layer(
     """Return what `layer(hidden, mask)` returns, up to rounding; for layers that `is_fusable`."""
     _, read, _, attended, _, wide, output, *maps = _parts(layer)
     n_batch, n_nodes, _ = hidden.shape
-    heads = (n_batch, n_nodes, read.num_attention_heads, -1)
-    query, key, value = (
-        pointwise(hidden, packed(part), part.bias).view(heads).transpose(1, 2) for part in maps[:3]
-    )
+    product = pointwise(hidden, *packed_together(maps[:3]))
+    heads = product.view(n_batch, n_nodes, 3, read.num_attention_heads, -1)
+    query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=read.scaling)
     states = _with_residual(attended, mixed.transpose(1, 2).flatten(2), hidden)
     activated = pointwise(states, packed(wide), wide.bias, "gelu", "none")
@@ -42,8 +47,10 @@ def _with_residual(part: nn.Module, states: Tensor, residual: Tensor) -> Tensor:
         states, residual, packed(dense), dense.bias, "add"
     )
     norm: Any = part._modules["LayerNorm"]
-    normalised: Tensor = norm(total)
-    return normalised
+    weights: Any = norm._parameters
+    return torch.layer_norm(
+        total, norm.normalized_shape, weights["weight"], weights["bias"], norm.eps
+    )
 
 
 def _parts(layer: nn.Module) -> tuple[Any, ...]:
@@ -70,13 +77,17 @@ def is_fusable(layer: nn.Module, hidden: Tensor) -> bool:
     parts = _parts(layer)
     read, attended, middle, output, maps = parts[1], parts[3], parts[4], parts[6], parts[7:]
     dropouts = (attended._modules["dropout"], output._modules["dropout"])
+    norms = (attended._modules["LayerNorm"], output._modules["LayerNorm"])
     return (
         all(type(each) is Linear and each.bias is not None for each in maps)
         and is_for_onednn(hidden, maps[0].weight)
         and read.config._attn_implementation == "sdpa"
         and type(middle.intermediate_act_fn) is GELUActivation
         and all(type(each) is nn.Dropout for each in dropouts)
-        and not any(each._forward_hooks or each._forward_pre_hooks for each in (*parts, *dropouts))
+        and all(type(each) is nn.LayerNorm for each in norms)
+        and not any(
+            each._forward_hooks or each._forward_pre_hooks for each in (*parts, *dropouts, *norms)
+        )
     )
 
 

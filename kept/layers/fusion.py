@@ -60,8 +60,7 @@ class EntityAttention(nn.Module):
             dropout_p=self.attention_dropout if self.training else 0.0,
         )
         joined = self.dense(context.transpose(1, 2).flatten(2))
-        attended: Tensor = self.layer_norm(self.dropout(joined) + entities)
-        return attended
+        return self.layer_norm(self.dropout(joined) + entities)
 
 
 class EntityFusion(nn.Module):
@@ -106,10 +105,7 @@ class EntityOutput(nn.Module):
         self.layer_norm = nn.LayerNorm(width, eps=epsilon)
 
     def forward(
-        self,
-        hidden: Float[Tensor, "batch node inner"],
-        entities: Float[Tensor, "batch node width"],
+        self, hidden: Float[Tensor, "batch node inner"], entities: Float[Tensor, "batch node width"]
     ) -> Float[Tensor, "batch node width"]:
         """The next layer's slots; those without an entity are not zero (as in the paper's code)."""
-        finished: Tensor = self.layer_norm(self.dropout(self.dense(hidden)) + entities)
-        return finished
+        return self.layer_norm(self.dropout(self.dense(hidden)) + entities)

@@ -64,8 +64,7 @@ class NormedMLP(nn.Module):
         self, values: Float[Tensor, "row width"], mask: Bool[Tensor, " row"]
     ) -> Float[Tensor, "row width"]:
         """`values` are those after the first linear layer, which is its owner's."""
-        output: Tensor = self.output(F.relu(self.norm(values, mask)))
-        return output
+        return self.output(F.relu(self.norm(values, mask)))
 
 
 class EdgeEncoder(nn.Module):
@@ -90,8 +89,7 @@ class EdgeEncoder(nn.Module):
     def forward(self, graph: TypedGraph) -> Float[Tensor, "edge width"]:
         """Self loops are edges of a type of their own, the last."""
         summed = F.embedding(self.columns(graph), self.types.weight.T).sum(1) + self.types.bias
-        vectors: Tensor = self.rest(summed, graph.edge_mask)
-        return vectors
+        return self.rest(summed, graph.edge_mask)
 
 
 class GATConvE(MessagePassing):  # type: ignore[misc]
@@ -117,8 +115,7 @@ class GATConvE(MessagePassing):  # type: ignore[misc]
         queries = self.queries(states)[sources] / math.sqrt(self.width // self.heads)
         keys = self.keys(torch.cat([states[targets], edges], dim=1))
         scores = self._by_head(queries * keys).sum(-1)
-        shares: Tensor = softmax(scores, sources, num_nodes=len(states))
-        return shares
+        return softmax(scores, sources, num_nodes=len(states))
 
     def aggregated(
         self,
@@ -131,10 +128,9 @@ class GATConvE(MessagePassing):  # type: ignore[misc]
         shares = self.attention(states, edges, graph)
         weights = shares * degree(sources, n_nodes, dtype=shares.dtype)[sources, None]
         size = (n_nodes, n_nodes)
-        summed: Tensor = self.propagate(
+        return self.propagate(
             graph.edge_index, states=states, edges=edges, weights=weights, size=size
         )
-        return summed
 
     def forward(
         self,
@@ -146,8 +142,7 @@ class GATConvE(MessagePassing):  # type: ignore[misc]
         """States after the layer; `features` of nodes enter every layer beside their states."""
         both = torch.cat([states, features], dim=1)
         inner = self.inner(self.aggregated(both, edges, graph))
-        output: Tensor = self.rest(inner, graph.node_mask)
-        return output
+        return self.rest(inner, graph.node_mask)
 
     def message(self, states_j: Tensor, edges: Tensor, weights: Tensor) -> Tensor:
         """Of torch-geometric's `propagate`: the weighted value of each edge's source."""
@@ -156,5 +151,4 @@ class GATConvE(MessagePassing):  # type: ignore[misc]
         return weighted
 
     def _by_head(self, values: Float[Tensor, "edge width"]) -> Float[Tensor, "edge head part"]:
-        by_head: Tensor = values.reshape(len(values), self.heads, -1)
-        return by_head
+        return values.reshape(len(values), self.heads, -1)

@@ -95,8 +95,7 @@ class GraphLayers(nn.Module):
         """States after layer `index`. The vectors of edges are computed anew for every layer, so
         that the statistics of the edge encoder move once a layer, as in the released codes."""
         edges = self.edge_encoder(graph)
-        stepped: Tensor = self.dropout(gelu(self.layers[index](states, features, edges, graph)))
-        return stepped
+        return self.dropout(gelu(self.layers[index](states, features, edges, graph)))
 
     def run(
         self,
@@ -110,13 +109,10 @@ class GraphLayers(nn.Module):
         return states
 
     def combined(
-        self,
-        before: Float[Tensor, "batch place width"],
-        after: Float[Tensor, "batch place width"],
+        self, before: Float[Tensor, "batch place width"], after: Float[Tensor, "batch place width"]
     ) -> Float[Tensor, "batch place width"]:
         """The output from the input of the first layer and the states after the last."""
-        output: Tensor = self.dropout(gelu(self.first(before) + self.last(after)))
-        return output
+        return self.dropout(gelu(self.first(before) + self.last(after)))
 
 
 class AttentionPooling(nn.Module):
@@ -179,5 +175,4 @@ class MLP(nn.Module):
         self.steps = nn.Sequential(*steps, nn.Linear(*last))
 
     def forward(self, values: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch out"]:
-        output: Tensor = self.steps(values)
-        return output
+        return self.steps(values)

@@ -36,8 +36,7 @@ class HostTable(nn.Embedding):
         """The rows of `input`, on its device; what is read twice crosses once."""
         rows, inverse = torch.unique(input, return_inverse=True)
         read = F.embedding(rows.to(self.weight.device), self.weight, sparse=True)
-        values: Tensor = read.to(input.device)[inverse]
-        return values
+        return read.to(input.device)[inverse]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HostTable:
         """As any module, but on the device where the table is; one on meta is made anywhere."""

@@ -103,8 +103,7 @@ class DenseRows:
         """Which samples have all their padding at the end."""
         lengths = torch.tensor(self._lengths, device=node_mask.device)
         positions = torch.arange(node_mask.shape[1], device=node_mask.device)
-        at_front: list[bool] = (node_mask == (positions < lengths[:, None])).all(dim=1).tolist()
-        return at_front
+        return (node_mask == (positions < lengths[:, None])).all(dim=1).tolist()
 
 
 def dense_rows(node_mask: Bool[Tensor, "batch node"]) -> DenseRows | None:

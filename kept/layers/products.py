@@ -13,17 +13,17 @@ devices, autocast, compilation and export are always torch's.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -41,6 +41,7 @@ LEAST_WORK = 1 << 20
 """Multiplications of a product below which torch's shorter way to it is faster."""
 N_WORDS, WIDTH, N_TIMES = 128, 384, 6
 STORED = "products.json"
+LARGEST_STORED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,11 @@ def choose_products(*, store: bool = True) -> ProductChoice:
         return ProductChoice("torch", reason="this torch has no oneDNN for this processor")
     if setting != "auto":
         return ProductChoice(cast(Way, setting), reason=f"{SETTING}={setting}")
-    path, key = cache_folder() / STORED, _machine_key()
-    gains = _stored_gains(path)
+    gains, key = _stored_gains(), _machine_key()
     if key not in gains:
         gains[key] = measured_gain()
         if store:
-            _store_gains(path, gains)
+            _store_gains(gains)
     gain = gains[key]
     return ProductChoice("onednn" if gain >= LEAST_GAIN else "torch", gain)
 
@@ -132,19 +132,22 @@ def _processor() -> str:
     return "\n".join(facts) or platform.processor()
 
 
-def _stored_gains(path: Path) -> dict[str, float]:
-    """The gain of each machine in the file; empty where there is none that can be read."""
+def _stored_gains() -> dict[str, float]:
+    """The gain of each machine in the cache; empty where there is none that can be read."""
     try:
-        gains = json.loads(path.read_text("utf-8"))
-        return {str(key): float(gain) for key, gain in gains.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+        path = cache_folder() / STORED
+        if not path.is_file() or path.stat().st_size > LARGEST_STORED:
+            return {}
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+    except (OSError, ValueError, msgspec.MsgspecError):
         return {}
 
 
-def _store_gains(path: Path, gains: dict[str, float]) -> None:
+def _store_gains(gains: dict[str, float]) -> None:
     """Write the file; where that fails, as in a folder that is read-only, the next process times
     them too."""
     try:
+        path = cache_folder() / STORED
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, gains, force=True)
     except (OSError, KgError):
@@ -247,6 +250,7 @@ class Linear(nn.Linear):
         """Return the product."""
         if self.training:
             _packed.pop(self, None)
+            _joined.pop(self, None)
         if self.training or torch.is_grad_enabled() or not is_for_onednn(input, self.weight):
             return linear(input, self.weight, self.bias)
         return pointwise(input, packed(self), self.bias)
@@ -275,6 +279,32 @@ def packed(layer: nn.Linear) -> Tensor:
         laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None)
         stored = _packed[layer] = weight, weight._version, laid_out
     return stored[2]
+
+
+_joined: WeakKeyDictionary[nn.Module, tuple[tuple[Any, ...], list[Tensor], Tensor, Tensor]] = (
+    WeakKeyDictionary()
+)
+"""Of the first of some layers: what their weights and biases were, these, and the joined copies."""
+
+
+def packed_together(layers: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
+    """Return the weights of layers that read the same states as one weight, laid out, and so the
+    biases: one product then has the outputs of all side by side, bit by bit those of each alone.
+
+    Made anew whenever one of them has changed, as in `packed`.
+    """
+    tensors = [part for each in layers for part in (each._parameters["weight"],
+               each._parameters["bias"]) if part is not None]  # fmt: skip
+    if any(each.is_inference() for each in tensors):  # changes are not counted
+        return torch.cat(tensors[::2]).detach(), torch.cat(tensors[1::2]).detach()
+    marks = tuple((each.data_ptr(), each._version, each.shape) for each in tensors)
+    stored = _joined.get(layers[0])
+    if stored is None or stored[0] != marks:
+        weight, bias = (torch.cat(tensors[start::2]).detach() for start in (0, 1))
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        kept_alive = [each.detach() for each in tensors]
+        stored = _joined[layers[0]] = marks, kept_alive, laid_out, bias
+    return stored[2], stored[3]
 
 
 def use_products(model: nn.Module) -> None:

@@ -38,8 +38,7 @@ class SpanPooling(nn.Module):
         inside = (nodes >= spans[..., :1]) & (nodes < spans[..., 1:])
         scores = self.score(states).transpose(1, 2).expand(inside.shape)
         weights = scores.masked_fill(~inside, FAR).softmax(2) * inside
-        pooled: Tensor = weights @ states
-        return pooled
+        return weights @ states
 
 
 class SpanLayer(nn.Module):
@@ -78,8 +77,7 @@ class SpanLayer(nn.Module):
         attended = (self.attention_dropout(weights) @ value).transpose(1, 2).flatten(2)
         states = self.attention_norm(queries + self.dropout(self.attention_output(attended)))
         changed = self.output(F.gelu(self.intermediate(states)))
-        normed: Tensor = self.output_norm(states + self.dropout(changed))
-        return normed
+        return self.output_norm(states + self.dropout(changed))
 
     def _heads(
         self, states: Float[Tensor, "batch key width"]
@@ -111,5 +109,4 @@ def target_means(
         raise BatchError("this head reads target_spans, and a sample has none")
     nodes = torch.arange(states.shape[1], device=states.device)
     inside = ((nodes >= spans[..., :1]) & (nodes < spans[..., 1:])).to(states.dtype)
-    means: Tensor = inside @ states / inside.sum(2, keepdim=True)
-    return means
+    return inside @ states / inside.sum(2, keepdim=True)

@@ -26,5 +26,4 @@ class Transform(nn.Module):
         self.layer_norm = nn.LayerNorm(embedding, eps=epsilon)
 
     def forward(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch embedding"]:
-        transformed: Tensor = self.layer_norm(self.dropout(F.gelu(self.dense(states))))
-        return transformed
+        return self.layer_norm(self.dropout(F.gelu(self.dense(states))))

@@ -26,8 +26,7 @@ def drawn_entities(graph: KnowledgeGraph, share: float, seed: int) -> NDArray[np
     """A share of the entities, True `[entity]`. Raises `LinkingError` outside 0 to 1."""
     if not 0 <= share <= 1:
         raise LinkingError(f"the share of bare entities is {share}; give 0 to 1")
-    is_bare: NDArray[np.bool_] = generator(seed, "bare entities").random(graph.n_entities) < share
-    return is_bare
+    return generator(seed, "bare entities").random(graph.n_entities) < share
 
 
 def names_only(graph: KnowledgeGraph, mask: NDArray[np.bool_]) -> KnowledgeGraph:

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from entity_linking.cache import fingerprint
 from entity_linking.decision import Decision
@@ -63,7 +63,8 @@ ADDED = ("coherence", "dense", "cross")
 EXPENSIVE = ("dense", "cross")
 """Those that a host reads: a re-ranker asks them about mentions that the others leave open."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
-"""The gates of names beside a tagger, which has found what is written otherwise."""
+"""The gates of names beside a tagger, which has found what is written otherwise, and of
+`capitals`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +75,9 @@ class LinkerSettings:
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
-    `misspelt` finds names with a slip in a word too; `deprecated` links terms that their source
-    calls deprecated or obsolete too, and belongs to the index.
+    `capitals` takes only what is written as a name where it stands (`NAMED`), for text in which
+    names have capitals. `misspelt` finds names with a slip in a word too; `deprecated` links terms
+    that their source calls deprecated or obsolete too, and belongs to the index.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
     with named entities, or `gliner:NAME=type,type`; `pronouns` links "he", "it" and "the town" too
     and needs one that knows persons.
@@ -98,6 +100,7 @@ class LinkerSettings:
     tagger: str | None = None
     pronouns: bool = False
     misspelt: bool = False
+    capitals: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -143,13 +146,25 @@ def settings_of(
     )
 
 
+def settings_from(options: Any, *names: str) -> LinkerSettings:
+    """Return the settings of the fields, or those of `names`, that the options of a command have.
+
+    None is not given; paths become text.
+    """
+    values: dict[str, Any] = {}
+    for name in names or (field.name for field in fields(LinkerSettings)):
+        value = getattr(options, name, None)
+        if isinstance(value, list):
+            values[name] = tuple(map(str, value))
+        elif value is not None:
+            values[name] = str(value) if isinstance(value, Path) else value
+    return LinkerSettings(**values)
+
+
 def open_graph(settings: LinkerSettings) -> KnowledgeGraph:
     """The graph of the settings, see `kept.linking.graphs.read_graph`."""
     return read_graph(
-        settings.kg,
-        labels=settings.labels,
-        aliases=settings.aliases,
-        languages=settings.languages,
+        settings.kg, labels=settings.labels, aliases=settings.aliases, languages=settings.languages
     )
 
 
@@ -167,7 +182,7 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     graph = open_graph(settings) if graph is None else graph
     parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
-    if settings.tagger is not None:
+    if settings.tagger is not None or settings.capitals:
         gates = replace(NAMED, min_prior=settings.min_prior, min_length=settings.min_length)
     scorer, decision = _decided_by(settings, graph, parts.scorer())
     mentions: Linker = NameLinker(parts.names, gates)
@@ -238,6 +253,8 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
     values = asdict(settings)
     for name in ("kg", "labels", "aliases"):
         del values[name]  # the graph's hash says it all
+    if not settings.capitals:
+        del values["capitals"]  # keys from before there was this setting
     for name in ("index", "model", "decision", "tagger"):
         if values[name] is not None and not str(values[name]).startswith(OTHERS):
             values[name] = _hash_of_manifests(Path(tagger_folder(values[name])))

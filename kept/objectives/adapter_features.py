@@ -33,10 +33,9 @@ class AdapterFeatures(nn.Module):
             output.hidden_states[-2],
             output.adapter_states[self.adapter],
         )  # -1: fused
-        features: Tensor = self.com_dense(
+        return self.com_dense(
             adapter_states if self.alone else torch.cat([host, adapter_states], dim=-1)
         )
-        return features
 
 
 class NodeFeatures(nn.Module):

@@ -166,9 +166,7 @@ class MaskedNodes(Objective):
         )
 
     def word_logits(
-        self,
-        states: Float[Tensor, "*chosen width"],
-        words: Float[Tensor, "word embedding"],
+        self, states: Float[Tensor, "*chosen width"], words: Float[Tensor, "word embedding"]
     ) -> Float[Tensor, "*chosen word"]:
         """Scores of every word piece."""
         return F.linear(self.word_transform(states), words, self.word_bias)
@@ -182,9 +180,7 @@ class MaskedNodes(Objective):
         return F.linear(self.entity_transform(states), candidates)
 
     def relation_logits(
-        self,
-        states: Float[Tensor, "*chosen width"],
-        relations: Float[Tensor, "relation embedding"],
+        self, states: Float[Tensor, "*chosen width"], relations: Float[Tensor, "relation embedding"]
     ) -> Float[Tensor, "*chosen relation"]:
         """Scores of every row of the relation table."""
         return F.linear(self.relation_transform(states), relations, self.relation_bias)

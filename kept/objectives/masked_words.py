@@ -156,8 +156,7 @@ class MaskedWordsPreparation(Preparation):
         begins = self.starts[ids] | ~free
         begins[:1] = True
         begins[1:] |= ~free[:-1] | (positions[1:] != positions[:-1] + 1)
-        unit: NDArray[np.int64] = np.cumsum(begins)
-        return unit
+        return np.cumsum(begins)
 
     def _hidden(
         self, ids: NDArray[np.int64], units: NDArray[np.int64], draws: np.random.Generator
@@ -202,8 +201,7 @@ def choose(
             n_chosen += size
         if n_chosen >= quota:
             break
-    word_of: NDArray[np.int64] = np.repeat(order, sizes)
-    return word_of
+    return np.repeat(order, sizes)
 
 
 def span_length(draws: np.random.Generator) -> int:

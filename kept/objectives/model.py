@@ -146,10 +146,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         "masked entities behind the words",
     ),
     "dea": ObjectiveKind(
-        EntityDenoisingOptions,
-        EntityDenoising,
-        EntityDenoisingPreparation,
-        "which entity was here",
+        EntityDenoisingOptions, EntityDenoising, EntityDenoisingPreparation, "which entity was here"
     ),
     "el": ObjectiveKind(
         EntityLinkingOptions, EntityLinking, EntityLinkingPreparation, "which candidate is meant"
@@ -191,10 +188,7 @@ OBJECTIVES: dict[str, ObjectiveKind] = {
         MentionTruthOptions, MentionTruth, MentionTruthPreparation, "which mentions are true"
     ),
     "dependency_heads": ObjectiveKind(
-        DependencyHeadsOptions,
-        DependencyHeads,
-        DependencyHeadsPreparation,
-        "the head of each word",
+        DependencyHeadsOptions, DependencyHeads, DependencyHeadsPreparation, "the head of each word"
     ),
 }
 

@@ -177,8 +177,7 @@ class RelationPairs(Objective):
     ) -> Float[Tensor, "chosen relation"]:
         """Scores of every relation for the pairs `spans [chosen 2 2]`."""
         pair = target_states(features, spans).flatten(1)
-        scores: Tensor = self.out_proj(self.dropout(self.dense(pair)))
-        return scores
+        return self.out_proj(self.dropout(self.dense(pair)))
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

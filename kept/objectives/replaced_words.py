@@ -122,8 +122,7 @@ class ReplacedWords(Objective):
 
     def scores(self, states: Float[Tensor, "*node width"]) -> Float[Tensor, "*node"]:
         """The logit that a node's word was replaced."""
-        scores: Tensor = self.score(F.gelu(self.dense(states))).squeeze(-1)
-        return scores
+        return self.score(F.gelu(self.dense(states))).squeeze(-1)
 
 
 def sample(

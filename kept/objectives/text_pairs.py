@@ -48,8 +48,7 @@ class TextPairObjective(Objective):
         self, output: KnowledgeOutput, encoder: KnowledgeEncoder
     ) -> Float[Tensor, "batch class"]:
         """Scores of the two classes."""
-        scores: Tensor = self.classes(hosts.pooled(encoder.host, output.node_states))
-        return scores
+        return self.classes(hosts.pooled(encoder.host, output.node_states))
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

@@ -74,8 +74,7 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a model that a checkpoint holds, by name."""
     if isinstance(model, PartialCheckpoint):
         return model.own_tensors()
-    weights: dict[str, Tensor] = model.state_dict(keep_vars=True)
-    return weights
+    return model.state_dict(keep_vars=True)
 
 
 Part = Callable[[Tensor, Tensor], Tensor]

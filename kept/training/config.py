@@ -38,9 +38,7 @@ OPERATIONAL = frozenset(
 Shard = Literal["tables", "layers"]
 """What several processes may share out: rows of tables of entities, weights of layers."""
 
-SINCE_0_2 = {
-    "row_optimiser": "adam", "averaging": None, "last_share": 0.0, "order": "shuffled",
-}  # fmt: skip
+SINCE_0_2 = {"row_optimiser": "adam", "averaging": None, "last_share": 0.0, "order": "shuffled"}
 """Fields that checkpoints of older runs do not name, each with what these runs did."""
 
 

@@ -30,8 +30,9 @@ SHORTEST = 20.0
 MEMORY = Path("/proc/meminfo")
 GIB = 1 << 30
 REMEDY = (
-    "take a smaller host (--host), train less of it (--set train_only=[...]), keep one number a "
-    "row of large tables (--set training.row_optimiser=adagrad), or train where there is more"
+    "take a smaller language model (--host), train less of it (--set train_only=[...]), keep one "
+    "number a row of large tables (--set training.row_optimiser=adagrad), or train "
+    "where there is more"
 )
 
 

@@ -18,10 +18,10 @@ def option(help_text: str, field: str | None = "", **extra: Any) -> Any:
     """Return an option that may be left out.
 
     `field` is the field of the configuration, "" for that of the option's own name, None for an
-    option about the start. `ge` and `le` are bounds; `flag`, `short`, `metavar` and `check` are
-    those of `kept.apps.cli.declared`.
+    option about the start. `bounds` are the least and the largest value; `flag`, `short`, `metavar`
+    and `check` are those of `kept.apps.cli.declared`.
     """
-    bounds = {name: extra.pop(name) for name in ("ge", "le") if name in extra}
+    bounds = dict(zip(("ge", "le"), extra.pop("bounds", ()), strict=False))
     default = extra.pop("default", None)
     extra["field"] = field
     return Field(default, description=help_text, json_schema_extra=extra, **bounds)

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from kg_loaders.disk.columns import (
     STRINGS,
@@ -38,6 +39,8 @@ from kg_loaders.errors import StoreError
 from kg_loaders.records import TextKind
 
 FORMAT_VERSION = 2
+ROWS_AT_ONCE = 1 << 18
+"""Triples that a check holds in memory: a graph may be larger than that."""
 GRAPH = FolderFormat(
     kind="kept graph",
     version=FORMAT_VERSION,
@@ -149,7 +152,7 @@ def _check_shapes(manifest: Manifest, columns: ColumnSet) -> None:
 
 
 def _check_ids(manifest: Manifest, columns: ColumnSet) -> None:
-    """Names are sorted, ids in their vocabularies, and offsets count the triples of entities."""
+    """Names are sorted, ids in their vocabularies, and each triple is among those of its head."""
     heads, relations, tails = columns["triples"].T
     for name, ids, n in (
         ("heads", heads, manifest.n_entities),
@@ -159,32 +162,49 @@ def _check_ids(manifest: Manifest, columns: ColumnSet) -> None:
         require_ids({name: ids}, name, n)
     for name in ("entities", "relations"):
         require_ascending(columns, name)
-    for name, nodes in (("out_offsets", heads), ("in_offsets", tails)):
-        require_offsets(columns, name, manifest.n_triples)
-        n_triples = np.bincount(nodes, minlength=manifest.n_entities)
-        if not np.array_equal(np.diff(columns[name]), n_triples):
-            raise ValueError(f"{name} does not count the triples of every entity")
+    _require_counts(columns, "out_offsets", manifest.n_triples, lambda rows: heads[rows])
+    require_offsets(columns, "in_offsets", manifest.n_triples)
 
 
 def _check_order(manifest: Manifest, columns: ColumnSet) -> None:
     """Triples rise by head, relation and tail."""
-    heads, relations, tails = columns["triples"].T
-    limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
-    keys = packed((heads, relations, tails), limits)
-    if not _is_ascending(*((heads, relations, tails) if keys is None else (keys,))):
+    triples = columns["triples"]
+    if not _rises(lambda rows: triples[rows].T, manifest):
         raise ValueError("triples are not sorted and distinct")
 
 
 def _check_order_by_tail(manifest: Manifest, columns: ColumnSet) -> None:
     """The other index leads to all triples, which rise by tail, relation and head."""
-    heads, relations, tails = columns["triples"].T
+    triples, order = columns["triples"], columns["in_order"]
+    require_ids({"tails": triples[:, 2]}, "tails", manifest.n_entities)
     require_ids(columns, "in_order", manifest.n_triples)
-    order = columns["in_order"]
-    limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
-    keys = packed((tails, relations, heads), limits)
-    by_tail = (tails, relations, heads) if keys is None else (keys,)
-    if not _is_ascending(*(column[order] for column in by_tail)):
+    if not _rises(lambda rows: triples[order[rows]].T[::-1], manifest):
         raise ValueError("in_order does not sort the triples by tail, relation and head")
+    _require_counts(columns, "in_offsets", manifest.n_triples, lambda rows: triples[order[rows], 2])
+
+
+def _require_counts(
+    columns: ColumnSet, name: str, n_triples: int, nodes_of: Callable[[slice], NDArray[Any]]
+) -> None:
+    """Every row is between the offsets of its node: then these count the rows of each node."""
+    require_offsets(columns, name, n_triples)
+    offsets = columns[name]
+    for start in range(0, n_triples, ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, n_triples)
+        nodes, rows = nodes_of(slice(start, stop)), np.arange(start, stop)
+        if not ((offsets[nodes] <= rows) & (rows < offsets[nodes + 1])).all():
+            raise ValueError(f"{name} does not count the triples of every entity")
+
+
+def _rises(columns_of: Callable[[slice], NDArray[Any]], manifest: Manifest) -> bool:
+    """Whether rows rise; a block of them is in memory at once, with the first of the next one."""
+    limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
+    for start in range(0, manifest.n_triples, ROWS_AT_ONCE):
+        columns = columns_of(slice(start, start + ROWS_AT_ONCE + 1))
+        keys = packed(columns, limits)
+        if not _is_ascending(*(columns if keys is None else (keys,))):
+            return False
+    return True
 
 
 def _is_ascending(*keys: Any) -> bool:

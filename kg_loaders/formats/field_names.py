@@ -28,7 +28,7 @@ ENDS = (
     ("head_name", "tail_name", "relation"), ("subject_name", "object_name", "predicate"),
     ("source_name", "target_name", "relation"), ("src", "dst", "relation"),
     ("arg1", "arg2", "relation"), ("e1", "e2", "relation"), ("concept1", "concept2", "relation"),
-    ("source", "destination", "relation"), ("src", "dest", "relation"),
+    ("source", "destination", "relation"), ("src", "dest", "relation"), ("sub", "obj", "pred"),
 )  # fmt: skip
 """Names of a head and a tail that belong together, and of the relation that is theirs first."""
 HEADS = tuple(dict.fromkeys(head for head, _, _ in ENDS))
@@ -38,7 +38,7 @@ RELATIONS = (
     "predicate_id", "relation_id", "property_id", "rel_id", "_type", "edge", "metaedge",
     "edge_label", "edge_type", "relationship", "relation_type", "relationship_type", "rel_type",
     "interaction", "verb", "link", "link_type", "relation_name", "predicate_name",
-    "predicate_label", "relation_label", "relationship_name",
+    "predicate_label", "relation_label", "relationship_name", "label_e",
 )  # fmt: skip
 SURE_RELATIONS = frozenset(RELATIONS) - {
     "property", "r", "p", "label", ":type", "type", "edge", "interaction", "verb", "link", "rel",
@@ -66,7 +66,7 @@ RELATION_IDS = frozenset(
 LABELS = (
     "label", "name", "title", "preferred_label", "pref_label", "display_name", "entity_name",
     "node_name", "entity_label", "node_label", "preferred_name", "rdfs:label", "skos:pref_label",
-    "relation_label", "property_label", "relation_name",
+    "relation_label", "property_label", "relation_name", "lbl",
 )  # fmt: skip
 ALIASES = (
     "aliases", "alias", "synonym", "synonyms", "alternative_names", "alternative_name",
@@ -78,7 +78,7 @@ DESCRIPTIONS = (
 )  # fmt: skip
 TYPES = (
     "type", "types", "category", "categories", "entity_type", "node_type", "kind", "class",
-    "labels", ":label", "_labels", "semantic_type", "instance_of", "rdf:type",
+    "labels", ":label", "_labels", "semantic_type", "instance_of", "rdf:type", "label_v",
 )  # fmt: skip
 COUNTS = ("count", "frequency", "freq", "n")
 LANGUAGES = ("language", "lang")

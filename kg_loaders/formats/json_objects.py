@@ -4,10 +4,11 @@
     [{"subject": "Mira", "predicate": "visits", "object": "Weir"}, ...]
     [{"id": "n1", "name": "Mira", "type": "Person"}, ...]              nodes
     {"nodes": [...], "links": [...]}                                   networkx, d3; also "edges"
+    {"graph": {...}}, {"graphs": [...]}                                each with nodes and edges
     {"triples": [...]}                                                 also "triplets", "facts"
 
-What a key means says `kg_loaders.formats.field_names`; keys in `properties` count as the object's
-own, and an end may be an object with an identifier, as APOC writes it. Other keys are counted and
+What a key means says `kg_loaders.formats.field_names`; keys in `properties`, `attributes` or
+`metadata` count as the object's own, and an end may be an object with an identifier, as APOC writes it. Other keys are counted and
 left out. The file is read as a whole (`ReaderBudget`); a triple or a node is the unit that is
 counted. `record_of` is what a line of JSON says.
 """
@@ -34,6 +35,10 @@ _TRIPLES = ("triples", "triplets", "facts")
 _NODES = ("nodes", "vertices", "entities")
 _EDGES = ("links", "edges", "relationships", "relations")
 _PAIRS = (("source", "target"), ("from", "to"), ("start", "end"), ("head", "tail"))
+_WRAPPERS = ("graph", "graphs")
+"""Keys of a whole graph, as JSON Graph Format and OBO Graphs have them."""
+_INNER = ("properties", "attributes", "metadata")
+"""Objects whose keys count as those of the object that they are in."""
 _OBJECTS = msgspec.json.Decoder()
 
 
@@ -90,11 +95,22 @@ def _items(document: Any) -> list[Any] | None:
         return document
     if not isinstance(document, dict):
         return None
-    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    lists = {name: _listed(value) for name, value in document.items()}
+    lists = {name: value for name, value in lists.items() if isinstance(value, list)}
     triples = first_of(_TRIPLES, lists)
     nodes, edges = first_of(_NODES, lists), first_of(_EDGES, lists)
     item_lists = [part[1] for part in (triples, nodes, edges) if part is not None]
+    if not item_lists and isinstance(document.get("graph"), dict):
+        return _items({k: v for k, v in document["graph"].items() if k not in _WRAPPERS})
+    if not item_lists and isinstance(document.get("graphs"), list):
+        item_lists = [_items({"graph": graph}) or [] for graph in document["graphs"]]
     return [item for part in item_lists for item in part] if item_lists else None
+
+
+def _listed(value: Any) -> Any:
+    """Nodes that are written by their identifiers, each with its own."""
+    is_by_id = isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+    return [{"id": key, **each} for key, each in value.items()] if is_by_id else value
 
 
 def _item_records(item: Any) -> tuple[list[Record], list[str], bool]:
@@ -125,10 +141,10 @@ def record_of(line: bytes) -> list[Record]:
 
 def _object_records(item: Mapping[str, Any]) -> tuple[list[Record], list[str], bool]:
     fields: dict[str, Any] = {}
-    properties = item.get("properties")
-    for part in (item, properties if isinstance(properties, dict) else {}):
+    inner = [part for name in _INNER if isinstance(part := item.get(name), dict)]
+    for part in (item, *inner):
         for key, value in part.items():
-            if key != "properties":
+            if key not in _INNER:
                 fields.setdefault(plain_name(key), value)
     is_apoc = fields.get("type") in ("relationship", "node")
     if is_apoc:
@@ -154,7 +170,7 @@ def _object_records(item: Mapping[str, Any]) -> tuple[list[Record], list[str], b
 
 
 def _node_records(fields: Mapping[str, Any]) -> tuple[list[Record], list[str]]:
-    node = first_of(IDS, fields)
+    node = first_of((*IDS, "key"), fields)
     name = _name(node[1]) if node else ""
     if node is None or not name:
         return [], []

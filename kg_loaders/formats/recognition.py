@@ -112,6 +112,7 @@ _JSON: tuple[tuple[str, FileKind], ...] = (
     (r'"entities"\s*:\s*\{\s*"[A-Z][0-9]+"', FileKind("entities of Wikidata", "wikidata")),
     (r'\{(?=[^{}\[\]]*"type"\s*:\s*"(?:item|property|lexeme)")(?=[^{}\[\]]*"id"\s*:\s*"[A-Z][0-9])',
      FileKind("entities of Wikidata", "wikidata")),
+    (r'\{\s*"graphs?"\s*:\s*[\[{]', FileKind("a graph in JSON", "json")),
     (r'"graph_dict"\s*:', FileKind("a graph of LlamaIndex", "llamaindex")),
     (r'\{\s*"nodes"\s*:\s*\{', FileKind("a property graph of LlamaIndex", "llamaindex")),
     (r'"start_node_id"\s*:', FileKind("a graph of neo4j-graphrag", "neo4j-graphrag")),
@@ -145,8 +146,14 @@ _TEXT: tuple[tuple[str, FileKind], ...] = (
     (r"(?:Creator[^\n]*\n)?graph\s*\[", _none("GML", GRAPHML)),
     (r"(?:strict\s+)?(?:di)?graph\b[^\n{]*\{", _none("a graph in DOT", GRAPHML)),
     (r"(?i:\*vertices)", _none("a network of Pajek", GRAPHML)),
-    (r"(?i:CREATE|MERGE|UNWIND|MATCH)\s*[(\[:]|:begin\b", _none(
-        "Cypher, commands for Neo4j", "export the graph with APOC (apoc.export.csv.all) instead")),
+    (r"(?i:CREATE|MERGE|UNWIND|MATCH)\s*[(\[:]|:begin\b|(?i:LOAD\s+CSV|COPY\s+\w+\s+FROM)\b"
+     r"|(?i:CREATE)\s+(?i:(?:[A-Z]+\s+)?(?:INDEX|CONSTRAINT)|(?:NODE|REL)\s+TABLE)\b(?![^\n]*[\t,;|]\w)", _none(
+         "Cypher, commands for a graph database", "export the graph as CSV (in Neo4j with "
+         "apoc.export.csv.all) and read that")),
+    (r"(?:define|insert)[ \r\n]+(?:\$\w+ |[\w-]+ (?:sub|owns|plays|relates) "
+     r"|(?:entity|relation|attribute) )", _none(
+        "TypeQL, commands for TypeDB", "write its relations as CSV and read that")),
+    (r"/a/\[[^\t\n]*\]\t/r/[^\t\n]*\t/c/", FileKind("ConceptNet's assertions", "conceptnet")),
     (r"(?i:CREATE TABLE|INSERT INTO|DROP TABLE|-- MySQL dump|-- PostgreSQL)", _none(
         "commands of SQL", "write the table as CSV and read that")),
     (r"1 This software and database is being provided", _none(

@@ -351,8 +351,7 @@ def _types(
 
 
 def _are_in(names: pa.StringArray, known: pa.StringArray) -> NDArray[np.bool_]:
-    are_in: NDArray[np.bool_] = numpy_of(pc.is_in(names, known))
-    return are_in
+    return numpy_of(pc.is_in(names, known))
 
 
 def _rows(texts: TextBlock, chosen: NDArray[np.bool_]) -> TextBlock:

@@ -31,7 +31,7 @@ from kg_loaders.rdf.documents import Document
 from kg_loaders.rdf.line_blocks import LineSplitter
 from kg_loaders.rdf.names import TEXT_PREDICATES, text_predicates
 from kg_loaders.rdf.records import Types, to_records
-from kg_loaders.rdf.structures import ON_PROPERTY, LiteralTerm, Statement
+from kg_loaders.rdf.structures import BLANK, ON_PROPERTY, LiteralTerm, Statement
 from kg_loaders.rdf.turtle_tags import with_normal_tags
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.lines import (
@@ -286,6 +286,11 @@ def _parse_chunk(
             quads, reason = _parse(line, format)
         if reason and (normal := b"".join(with_normal_tags([line]))) != line:
             quads, reason = _parse(normal, format)
+        if reason and (is_quoting := _is_about_a_statement(line, format)) is not None:
+            quads, reason = [], ""
+            if is_quoting:
+                report.skip(BLANK)
+                continue
         if not reason and not quads:
             report.n_comment += 1
         elif reason or (len(quads) > 1 and b"\r" not in line):
@@ -303,6 +308,25 @@ def _parse(data: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], str]:
         return [], _reason(error)
 
 
+def _is_about_a_statement(line: bytes, format: ox.RdfFormat) -> bool | None:
+    """Whether a line is sound when its quoted triple is a node: True; None for another line.
+
+    RDF-star writes `<< s p o >>` in lines too, as YAGO does; RDF 1.2 has no such subjects. False
+    for the line that names the version of RDF.
+    """
+    if _VERSION.fullmatch(line):
+        return False
+    while match := _QUOTED.search(line):
+        if _parse(match[1] + b" .", format)[1]:
+            return None
+        line = line[: match.start()] + b"_:quoted" + line[match.end() :]
+        if b"<<" not in _STRING.sub(b"", line):
+            return None if _parse(line, format)[1] else True
+    return None
+
+
+_VERSION = re.compile(rb"""\s*VERSION\s+["'][0-9.a-z-]+["']\s*""")
+_QUOTED = re.compile(rb'<<[ \t]*((?:"(?:[^"\\]|\\.)*"|(?!<<|>>[ \t])[^"])+?)[ \t]*>>(?=[ \t])')
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 _ON_PROPERTY = ON_PROPERTY.encode()
 _BLANK_SUBJECT = re.compile(

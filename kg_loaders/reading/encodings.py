@@ -27,8 +27,8 @@ _DECLARED = re.compile(
 _START_BYTES = 1024
 """In which the declaration of XML is sought."""
 REMEDY = (
-    "mend the line, or, if the file was written in Latin-1 or Windows-1252, name that: "
-    "--encoding latin-1 (or cp1252)"
+    "mend the line, or name the encoding in which the file was written: --encoding latin-1 (or "
+    "cp1252, of western Windows; shift_jis, gb18030, cp1251 and others)"
 )
 """For a line that is not UTF-8, in commands that take `--encoding`."""
 

@@ -214,9 +214,7 @@ def why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-_DAMAGED = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, OverflowError,
-)  # fmt: skip
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, OverflowError)
 _STREAM_FAULTS = (
     zlib.error, lzma.LZMAError, OSError, ValueError, EOFError, zstandard.ZstdError, MemoryError,
 )  # fmt: skip

@@ -17,9 +17,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kept.decoders.answering.answer import Answer
+from kept.kge.prediction import Answers
+from kept.results import Result
 from kg_loaders import KnowledgeGraph
 
 '''
+RESULTS = {"ask": "Answer", "complete": "Answers", "predict": "Any"}
+"""What a command returns in Python where it is no `Result`; `predict` has one for each kind."""
 PATH = "str | Path"
 GRAPH = "KnowledgeGraph | str | Path"
 
@@ -38,7 +43,7 @@ def _function(name: str) -> str:
         default = "" if each.default is each.empty else " = ..."
         parts.append(f"{each.name}: {_type(each.name, each.annotation)}{default}")
     lines = "".join(f"    {part},\n" for part in parts)
-    return f"def {name}(\n{lines}) -> Any: ...\n"
+    return f"def {name}(\n{lines}) -> {RESULTS.get(name, 'Result')}: ...\n"
 
 
 def _type(name: str, annotation: Any) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from entity_linking import DictionaryLinker, LinkedText, LinkingError, Mention, gold_link
 from entity_linking.annotations import read_elevant
+from entity_linking.dictionary import lowers_first_letters
 from entity_linking.names import PriorFormula
 from entity_linking.names.priors import LABELS_FIRST
 from entity_linking.names.rules.case import Case
@@ -82,6 +83,36 @@ def test_case_policies(case: Case, label: str, found: list[str], missed: list[st
         assert surfaces(linker, text) == [surface]
     for surface in missed:
         assert surfaces(linker, f"ßİ «{surface}» ß") == []
+
+
+DRUGS = (
+    "Gefitinib", "Valproic acid", "Folic acid", "Insulin human", "Salicylic acid", "Ferric citrate",
+    "DNA", "Will", "Cox", "COX",
+)  # fmt: skip
+PEOPLE = ("Anna Berg", "Lea Holt", "Will Rose", "Rose Hill", "Rose")
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        (DRUGS, ["gefitinib", "valproic acid"]),
+        ((*DRUGS, *PEOPLE), ["gefitinib", "valproic acid", "rose"]),
+        ((*DRUGS, *(f"{name} {i}" for i in range(6) for name in PEOPLE)), []),
+        ((*DRUGS, "asthma", "lung cancer"), []),
+    ],
+)
+def test_a_first_capital_says_nothing_where_names_begin_like_sentences(
+    labels: tuple[str, ...], found: list[str]
+) -> None:
+    """Not where most names are titles, nor where things are in lower case; never an acronym."""
+    text = "He will take gefitinib, valproic acid and dna with cox or rose."
+    graph = graph_from_records(
+        [Text(f"Q{i}", TextKind.LABEL, label) for i, label in enumerate(labels)]
+    )
+    assert surfaces(DictionaryLinker(graph), text) == found
+    assert lowers_first_letters(graph) is bool(found)
+    assert surfaces(DictionaryLinker(graph, exact=True), text) == []
+    assert surfaces(DictionaryLinker(graph, case="sensitive"), text) == []
 
 
 def test_an_entry_written_just_so_wins_over_raised_ones() -> None:

@@ -39,6 +39,10 @@ STUDIES = {
         "experiments/test_entity_linking_experiment.py::test_a_run_in_small_goes_on_and_repeats",
     "entity_linking/end_to_end/end_to_end.yaml":
         "experiments/test_linking_end_to_end.py::test_a_run_in_small",
+    "commonsense_questions/csqa_control.yaml":
+        "experiments/test_commonsense_questions.py::test_study_and_control_have_one_budget",
+    "commonsense_questions/csqa_small.yaml":
+        "experiments/test_commonsense_questions.py::test_study_and_control_have_one_budget",
     "completion_table/table.yaml":
         "experiments/test_completion_table.py::test_the_table_in_small",
     "distillation/plain-host.yaml":

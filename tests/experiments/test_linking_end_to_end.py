@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from entity_linking.annotations import gold_link
+from entity_linking.mentions import Link, LinkedText, Mention
+from entity_linking.scoring.elevant import Label, LabelledText
+from experiments.entity_linking import capitals
 from experiments.entity_linking.config import LinkingStudy
-from experiments.entity_linking.end_to_end import medical
+from experiments.entity_linking.end_to_end import confidence, medical
 from experiments.entity_linking.end_to_end.parts import EndToEndStudy, Parts, world_file
 from experiments.entity_linking.end_to_end.rows import BEST, ROWS, EndToEndTrial
 from experiments.entity_linking.end_to_end.tables import expected_errors, to_markdown
@@ -93,6 +97,19 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
     again: list[str] = []
     assert score_all(trial(again.append)) == results
     assert not again, "a part was made twice"
+    of_confidence = confidence.score_all(trial(again.append))
+    for row in confidence.ROWS:
+        for name in FILES:
+            own, committed = of_confidence["rows"][row][name], results[name]["rows"][row]
+            assert own["required F1"] == committed["required"]["estimate"]
+    page = confidence.to_markdown(of_confidence, study.published)
+    assert page.count("| oke-2016, held out |") >= 7
+    assert "kore50, held out" in page
+    assert {"facts", "articles"} <= set(of_confidence["kinds"])
+    with_capitals = capitals.scores(trial(again.append).stages)
+    for own in with_capitals["kept link --capitals"].values():
+        assert all(0 <= value <= 1 for value in own.values())
+    assert "| kept link --capitals | required F1 |" in capitals.to_markdown(with_capitals)
 
 
 def test_training_knows_half_of_the_entities_by_name_alone(root: Path, tmp_path: Path) -> None:
@@ -133,3 +150,30 @@ def test_calibration_is_that_of_each_benchmark() -> None:
     errors = expected_errors(results, "row")
     assert errors == {name: pytest.approx(0.2) for name in links}
     assert list(expected_errors({"kore50": results["kore50"]}, "row")) == ["kore50"]
+
+
+def test_names_called_nil_and_confidence_where_gold_marks() -> None:
+    labels = (Label((0, 3), None), Label((4, 8), "Q1"), Label((9, 12), "Q2", is_optional=True))
+    gold = [LabelledText("Ulm Bonn Lea Kai", labels)]
+    linked = [
+        LinkedText(
+            gold[0].text,
+            tuple(
+                Link(Mention(*span), (), entity, sure)
+                for span, entity, sure in (
+                    ((0, 3), None, 0.9),
+                    ((4, 8), "Q1", 0.8),
+                    ((9, 12), None, 0.7),
+                    ((13, 16), "Q3", 0.6),
+                )
+            ),
+        )
+    ]
+    assert confidence.nil_scores(gold, linked) == (2, 0.5)
+    marks = [LinkedText(gold[0].text, tuple(gold_link(*k.span, k.entity) for k in labels))]
+    marked = confidence.calibration_of(marks, linked)
+    assert (marked["links"], marked["right"], marked["sure"]) == (1, 1.0, pytest.approx(0.8))
+    assert marked["ECE"] == pytest.approx(0.2)
+    every = confidence.calibration_of(marks, linked, marked=False)
+    assert (every["links"], every["right"]) == (2, 0.5)
+    assert confidence.calibration_of(marks, [LinkedText(gold[0].text, ())]) == {"links": 0}

@@ -46,7 +46,7 @@ def test_a_host_reads_words_alone(host: Path, small_graph: KnowledgeGraph, tmp_p
     assert torch.equal(plain.sentences, again.encode(TEXTS).sentences)
     card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
     assert f"| host | {host.name}: bert, 2 layers, 16 wide |" in card
-    assert "| graph | none: the host alone |" in card
+    assert "| graph | none: the language model alone |" in card
 
 
 def test_what_is_saved_encodes_the_same(

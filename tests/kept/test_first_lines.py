@@ -261,3 +261,72 @@ def test_several_values_of_one_argument_are_refused(graph: kept.KnowledgeGraph) 
         kept.fit(frame, kg=graph)
     with pytest.raises(ConfigError, match="path of a file, not a tuple"):
         kept.fit([("Ada left.", "x")], kg=graph)
+
+
+def test_a_graph_comes_from_rdflib_rows_that_are_generated_and_unnamed_columns() -> None:
+    rdflib = pytest.importorskip("rdflib")
+    name = rdflib.Namespace("http://example.org/")
+    rdf = rdflib.Graph()
+    for row in ROWS:
+        rdf.add(tuple(name[part.replace(" ", "_")] for part in row))
+    for graph in (kept.open(rdf), kept.KnowledgeGraph.from_rdf(rdf)):
+        assert len(graph) == 3
+        assert [each.text for each in kept.link("Ada left London.", graph)] == ["Ada", "London"]
+    assert sorted(kept.open(iter(ROWS))) == sorted(ROWS)
+    assert sorted(kept.open(pd.DataFrame(ROWS))) == sorted(ROWS)
+
+
+def test_a_graph_and_links_become_data_frames(graph: kept.KnowledgeGraph) -> None:
+    frame = graph.to_pandas()
+    assert frame[["head", "relation", "tail"]].values.tolist() == [list(row) for row in graph]
+    frame = kept.link("Ada left London.", graph).to_pandas()
+    assert frame.values.tolist() == [
+        [0, 3, "Ada", "Ada", "Ada", 1.0], [9, 15, "London", "London", "London", 1.0],
+    ]  # fmt: skip
+    assert len(kept.link("Nobody left.", graph).to_pandas()) == 0
+
+
+def test_links_of_a_text_are_counted_gone_through_and_shown(graph: kept.KnowledgeGraph) -> None:
+    linked = kept.link("Ada left London.", graph)
+    assert [link.label for link in linked] == ["Ada", "London"]
+    assert len(linked) == 2
+    assert kept.link("Nobody left.", graph)
+    assert repr(linked.links[0]) == "Link(Ada[0:3] → Ada (1.00))"
+    assert repr(kept.link("Nobody left.", graph)) == "LinkedText('Nobody left.', [])"
+    assert graph["Ada"].neighbors == graph["Ada"].neighbours
+
+
+def test_several_texts_are_built_and_an_entity_is_drawn(graph: kept.KnowledgeGraph) -> None:
+    texts = ["Ada left London.", "London calls."]
+    assert [repr(each) for each in kept.build(texts, graph)] == [
+        repr(kept.build(text, graph)) for text in texts
+    ]
+    assert "London" in kept.show(graph["Ada"]).html
+    with pytest.raises(ConfigError, match=r"kept\.show\(text, graph\); .*kept\.explore\(graph\)"):
+        kept.show(graph)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("load", "open"), ("Graph", "KnowledgeGraph"), ("train", "fit"), ("plot", "show")],
+)
+def test_names_of_other_libraries_lead_to_those_of_kept(name: str, other: str) -> None:
+    with pytest.raises(AttributeError, match=f"did you mean {other}"):
+        getattr(kept, name)
+
+
+def test_a_call_that_lacks_something_says_how_it_is_called(graph: kept.KnowledgeGraph) -> None:
+    with pytest.raises(TypeError, match=r"'model'; call it as kept\.complete\(head, relation, kg,"):
+        kept.complete("Ada", "born in", kg=graph)
+    with pytest.raises(TypeError, match=r"call it as kept\.compare\(task=…, option=…\)"):
+        kept.compare("data.csv", kg=graph)
+    with pytest.raises(ConfigError, match=r"kept.probe: .*max_items.*greater than or equal to 1"):
+        kept.probe("minilm", graph, max_items=0)
+
+
+def test_help_shows_plain_types() -> None:
+    import inspect
+
+    for name in ("fit", "finetune", "predict", "ask"):
+        assert "typer" not in str(inspect.signature(getattr(kept, name)))
+    assert "budget: float = 3.0" in str(inspect.signature(kept.fit))

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from kept.apps.cli import app
 from kg_loaders import Text, TextKind, Triple, graph_from_records, load
 from kg_loaders.literal_entities import literal_notes, values_as_entities
+from kg_loaders.opening import text_sources
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,17 @@ def test_building_says_so(name: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "note: values became entities: 2 of 2 tails of born" in done.output
     assert "literals.tsv (kept kgc train --literals)" in done.output
+
+
+def test_names_of_other_identifiers_than_those_of_the_triples_are_said(tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("n1\tknows\tn2\n")
+    for number, is_apart in (("1", True), ("n1", False)):
+        labels = tmp_path / f"labels-{number}.tsv"
+        labels.write_text(f"{number}\tAda\n")
+        report = load([tmp_path / "facts.tsv", *text_sources("labels", labels)])[1]
+        said = [note for note in report.notes if "none of the 1 entities with a name" in note]
+        assert bool(said) is is_apart
+        assert all("names are of '1', triples of 'n1'" in note for note in said)
 
 
 def test_completion_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,43 @@ def test_gradients_of_a_part_of_the_parameters(tmp_path: Path, first: int) -> No
     passes(tmp_path, files, only=ABOUT_GRADIENTS)
 
 
+# ---- other cases --------------------------------------------------------------------------------
+CASES = {
+    "ebert": ["relation_classification"],
+    "ernie": ["alignment"],
+    "kbert": ["injection"],
+    "kblam": ["generation", "cases"],
+    "sentilare": ["tokenizer", "pretrain_examples"],
+    "ultra": ["paths"],
+    "wklm": ["chunking"],
+}
+"""Lists of cases, each of which has all that it is compared with."""
+OF_CASES = [
+    "test_ebert.py", "test_ernie_preparation.py", "test_kbert.py",
+    "test_kblam.py", "test_sentilare_preparation.py", "test_ultra.py", "test_wklm.py",
+]  # fmt: skip
+SELECTIONS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "the last alone": lambda cases: cases[-1:],
+    "from the last to the first": lambda cases: cases[::-1],
+    "without the first": lambda cases: cases[1:] or cases,
+    "every other one": lambda cases: cases[::2],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_other_cases(selection: str, tmp_path: Path) -> None:
+    """As many cases as a folder has, in any order."""
+    copy(tmp_path, *CASES)
+    for method, names in CASES.items():
+        for name in names:
+            value = read(tmp_path / method, name)
+            cases = SELECTIONS[selection](value if isinstance(value, list) else value["cases"])
+            after = cases if isinstance(value, list) else value | {"cases": cases}
+            write(after, tmp_path / method, name)
+    passes(tmp_path, OF_CASES)
+
+
 # ---- metrics stored rounded ---------------------------------------------------------------------
 WITH_METRICS = {
     "colake": {"metrics": ["result"], "lama": ["MRR", "label_score (called PERPLEXITY)"]},
@@ -160,7 +197,7 @@ def with_rounded_metrics(golden: Path, places: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("places", [3, 6])
+@pytest.mark.parametrize("places", [1, 2, 3, 4, 6, 9])
 def test_metrics_stored_rounded(tmp_path: Path, places: int) -> None:
     with_rounded_metrics(tmp_path, places)
     passes(tmp_path, METRIC_TESTS)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from entity_linking.calibration.answers import Answer
-from entity_linking.calibration.other_kinds import Kind, answers_on_other_kinds
+from entity_linking.calibration.other_kinds import Kind, KindAnswers, answers_on_other_kinds
 from entity_linking.dense.index import DenseIndex
 from entity_linking.detection import Detector, NamesAndTagger
 from entity_linking.mentions import LinkedText
@@ -94,7 +93,7 @@ class Parts:
         self.folder = stages.world_folder / f"end-to-end-{plan.n_layers}-{plan.epochs}"
         self._scorers: dict[str, Scorer] = {}
         self._detectors: dict[str, Detector] = {}
-        self._other_kinds: dict[str, list[Answer]] = {}
+        self._other_kinds: dict[str, dict[str, KindAnswers]] = {}
 
     @cached_property
     def texts(self) -> TaggerTexts:
@@ -279,7 +278,7 @@ class Parts:
         settings = f"{plan.stated:g}-{plan.bare:g}-{plan.networks}" + f"-seed-{seed}" * bool(seed)
         return self.folder / f"reranker-{name.replace(' ', '-')}-{settings}{asking(name)}"
 
-    def other_kinds(self, name: str) -> list[Answer]:
+    def other_kinds(self, name: str) -> dict[str, KindAnswers]:
         """What re-rankers answer about one kind of text when trained on the other kind alone.
 
         Sentences that were chosen for a fact, and ERNIE's sample of articles in lower case, whose
@@ -291,8 +290,7 @@ class Parts:
                 for kind in ("facts", "articles")
             }
             read = self.scorers(name, training=True)
-            answers = answers_on_other_kinds(read, kinds, self.rerank_settings)
-            self._other_kinds[name] = answers
+            self._other_kinds[name] = answers_on_other_kinds(read, kinds, self.rerank_settings)
         return self._other_kinds[name]
 
     def scorer(self, name: str, *, tuning: bool = False) -> Scorer:

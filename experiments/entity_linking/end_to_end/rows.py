@@ -10,7 +10,14 @@ from entity_linking.annotations import Excerpt
 from entity_linking.calibration.acceptance import FAVOURS, Favour, Wish
 from entity_linking.calibration.answers import Answer, answers
 from entity_linking.calibration.fitting import EVERY_STEP, STEPS, cross_validated, f1_of, fit
-from entity_linking.calibration.other_kinds import decision_for_other_kinds
+from entity_linking.calibration.other_kinds import (
+    KindAnswers,
+    above_linked,
+    adapted,
+    decision_for_other_kinds,
+    share_linked,
+    without_curve,
+)
 from entity_linking.decision import Decision
 from entity_linking.detection import EndToEnd
 from entity_linking.mentions import Link, LinkedText, Mention
@@ -28,7 +35,7 @@ from experiments.entity_linking.end_to_end.parts import (
     asking,
 )
 from experiments.entity_linking.end_to_end.tagging import WIKIGOLD
-from experiments.entity_linking.inputs.benchmarks import PRONOUNS_MARKED
+from experiments.entity_linking.inputs.benchmarks import CHOSEN_ON, PRONOUNS_MARKED
 from experiments.entity_linking.inputs.texts import drawn
 from experiments.entity_linking.linkers import with_links
 from experiments.entity_linking.scores import Results, elevant_scores
@@ -113,6 +120,7 @@ class EndToEndTrial(Parts):
         super().__init__(stages, plan)
         self._fitted: dict[str, Fitted] = {}
         self._linked: dict[tuple[str, str], list[LinkedText]] = {}
+        self._raw: dict[tuple[str, str], list[LinkedText]] = {}
 
     def linker(
         self, row: Row, decision: Decision, *, tuning: bool = False, pronouns: bool = False
@@ -209,10 +217,47 @@ class EndToEndTrial(Parts):
             return row, self.fitted(row).decision, False
         return plain, self.fitted(plain).decision, True
 
+    def decision_on(self, name: str, benchmark: str) -> Decision:
+        """The row's decision, as sure as it should be of that benchmark's texts.
+
+        No label of the benchmark is read: its curve is from other kinds of text, moved by the
+        share of the names that are linked here. Spans of a tagger have probabilities, which no
+        other kind has; their rows, and fitted ones, have one decision everywhere.
+        """
+        row, decision, _ = self.chosen(name)
+        if row.is_fitted or row.detector == "both":
+            return decision
+        others = {
+            each: self.answers_on(row.scorer, each) for each in CHOSEN_ON if each != benchmark
+        }
+        kinds = self.other_kinds(row.scorer) | {k: own for k, own in others.items() if own.links}
+        start = decision_for_other_kinds(kinds, self.stages.study.seed)
+        raw = self.raw(row.scorer, benchmark)
+        is_linked = any(link.entity is not None for text in raw for link in text.links)
+        return adapted(start, above_linked(kinds), raw) if is_linked else start
+
+    def raw(self, scorer: str, benchmark: str) -> list[LinkedText]:
+        """Every name that is found in a benchmark's articles, by raw confidence; made once."""
+        if (scorer, benchmark) not in self._raw:
+            decision = without_curve(Decision(nil_score=0.0))
+            row = Row("gates", scorer, says_nil=True)
+            linker = self.linker(row, decision)
+            texts = [article.text for article in self.stages.articles[benchmark]]
+            self._raw[scorer, benchmark] = linker.decide(linker.detect(texts))
+        return self._raw[scorer, benchmark]
+
+    def answers_on(self, scorer: str, benchmark: str) -> KindAnswers:
+        """A benchmark as a kind of text that re-rankers never see."""
+        raw = self.raw(scorer, benchmark)
+        excerpts = map(Excerpt.cut, self.stages.articles[benchmark], raw)
+        seen = answers(self.stages.gold(benchmark), list(excerpts), unmarked="skip")
+        links = [each for each in seen if each.scores.max() > 0]
+        return KindAnswers(links, share_linked(raw) if links else 0.0)
+
     def linked(self, name: str, benchmark: str) -> list[LinkedText]:
         """What the row makes of a benchmark's excerpts; made once."""
         if (name, benchmark) not in self._linked:
-            row, decision, _ = self.chosen(name)
+            row, decision = self.chosen(name)[0], self.decision_on(name, benchmark)
             own, pronouns = row.on(benchmark)
             linker = self.linker(own, decision, pronouns=pronouns)
             self._linked[name, benchmark] = link_excerpts(

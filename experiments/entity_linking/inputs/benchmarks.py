@@ -28,6 +28,9 @@ PARTLY_MARKED = ("rss-500",)
 """Exactly two mentions a sentence are marked there, so other links cannot be judged."""
 PRONOUNS_MARKED = ("oke-2016", "wiki-fair")
 """Whose guidelines have pronouns marked: OKE says so, Wiki-Fair marks all that means an entity."""
+CHOSEN_ON = ("rss-500", "reuters-128", "wiki-fair")
+"""On which choices are made, and whose labels say how sure to be of other texts. KORE50 and OKE are
+held out of every choice since decision 0113."""
 WITH_NIL = ("rss-500", "reuters-128")
 TYPES = (("Q215627", "person"), ("Q27096213", "place"), ("Q43229", "organisation"))
 

@@ -119,7 +119,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         serve,
     ),
     "Compare and check": (compare_command, report_command, probe_command, audit, curve),
-}  # fmt: skip
+}
 GROUPS = {
     "Graphs and texts": {"kg": kg, "link": link, "data": data, "kgc": kgc, "vectors": vectors},
     "Compare and check": {"check": check},

@@ -5,43 +5,38 @@ The work is in `kept.convert`, imported when the command runs: `kept --help` loa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from kept.apps.cli.declared import argument, option, switch, takes
 from kept.apps.cli.terminal import echo
 
 
-def convert(
-    method: Annotated[
-        str,
-        typer.Argument(
-            help="Method of the checkpoint: ernie, knowbert, kbert, kepler, colake, kadapter, "
-            "qagnn, greaselm or luke."
-        ),
-    ],
-    file: Annotated[
-        Path | None, typer.Argument(help="The released checkpoint, as its authors published it.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="New folder for the model.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="An option of the method's converter, such as kg=DIR. May be repeated.",
-        ),
-    ] = None,
-    options: Annotated[
-        bool, typer.Option("--options", help="Print the options of METHOD and convert nothing.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace OUTPUT if it is a model.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions:
+    """What the command is given; a field is an option."""
+
+    method: str = argument(
+        "Method of the checkpoint: ernie, knowbert, kbert, kepler, colake, kadapter, "
+        "qagnn, greaselm or luke.",
+    )
+    file: Path | None = argument(
+        "The released checkpoint, as its authors published it.", default=None
+    )
+    output: Path | None = option("New folder for the model.", "--output", "-o")
+    settings: list[str] | None = option(
+        "An option of the method's converter, such as kg=DIR. May be repeated.",
+        "--set",
+        metavar="NAME=VALUE",
+    )
+    options: bool = switch("Print the options of METHOD and convert nothing.")
+    force: bool = switch("Replace OUTPUT if it is a model.")
+
+
+@takes(ConvertOptions)
+def convert(options: ConvertOptions) -> None:
     """Convert a released checkpoint. A file with a weight that kept cannot place is refused.
 
     `kept convert METHOD --options` prints the layout of the original and the options.
@@ -52,13 +47,19 @@ def convert(
     from kept.convert import convert as run
     from kept.convert import describe
 
-    if options:
-        echo(describe(method))
+    if options.options:
+        echo(describe(options.method))
         return
-    if file is None or output is None:
-        lacking = "FILE" if file is None else "--output DIR"
+    if options.file is None or options.output is None:
+        lacking = "FILE" if options.file is None else "--output DIR"
         raise typer.BadParameter("missing; or ask for --options", param_hint=lacking)
-    done = run(method, file, output, dict(map(read_setting, settings or [])), force=force)
+    done = run(
+        options.method,
+        options.file,
+        options.output,
+        dict(map(read_setting, options.settings or [])),
+        force=options.force,
+    )
     echo(f"{done.model}: {done.n_parameters:,} parameters in {done.folder}")
     for name, digest in done.sha256.items():
         echo(f"{name} SHA-256 {digest}")

@@ -1,16 +1,19 @@
-"""Commands whose options are the fields of one pydantic model, as those of `kept.fit` are.
+"""Commands whose options are the fields of one class, which the command gets.
 
-A field is an option: its annotation the type, its description the help, its bounds those of the
-number. `kept.apps.commands` makes the Python function of the same declaration.
+Of a command that makes a run the class is a pydantic model, which reads files of `--config`, too
+(`kept.training.options`). Of any other it is a dataclass, whose fields are made by `option`,
+`required`, `switch` and `argument`; `kept link` would wait a tenth of a second for pydantic.
+`kept.apps.commands` makes the Python function of the same declaration.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -29,11 +32,58 @@ _CHECKS: dict[str, Callable[[str | None], str | None]] = {
 """Checks of a value before anything is loaded, by the `check` of a field."""
 
 
-class Declared:
-    """A command whose options are the fields of a model: `MODULE:NAME`, imported when it is used.
+def required(help: str, *flags: str, **settings: Any) -> Any:
+    """Return a field that is an option which must be given; see `option`."""
+    return option(help, *flags, default=dataclasses.MISSING, **settings)
 
-    `run` is handed the model; its name and help are the command's. `arguments` are fields without a
-    flag. A field may have, in its `json_schema_extra`, a `flag` where that is not its name, a
+
+def option(help: str, *flags: str, default: Any = None, **settings: Any) -> Any:
+    """Return a field that is an option; without `flags` it has the field's name.
+
+    `bounds` in `settings` are the least and the largest number; other settings are typer's.
+    """
+    if "bounds" in settings:
+        settings["min"], settings["max"] = settings.pop("bounds")
+    return _field(default, lambda _: typer.Option(*flags, help=help, **settings))
+
+
+def switch(help: str, *flags: str) -> Any:
+    """Return a field that is true where the option is given."""
+    return _field(False, lambda name: typer.Option(*(flags or (_flag(name),)), help=help))
+
+
+def argument(help: str, default: Any = dataclasses.MISSING, **settings: Any) -> Any:
+    """Return a field that is an argument; its place is that of the field."""
+    return _field(default, lambda _: typer.Argument(help=help, **settings))
+
+
+def _field(default: Any, info: Callable[[str], Any]) -> Any:
+    return dataclasses.field(default=default, metadata={"info": info})
+
+
+def takes(options: type) -> Callable[[Callable[[Any], Any]], Declared]:
+    """Return a decorator for a command that gets `options`, a dataclass.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Options:
+    ...     text: str = argument("A text.")
+    ...     force: bool = switch("Replace the file.")
+    >>> @takes(Options)
+    ... def show(options: Options) -> None:
+    ...     print(options)
+    >>> show(text="a", force=True)
+    Options(text='a', force=True)
+    """
+    return lambda run: Declared(options, run)
+
+
+class Declared:
+    """A command whose options are the fields of a class, which `run` gets.
+
+    The class is a dataclass, or a pydantic model named as `MODULE:NAME`, imported when it is used.
+    The name and help of `run` are the command's. `arguments` are fields of a model without a flag.
+    A field of a model may have, in its `json_schema_extra`, a `flag` where that is not its name, a
     `short` one, a `metavar`, the `envvar` of its default, and a `check` (`_CHECKS`). A field of a
     tuple may be repeated.
 
@@ -44,30 +94,52 @@ class Declared:
     """
 
     def __init__(
-        self, model: str, run: Callable[[Any], Any], *, arguments: Sequence[str] = ()
+        self, model: str | type, run: Callable[[Any], Any], *, arguments: Sequence[str] = ()
     ) -> None:
         self._model, self._run, self._arguments = model, run, tuple(arguments)
         self.__name__, self.__doc__ = run.__name__, run.__doc__
         self.__module__ = run.__module__
 
     def __call__(self, **values: Any) -> Any:
+        if not isinstance(self._model, str):
+            return self._run(self._model(**values))
         values_given = {name: value for name, value in values.items() if value is not None}
         return self._run(self.model.read(None, values_given))
 
     @property
-    def model(self) -> type[RunConfig]:
-        """The model of the options."""
+    def model(self) -> Any:
+        """The class of the options."""
+        if not isinstance(self._model, str):
+            return self._model
         module, _, name = self._model.partition(":")
         model: type[RunConfig] = getattr(import_module(module), name)
         return model
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        return inspect.Signature(list(_parameters(self.model, self._arguments)))
+        if isinstance(self._model, str):
+            return inspect.Signature(list(_parameters(self.model, self._arguments)))
+        return inspect.Signature(list(_parameters_of_fields(self._model)))
 
     @property
     def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
         return {p.name: p.annotation for p in self.__signature__.parameters.values()}
+
+
+def _parameters_of_fields(options: Any) -> Iterator[inspect.Parameter]:
+    """The parameters of a dataclass; a field whose type has the option in it is one as it is."""
+    types = get_type_hints(options, include_extras=True)
+    for each in dataclasses.fields(options):
+        kind = types[each.name]
+        if "info" in each.metadata:
+            kind = Annotated[kind, each.metadata["info"](each.name)]
+        default = inspect.Parameter.empty if each.default is dataclasses.MISSING else each.default
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(each.name, keyword, default=default, annotation=kind)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[inspect.Parameter]:
@@ -99,7 +171,7 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
 
 def _flags(name: str, field: FieldInfo) -> list[Any]:
     extra = _extra(field)
-    flags = [extra.get("flag", f"--{name.replace('_', '-')}"), extra.get("short")]
+    flags = [extra.get("flag", _flag(name)), extra.get("short")]
     return [flag for flag in flags if flag is not None]
 
 

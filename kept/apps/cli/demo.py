@@ -4,61 +4,48 @@ from __future__ import annotations
 
 import time
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from kept.apps.cli.declared import option, switch, takes
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_MINUTES
 
 
-def demo(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder of the run. Parts that are finished there are not repeated.",
-        ),
-    ] = Path("runs/demo"),
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            help="YAML file with the settings of the demo (default: the one that comes with kept).",
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            "-m",
-            help="Also compare these methods with controls: names separated by commas, or all.",
-        ),
-    ] = None,
-    methods_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--methods-config",
-            help="Experiment in which the methods are compared (default: `atlas`, which comes "
-            "with kept).",
-        ),
-    ] = None,
-    budget_minutes: Annotated[
-        float | None,
-        typer.Option(
-            "--budget-minutes",
-            min=0,
-            max=MAX_MINUTES,
-            help="Stop training methods after this many minutes. The same command continues.",
-        ),
-    ] = None,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the report in the browser.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """What the command is given; a field is an option."""
+
+    output: Path = option(
+        "Folder of the run. Parts that are finished there are not repeated.",
+        "--output",
+        "-o",
+        default=Path("runs/demo"),
+    )
+    config: Path | None = option(
+        "YAML file with the settings of the demo (default: the one that comes with kept).",
+        "--config",
+        "-c",
+    )
+    methods: str | None = option(
+        "Also compare these methods with controls: names separated by commas, or all.",
+        "--methods",
+        "-m",
+    )
+    methods_config: Path | None = option(
+        "Experiment in which the methods are compared (default: `atlas`, which comes with kept)."
+    )
+    budget_minutes: float | None = option(
+        "Stop training methods after this many minutes. The same command continues.",
+        bounds=(0, MAX_MINUTES),
+    )
+    open_page: bool = switch("Open the report in the browser.", "--open")
+
+
+@takes(DemoOptions)
+def demo(options: DemoOptions) -> None:
     """Show what a knowledge graph changes, on two data sets that come with kept.
 
     The first is a company of made-up people, whose graph alone has the answers. A model is trained
@@ -82,26 +69,27 @@ def demo(
     from kept.plotting import require_plotting
 
     experiment, names = None, tuple[str, ...]()
-    if methods is not None:
-        experiment = Experiment.read(methods_config or shipped_experiments()["atlas"])
-        names = method_names(methods, tuple(experiment.methods))
-    elif methods_config is not None or budget_minutes is not None:
+    if options.methods is not None:
+        experiment = Experiment.read(options.methods_config or shipped_experiments()["atlas"])
+        names = method_names(options.methods, tuple(experiment.methods))
+    elif options.methods_config is not None or options.budget_minutes is not None:
         raise typer.BadParameter("give --methods too: these options are about them")
     require_plotting()
-    of_the_demo = demo_config(config)
-    require_run_folder(output, "private", "kg")
-    output.mkdir(parents=True, exist_ok=True)
+    of_the_demo = demo_config(options.config)
+    require_run_folder(options.output, "private", "kg")
+    options.output.mkdir(parents=True, exist_ok=True)
     console = TerminalConsole()
     with TrainingProgress(console) as reporter:
         result = run_demo(
-            output,
+            options.output,
             of_the_demo,
             announce=reporter.notice,
             reporter=reporter,
             experiment=experiment,
             methods=names,
             should_stop=lambda: (
-                budget_minutes is not None and time.monotonic() - start >= budget_minutes * 60
+                options.budget_minutes is not None
+                and time.monotonic() - start >= options.budget_minutes * 60
             ),
         )
     for compared in result.methods:
@@ -109,5 +97,5 @@ def demo(
         if compared.missing:
             echo(f"{len(compared.missing)} runs are not finished; the same command resumes")
     echo(f"report:  {result.report}\nresults: {result.results}")
-    if open_page:
+    if options.open_page:
         webbrowser.open(result.report.resolve().as_uri())

@@ -58,19 +58,11 @@ def known_case(value: str | None) -> str | None:
 
 LinkCase = Annotated[
     str | None,
-    typer.Option(
-        "--case",
-        callback=known_case,
-        help=CASE,
-    ),
+    typer.Option("--case", callback=known_case, help=CASE),
 ]
 RedirectFile = Annotated[
     Path | None,
-    typer.Option(
-        "--redirects",
-        metavar="FILE",
-        help=REDIRECTS,
-    ),
+    typer.Option("--redirects", metavar="FILE", help=REDIRECTS),
 ]
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 

@@ -22,75 +22,63 @@ class ProbeOptions(RunConfig):
         "decoder (a folder, or smollm2), or the folder of a run.",
         json_schema_extra={"check": "local or hub"},
     )
-    kg: Path | None = Field(
-        None,
-        description="Folder of the knowledge graph. Its triples are the questions, unless "
-        "--collection is given.",
+    kg: Path | None = option(
+        "Folder of the knowledge graph. Its triples are the questions, unless "
+        "--collection is given."
     )
-    collection: str = Field(
-        "",
-        description="Use the questions of this collection in the folder of LAMA: trex, pararel, "
-        "squad, …",
+    collection: str = option(
+        "Use the questions of this collection in the folder of LAMA: trex, pararel, squad, …",
+        default="",
     )
-    data: Path | None = Field(None, description="Folder of LAMA, for --collection.")
-    relations: str = Field(
-        "",
-        description="Relations to probe, separated by commas, such as P19,P36 (default: all).",
+    data: Path | None = option("Folder of LAMA, for --collection.")
+    relations: str = option(
+        "Relations to probe, separated by commas, such as P19,P36 (default: all).", default=""
     )
-    templates: Path | None = Field(
-        None,
-        description='File with a sentence for each relation: TSV with lines such as P19<TAB>"[X] '
+    templates: Path | None = option(
+        'File with a sentence for each relation: TSV with lines such as P19<TAB>"[X] '
         'was born in [Y] .", or JSON lines in the form of LAMA. A relation without a '
-        'sentence becomes "[X] LABEL [Y] .".',
+        'sentence becomes "[X] LABEL [Y] .".'
     )
-    mode: str = Field(
-        "weights",
-        description="weights: the model alone. graph: the model with links and facts of the graph. "
+    mode: str = option(
+        "weights: the model alone. graph: the model with links and facts of the graph. "
         "both: one after the other.",
+        default="weights",
     )
-    show_asked: bool = Field(
-        False,
-        description="With --mode graph: also give the model the facts that are the answers.",
+    show_asked: bool = option(
+        "With --mode graph: also give the model the facts that are the answers.", default=False
     )
-    vocabulary: Path | None = Field(
-        None,
-        description="File with the words to rank, one per line (default: all words of one piece).",
+    vocabulary: Path | None = option(
+        "File with the words to rank, one per line (default: all words of one piece)."
     )
-    max_items: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_COUNT,
-        description="Largest number of triples per relation; more are sampled with --seed "
-        "(default: all).",
+    max_items: int | None = option(
+        "Largest number of triples per relation; more are sampled with --seed (default: all).",
+        bounds=(1, MAX_COUNT),
     )
-    edits: int = Field(
-        0,
-        ge=0,
-        le=MAX_COUNT,
-        description="With --mode graph: change this many facts, one at a time, and report which "
+    edits: int = option(
+        "With --mode graph: change this many facts, one at a time, and report which "
         "answers change.",
+        default=0,
+        bounds=(0, MAX_COUNT),
     )
-    one_by_one: bool = Field(
-        False,
-        description="Score answers of several word pieces by filling one mask at a time (slow).",
+    one_by_one: bool = option(
+        "Score answers of several word pieces by filling one mask at a time (slow).", default=False
     )
-    truth: bool = Field(
-        False,
-        description="Rank answers by how true the model judges the sentence with each of them. "
+    truth: bool = option(
+        "Rank answers by how true the model judges the sentence with each of them. "
         "Needs a run trained with the objective mention_truth (WKLM); slow, one pass "
         "per answer.",
+        default=False,
     )
-    first_word: float = Field(
-        0.0,
-        ge=0.0,
-        le=MAX_WEIGHT,
-        description="With --truth: weight of the probability of the answer's first word piece, "
+    first_word: float = option(
+        "With --truth: weight of the probability of the answer's first word piece, "
         "which is added to the score.",
+        default=0.0,
+        bounds=(0.0, MAX_WEIGHT),
     )
     output: Path | None = option("Folder for scores (JSON) and answers (JSON lines).", short="-o")
-    seed: int = Field(0, ge=0, le=MAX_SEED, description=SEED)
-    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description=THREADS)
-    force: bool = Field(False, description=FORCE_FILES)
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    threads: int | None = option(THREADS, bounds=(1, MAX_THREADS))
+    force: bool = option(FORCE_FILES, default=False)
 
     @property
     def relation_names(self) -> tuple[str, ...]:

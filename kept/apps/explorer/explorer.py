@@ -229,6 +229,4 @@ class Explorer:
         n_facts = len(self.graph.outgoing(row)) + len(self.graph.incoming(row))
         description = self.graph.description(row) or ", ".join(self.graph.type_labels(row)[:3])
         label = cut(self.graph.label(row))
-        return {
-            "entity": name, "label": label, "description": cut(description), "n_facts": n_facts
-        }  # fmt: skip
+        return {"entity": name, "label": label, "description": cut(description), "n_facts": n_facts}

@@ -43,8 +43,7 @@ def live_page(explorer: Explorer, texts: Sequence[str]) -> Page:
     Its policy lets nothing be loaded or called but what is at the same address.
     """
     data = {**explorer.about(), "texts": _texts(explorer, texts), "answers": None}
-    html = _page('<link rel="stylesheet" href="page.css">', data,
-                 '<script src="page.js"></script>')  # fmt: skip
+    html = _page('<link rel="stylesheet" href="page.css">', data, '<script src="page.js"></script>')
     policy = (
         *COMMON, "script-src 'self'", f"style-src 'self' {_hash(drawing_asset('graph.css'))}",
         "connect-src 'self'", "frame-ancestors 'none'",

@@ -190,10 +190,7 @@ def _own_options(predictor: Predictor | None) -> list[str]:
 
 
 def _summary(
-    method: Method,
-    built: WordKnowledgeGraph,
-    batch: KnowledgeBatch,
-    view: View,
+    method: Method, built: WordKnowledgeGraph, batch: KnowledgeBatch, view: View
 ) -> list[str]:
     """What stands in the picture, and what does not."""
     n_words = int((built.kinds == NodeKind.WORD).sum())

@@ -82,12 +82,7 @@ class ExplorerServer(ThreadingHTTPServer):
     request_queue_size = 16
 
     def __init__(
-        self,
-        explorer: Explorer,
-        texts: list[str],
-        *,
-        port: int = 0,
-        limits: Limits | None = None,
+        self, explorer: Explorer, texts: list[str], *, port: int = 0, limits: Limits | None = None
     ) -> None:
         self.explorer, self.limits = explorer, limits or Limits()
         self.token = secrets.token_urlsafe(32)

@@ -100,9 +100,7 @@ class KnowledgeSentences(Module):  # type: ignore[misc]
             row[keep].mean(0) if modules is None else modules.vector(row[keep])
             for row, keep in zip(states, is_read, strict=True)
         ]
-        return {
-            **features, "sentence_embedding": torch.stack(vectors), "token_embeddings": states,
-        }  # fmt: skip
+        return {**features, "sentence_embedding": torch.stack(vectors), "token_embeddings": states}
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:
         """Write the encoder and the graph below `output_path`."""

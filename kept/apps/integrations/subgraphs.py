@@ -86,8 +86,7 @@ def _not_in(values: Ids, known: Ids) -> Ids:
     """The different ones of `values` that are not in `known`, in order of first appearance."""
     different, first = np.unique(values, return_index=True)
     is_new = ~np.isin(different, known)
-    distinct: Ids = values[np.sort(first[is_new])]
-    return distinct
+    return values[np.sort(first[is_new])]
 
 
 class SubgraphLoader:

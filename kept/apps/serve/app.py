@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
@@ -155,6 +155,9 @@ def _require_few(questions: Sequence[Any]) -> None:
         )
 
 
+DESCRIBED = "/docs describes the requests"
+
+
 # ---- failures ------------------------------------------------------------------------------------
 def _failure(status: HTTPStatus, message: str) -> Response:
     return Answer({"error": message}, int(status))
@@ -163,11 +166,25 @@ def _failure(status: HTTPStatus, message: str) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     """What is wrong with a question, without the question."""
     assert isinstance(error, RequestValidationError)
-    faults = [
-        f"{'.'.join(str(part) for part in fault['loc'][1:])[:100] or 'body'}: {fault['msg'][:200]}"
-        for fault in error.errors()[:5]
-    ]
+    faults = [_in_words(fault) for fault in error.errors()[:5]]
     return _failure(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(faults))
+
+
+def _in_words(fault: Mapping[str, Any]) -> str:
+    """A fault that pydantic finds, for someone who writes the request."""
+    place = ".".join(str(part) for part in fault["loc"][1:])[:100] or "body"
+    match fault["type"]:
+        case "json_invalid":
+            reason = str(fault.get("ctx", {}).get("error", ""))[:100].lower()
+            return f"the body is no JSON (near character {place}: {reason})"
+        case "missing":
+            return f"{place} is missing; {DESCRIBED}"
+        case "extra_forbidden":
+            return f"there is no field {place}; {DESCRIBED}"
+        case "list_type":
+            return f"{place} must be a list: [...]"
+        case _:
+            return f"{place}: {fault['msg'][:200]}"
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -182,7 +199,12 @@ async def _late(_: Request, __: Exception) -> Response:
 
 async def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _failure(HTTPStatus(error.status_code), str(error.detail))
+    status = HTTPStatus(error.status_code)
+    reasons = {
+        HTTPStatus.NOT_FOUND: f"there is no such path; {DESCRIBED}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"this path takes another method; {DESCRIBED}",
+    }
+    return _failure(status, reasons.get(status, str(error.detail)))
 
 
 async def _unforeseen(_: Request, error: Exception) -> Response:

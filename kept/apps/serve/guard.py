@@ -107,9 +107,8 @@ class Guard:
             authorization = headers.get(b"authorization", [b""])
             wanted = b"Bearer " + self._token
             if len(authorization) != 1 or not hmac.compare_digest(authorization[0], wanted):
-                raise Refusal(
-                    HTTPStatus.UNAUTHORIZED, "wrong token; send Authorization: Bearer TOKEN"
-                )
+                fault = "wrong token" if authorization != [b""] else "the token is missing"
+                raise Refusal(HTTPStatus.UNAUTHORIZED, f"{fault}; send Authorization: Bearer TOKEN")
         if scope["method"] == "POST":
             self._admit(headers)
 

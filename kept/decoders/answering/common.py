@@ -1,15 +1,16 @@
-"""Relations that people often ask about, for questions about something the graph has no word for.
+"""Relations that people often ask about, and the questions in which they do.
 
-A graph of homes and jobs has no relation that "How old is she?" asks about, yet one of its two is
-always the nearest. What many graphs say about people, places, works and firms stands in
-`common_relations.tsv`; a question that is more like one of those than like any relation of the
-graph probably asks for what the graph does not hold.
+Each line of `common_relations.tsv` is a relation that many graphs have: its other names, questions
+about it ("who wrote it"), and questions that read it backwards ("what did it write"). A question
+that is like one of these asks for the relation of the graph with one of its names. Where the graph
+has none, it probably asks for what the graph does not contain.
 
-Axis legend: relation, phrase, width.
+Axis legend: common, relation, phrase, width.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,14 +22,20 @@ from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
 
+Numbers = NDArray[np.float64]
 SAME = 0.8
 """Mean similarity of phrases from which on a common relation is one that the graph has, too."""
+SAME_NAME = 0.95
+"""Similarity of two names that are the same but for their spelling."""
 LEAST_ALIKE = 0.5
 """Similarity of names below which a common relation has nothing to do with one of the graph."""
 KINSHIP = 0.6
 """What a common relation loses for its likeness with the graph's own: it may be another word."""
-DETOUR = 0.3
-"""What a match by way of a common relation loses where the names are not the same."""
+DETOUR, QUESTION_DETOUR = 0.3, 0.6
+"""What a match by way of a common relation's name, or of its questions, loses where its names are
+not the same as that of the graph's relation."""
+TEMPERATURE = 0.05
+"""Of the probabilities of common relations, and of their questions."""
 
 
 def phrases_of(label: str, kind: str) -> tuple[str, str, str, str]:
@@ -48,7 +55,7 @@ def phrases_of(label: str, kind: str) -> tuple[str, str, str, str]:
     )
 
 
-def similarity(phrases: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float64]:
+def similarity(phrases: NDArray[np.float32], question: NDArray[np.float32]) -> Numbers:
     """Return the mean similarity of relations `[... phrase width]` with a question `[2 width]`."""
     plain, typed = question
     means = (phrases[..., ::2, :] @ plain).mean(-1) + (phrases[..., 1::2, :] @ typed).mean(-1)
@@ -68,71 +75,119 @@ class KeepsVectors(Protocol):
 class CommonMatch:
     """Common relations by `labels`, with their similarities with a question.
 
-    `scores [common]` are their similarities with the question, `is_known [common]` says which of
-    them the graph has; `alike [common known]`, between 0 and 1, compares their names with those of
-    the graph's relations.
+    `scores [common]` are the similarities of their phrases, `forwards` and `backwards [common]` of
+    the most similar of their questions. `is_known [common]` says which of them the graph has;
+    `alike [common relation]`, at most 1, compares their names with those of the graph's relations;
+    `symmetric [common]` are those that hold in both directions.
     """
 
     labels: Sequence[str]
-    scores: NDArray[np.float64]
+    scores: Numbers
+    forwards: Numbers
+    backwards: Numbers
     is_known: NDArray[np.bool_]
     alike: NDArray[np.float32]
+    symmetric: NDArray[np.bool_]
+
+    def is_symmetric(self, relation: int) -> bool:
+        """Whether number `relation` of the graph has a name of a common relation that is."""
+        return bool((self.alike[self.symmetric, relation] >= SAME_NAME).any())
+
+    @cached_property
+    def best(self) -> Numbers:
+        """The highest similarity of each common relation, `[common]`."""
+        return np.maximum(self.scores, self.forwards)
 
     def most_likely_missing(self) -> tuple[str, float]:
         """Return the label of the one most like the question that the graph does not have."""
-        scores = np.where(self.is_known, -np.inf, self.scores)
+        scores = np.where(self.is_known, -np.inf, self.best)
         index = int(scores.argmax())
         return self.labels[index], float(scores[index])
 
-    def through(self) -> NDArray[np.float64]:
+    def through_names(self) -> Numbers:
         """Return how like the question each relation of the graph is by way of a common one.
 
         "What is her job?" is like the common relation *job*, which graphs also call "works as".
         """
-        detours = self.scores[:, None] - DETOUR * (1 - self._likeness(LEAST_ALIKE))
-        return np.asarray(detours.max(0), np.float64)
+        return self._through(self.scores, DETOUR)
 
-    def lead(self, known: int, score: float) -> float:
-        """Return what relation number `known` of the graph, with its `score`, is ahead of all.
+    def through_questions(self, is_inverse: NDArray[np.bool_]) -> Numbers:
+        """Return the same by way of the questions; those backwards for inverse relations."""
+        forwards, backwards = (
+            self._through(each, QUESTION_DETOUR) for each in (self.forwards, self.backwards)
+        )
+        return np.where(is_inverse, backwards, forwards)
+
+    def probabilities(self, is_inverse: NDArray[np.bool_]) -> Numbers:
+        """Return what the common questions, competing with each other, give each relation."""
+        scores = np.concatenate([self.forwards, self.backwards])
+        shares = np.exp((scores - scores.max()) / TEMPERATURE)
+        forwards, backwards = np.split(shares / shares.sum(), 2)
+        likeness = self._likeness**2
+        return np.where(is_inverse, backwards @ likeness, forwards @ likeness)
+
+    def lead(self, relation: int, score: float) -> float:
+        """Return what number `relation` of the graph, with its `score`, is ahead of all others.
 
         0 where the graph has every common relation.
         """
-        less = KINSHIP * np.clip(self.alike[:, known], 0, 1)
-        most = float(np.where(self.is_known, -np.inf, self.scores - less).max())
+        less = KINSHIP * np.clip(self.alike[:, relation], 0, 1)
+        most = float(np.where(self.is_known, -np.inf, self.best - less).max())
         return score - most if np.isfinite(most) else 0.0
 
-    def _likeness(self, least: float) -> NDArray[np.float64]:
-        return np.asarray(np.clip(self.alike - least, 0, None) / (1 - least), np.float64)
+    def _through(self, scores: Numbers, detour: float) -> Numbers:
+        return np.asarray((scores[:, None] - detour * (1 - self._likeness)).max(0), np.float64)
+
+    @cached_property
+    def _likeness(self) -> Numbers:
+        return np.asarray(
+            np.clip(self.alike - LEAST_ALIKE, 0, None) / (1 - LEAST_ALIKE), np.float64
+        )
 
 
 class CommonRelations:
     """The relations of `common_relations.tsv`; they are encoded at the first question.
 
-    `forms` are other names of a relation, as graphs have them ("works as" for *job*).
+    `names` are those that graphs give a relation ("works as" for *job*), its label first.
     """
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder
-        text = (
-            files("kept.decoders.answering")
-            .joinpath("common_relations.tsv")
-            .read_text(encoding="utf-8")
+        place = files("kept.decoders.answering").joinpath("common_relations.tsv")
+        lines = place.read_text(encoding="utf-8").splitlines()[1:]
+        columns = list(zip(*(line.split("\t") for line in lines), strict=True))
+        self.labels, kinds = list(columns[0]), columns[1]
+        names, forwards, backwards = (
+            [list(filter(None, cell.split("; "))) for cell in column] for column in columns[2:]
         )
-        rows = [line.split("\t") for line in text.splitlines()[1:]]
-        self.labels = [label for label, _, _ in rows]
-        self.forms = [[label, *filter(None, forms.split("; "))] for label, _, forms in rows]
-        self._phrases = [phrase for label, kind, _ in rows for phrase in phrases_of(label, kind)]
+        self.names = [[label, *others] for label, others in zip(self.labels, names, strict=True)]
+        self.questions = [[f"{each}?" for each in cell] for cell in forwards + backwards]
+        self._phrases = [
+            phrase
+            for label, kind in zip(self.labels, kinds, strict=True)
+            for phrase in phrases_of(label, kind)
+        ]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of names and questions: "language", "play", "wife"."""
+        texts = [text for cells in (self.names, self.questions) for cell in cells for text in cell]
+        return frozenset(re.findall(r"[a-z]+", " ".join(texts).lower()))
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
-        """`[relation phrase width]`."""
+        """`[common phrase width]`."""
         vectors = self._encode("phrases-of-common-relations", self._phrases)
         return vectors.reshape(len(self.labels), -1, self.encoder.width)
 
     @cached_property
-    def _form_vectors(self) -> NDArray[np.float32]:
-        forms = [form for forms in self.forms for form in forms]
-        return self._encode("names-of-common-relations", forms)
+    def _vectors_of_names(self) -> NDArray[np.float32]:
+        return self._encode("names-of-common-relations", [n for names in self.names for n in names])
+
+    @cached_property
+    def _vectors_of_questions(self) -> NDArray[np.float32]:
+        questions = [each for cell in self.questions for each in cell]
+        return self._encode("common-questions", questions)
 
     def _encode(self, name: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of texts that are the same for every graph."""
@@ -151,8 +206,28 @@ class CommonRelations:
         The graph's relations are given by their `phrases [relation phrase width]` and by their
         `names [relation width]`.
         """
-        same = np.einsum("cpw,kpw->ck", self.vectors, phrases, optimize=True) / phrases.shape[1]
-        starts = np.cumsum([0, *(len(forms) for forms in self.forms[:-1])])
-        alike = np.maximum.reduceat(self._form_vectors @ names.T, starts, axis=0)
+        n_phrases = phrases.shape[1]
+        flat = phrases.transpose(1, 2, 0).reshape(-1, len(phrases))
+        same = self.vectors.reshape(len(self.labels), -1) @ flat / n_phrases
+        alike = _maxima(self._vectors_of_names @ names.T, self.names)
+        by_question = _maxima(self._vectors_of_questions @ question[0], self.questions)
+        forwards, backwards = np.split(by_question.astype(np.float64), 2)
         scores = similarity(self.vectors, question)
-        return CommonMatch(self.labels, scores, same.max(1) >= SAME, alike)
+        known = same.max(1) >= SAME
+        return CommonMatch(self.labels, scores, forwards, backwards, known, alike, self._symmetric)
+
+    @cached_property
+    def _symmetric(self) -> NDArray[np.bool_]:
+        """Whether a relation has one question in both directions, `[common]`."""
+        n = len(self.labels)
+        pairs = zip(self.questions[:n], self.questions[n:], strict=True)
+        return np.array([not set(forwards).isdisjoint(backwards) for forwards, backwards in pairs])
+
+
+def _maxima(rows: NDArray[np.float32], cells: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+    """The largest number of the rows of each cell; 0 for an empty cell."""
+    sizes = np.array([len(cell) for cell in cells])
+    starts = np.cumsum(sizes) - sizes
+    maxima = np.zeros((len(cells), *rows.shape[1:]), rows.dtype)
+    maxima[sizes > 0] = np.maximum.reduceat(rows, starts[sizes > 0], axis=0)
+    return maxima

@@ -6,6 +6,7 @@ converted once, in a process of its own, into the cache of the user, and are rea
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
 from kept.prepared import prepared_folder
 from kg_loaders.errors import WriteError
 
+_log = logging.getLogger(__name__)
 TEXTS_PER_PASS = 64
 MOST_PIECES = 256
 QUANTIZATION = "int8"
@@ -70,9 +72,13 @@ class FastSentenceEncoder:
         return 384
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Rows of length 1, `[text width]`, in the order of `texts`."""
+        """Rows of length 1, `[text width]`, in the order of `texts`; longer ones are cut, as the
+        log says."""
         vectors = np.empty((len(texts), self.width), np.float32)
-        pieces = [encoding.tokens for encoding in self._tokenizer.encode_batch(list(texts))]
+        encodings = self._tokenizer.encode_batch(list(texts))
+        pieces = [encoding.tokens for encoding in encodings]
+        if n_cut := sum(bool(encoding.overflowing) for encoding in encodings):
+            _log.warning(f"{n_cut} of {len(texts)} texts cut at {MOST_PIECES} word pieces")
         order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
         for start in range(0, len(texts), TEXTS_PER_PASS):
             rows = order[start : start + TEXTS_PER_PASS]
@@ -110,11 +116,16 @@ def is_available() -> bool:
 def answer_encoder(n_threads: int = 1) -> SentenceEncoder:
     """Return the quick encoder where it is installed, else MiniLM by torch: the same vectors.
 
+    So also where the cache of the quick one cannot be written, which a warning says.
+
     One thread is the default: a question is a few words, and on a busy machine a second one waits
     actively (65 seconds of the processor were measured for an answer that takes two).
     """
     if is_available():
-        return FastSentenceEncoder(n_threads)
+        try:
+            return FastSentenceEncoder(n_threads)
+        except WriteError as error:
+            _log.warning(f"questions are answered slowly, by torch: {error}")
     from kept.linking.sentences import HostSentenceEncoder
 
     return HostSentenceEncoder("minilm")
@@ -123,7 +134,8 @@ def answer_encoder(n_threads: int = 1) -> SentenceEncoder:
 def prepared_minilm() -> Path:
     """Return the folder of MiniLM prepared for CTranslate2, made now where it is not there yet.
 
-    Raises `CheckpointError` where preparing fails.
+    Raises `CheckpointError` where preparing fails, and `WriteError` for a cache that cannot be
+    written.
     """
     from ctranslate2 import __version__ as version
 

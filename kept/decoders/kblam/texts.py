@@ -50,8 +50,7 @@ class StoredVectors:
         key = hashlib.sha256("\n".join([self.name, *texts]).encode()).hexdigest()[:16]
         path = self.folder / f"{key}.safetensors"
         if path.exists():
-            stored_vectors: NDArray[np.float32] = load_file(path)["vectors"]
-            return stored_vectors
+            return load_file(path)["vectors"]
         vectors = np.asarray(self.encoder.encode(texts), np.float32)
         if processes().is_first:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -64,8 +64,7 @@ class HostWords:
             halves = 0.5 ** torch.arange(len(pieces), dtype=table.dtype)
             vectors.append(halves @ (table[torch.tensor(pieces)] - mean))
         normalised = nn.functional.normalize(torch.stack(vectors), dim=-1)
-        array: NDArray[np.float32] = normalised.numpy()
-        return array
+        return normalised.numpy()
 
 
 @torch.no_grad()

@@ -229,8 +229,7 @@ class SubgraphEncoder(KnowledgeEncoder):
         vectors = self.entity_vectors(batch.subgraph_ids)
         if isinstance(self.entity_map, nn.Linear):
             vectors = gelu(self.entity_map(vectors))
-        states: Tensor = vectors
-        return states
+        return vectors
 
     def flat_features(
         self, batch: KnowledgeBatch, scores: Float[Tensor, "batch place"]
@@ -248,8 +247,7 @@ class SubgraphEncoder(KnowledgeEncoder):
         """The text vector: the pooled subgraph, the sentence, the context node."""
         pooled = self.pooling(sentence, output, self.pooled_places(batch))
         joined = torch.cat([pooled, sentence, output[:, 0]], dim=1)
-        vector: Tensor = self.text_dropout(joined)
-        return vector
+        return self.text_dropout(joined)
 
     def pooled_places(self, batch: KnowledgeBatch) -> Bool[Tensor, "batch place"]:
         """The places of entities."""

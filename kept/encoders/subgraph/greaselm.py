@@ -159,8 +159,7 @@ class GreaseLM(SubgraphEncoder):
     def inputs(self, batch: KnowledgeBatch) -> Float[Tensor, "batch place graph_width"]:
         """States of all places before the first graph layer; the context node is 0."""
         entities = self.entity_states(batch)
-        inputs: Tensor = self.entity_dropout(F.pad(entities, (0, 0, 1, 0)))
-        return inputs
+        return self.entity_dropout(F.pad(entities, (0, 0, 1, 0)))
 
     def mix(
         self,

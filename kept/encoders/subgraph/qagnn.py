@@ -73,8 +73,7 @@ class QAGNN(SubgraphEncoder):
     ) -> Float[Tensor, "batch place graph_width"]:
         """States of all places before the first graph layer."""
         context = gelu(self.context(sentence))[:, None]
-        inputs: Tensor = self.entity_dropout(torch.cat([context, self.entity_states(batch)], dim=1))
-        return inputs
+        return self.entity_dropout(torch.cat([context, self.entity_states(batch)], dim=1))
 
     def scores(self, batch: KnowledgeBatch) -> Float[Tensor, "batch place"]:
         """Relevance as the network reads it; the context's own score is the batch's 0."""

@@ -17,7 +17,7 @@ from entity_linking.mentions import LinkedText
 from kept.graphs.building.anchors import AllWords, Anchors
 from kept.graphs.building.facts import Facts, far_ends
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
-from kept.graphs.words import Ids, Segments
+from kept.graphs.words import Ids, Segments, Words
 from kg_loaders.store import KnowledgeGraph
 
 Rows = NDArray[np.int64]
@@ -65,6 +65,25 @@ def connect(
         "origins": origins,
     }
     return _split_by_text(linked, graph, of_nodes, offsets, edges)
+
+
+def of_words(text: LinkedText, words: Words, graph: KnowledgeGraph) -> WordKnowledgeGraph:
+    """The graph of a text without links, as `connect` lays it out: its words alone."""
+    n = len(words.ids)
+    return WordKnowledgeGraph(
+        text=text.text,
+        links=text.links,
+        kinds=np.full(n, NodeKind.WORD, np.uint8),
+        ids=words.ids,
+        positions=np.arange(n, dtype=np.int32),
+        segments=words.segment_ids,
+        spans=words.spans,
+        origins=np.full((n, 3), -1, np.int32),
+        edges=np.empty((0, 2), np.int32),
+        edge_kinds=np.empty(0, np.uint8),
+        edge_weights=np.empty(0, np.float32),
+        id_space_hash=graph.id_space_hash,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -193,5 +193,4 @@ def _fitting(graph: KnowledgeGraph, anchors: Ids, facts: Facts, n_free: int) -> 
     cost = np.ones(len(order), np.int64)
     cost[first[first >= len(anchors)] - len(anchors)] += 1
     n_kept = int(np.searchsorted(np.cumsum(cost), n_free, side="right"))
-    kept: Rows = order[:n_kept]
-    return kept
+    return order[:n_kept]

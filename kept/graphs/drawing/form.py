@@ -110,11 +110,7 @@ def _heads(
 
 
 def _branches(
-    built: WordKnowledgeGraph,
-    batch: KnowledgeBatch,
-    view: KBERTView,
-    tokenizer: Any,
-    rows: _Rows,
+    built: WordKnowledgeGraph, batch: KnowledgeBatch, view: KBERTView, tokenizer: Any, rows: _Rows
 ) -> int:
     """Hang every branch below its mention; returns the number of nodes of the trunk."""
     n_words = node = int((built.kinds == NodeKind.WORD).sum())

@@ -113,8 +113,7 @@ class View(ABC):
         By default what it alone brings, where the view places it; none where facts are not nodes.
         """
         positions = self.places(graph, batch)[nodes_of_fact(graph, relation)]
-        fact_positions: NDArray[np.int64] = positions[positions >= 0]
-        return fact_positions
+        return positions[positions >= 0]
 
     def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether `batch`, this view of `graph`, holds anything of the knowledge graph.
@@ -174,8 +173,7 @@ def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
 def weights_of(graph: WordKnowledgeGraph) -> NDArray[np.float32]:
     """The confidence of the link that brought each node, 1 for words, `[node]`."""
     confidence = np.array([*(link.confidence for link in graph.links), 1.0], np.float32)
-    weights: NDArray[np.float32] = confidence[graph.origins[:, 0]]  # -1, no link, is the last
-    return weights
+    return confidence[graph.origins[:, 0]]  # -1, no link, is the last
 
 
 def row(values: NDArray[np.integer]) -> Tensor:

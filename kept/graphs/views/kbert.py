@@ -208,8 +208,7 @@ class KBERTView(View):
         is_cut = [(branch.anchor, branch.pieces) not in stays for branch in kept]
         owned = np.repeat(is_cut, [len(branch.pieces) for branch in kept])
         n_words = int((graph.kinds == NodeKind.WORD).sum())
-        nodes: NDArray[np.int64] = n_words + np.flatnonzero(owned)
-        return nodes
+        return n_words + np.flatnonzero(owned)
 
     def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
         """Whether a branch names something in words; an identifier such as Q142 says nothing."""

@@ -233,8 +233,7 @@ def n_pairs_with_facts(graph: KnowledgeGraph, pairs: NDArray[np.int32]) -> int:
 def _keys(pairs: NDArray[np.int32], graph: KnowledgeGraph) -> NDArray[np.int64]:
     """One number an unordered pair."""
     ends = np.sort(pairs.reshape(-1, 2).astype(np.int64), axis=1)
-    keys: NDArray[np.int64] = ends[:, 0] * graph.n_entities + ends[:, 1]
-    return keys
+    return ends[:, 0] * graph.n_entities + ends[:, 1]
 
 
 def _with_texts_of_others(graph: KnowledgeGraph, entities: EntityMap) -> KnowledgeGraph:

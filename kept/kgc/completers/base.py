@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from kept.evaluation.ranking import Direction, HasScores
+from kept.evaluation.ranking import Direction, HasScores, Triple, Triples
 from kg_loaders import KnowledgeGraph
 
 
@@ -40,16 +38,12 @@ class Completer(Protocol):
         """What an entity must have to be an answer, or to be asked about."""
         ...
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> HasScores:
         """Scores of the entities of `graph`, whose triples `context [triple 3]` may be read."""
         ...
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """What made the entity in the slot of `direction` the answer, the largest change first."""
         ...

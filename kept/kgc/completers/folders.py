@@ -9,12 +9,14 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-from kept.errors import CheckpointError
+from kept.errors import CheckpointError, ConfigError
+from kept.evaluation.ranking import Filter
 from kept.kgc.completers.base import Completer
-from kept.kgc.completers.mix import MixCompleter, open_mix
+from kept.kgc.completers.mix import MixCompleter, MixPart, fit_mix, open_mix
 from kept.kgc.completers.seen import TrainedOn
-from kept.kge.kinds import SCORERS, ScorerKind
+from kept.kge.kinds import SCORERS, ScorerKind, Trained, Training
 from kept.kge.kinds import load as load_place
+from kept.kge.options import MixOptions
 from kept.kge.trained import DESCRIPTION, WEIGHTS, read_description, write_described
 from kept.model_files import readable
 
@@ -78,6 +80,20 @@ def open_completer(folder: Path) -> LoadedCompleter:
 def open_mixed(folder: Path, described: dict[str, Any], weights: dict[str, Tensor]) -> MixCompleter:
     """Return the mix in a folder, with its scorers."""
     return open_mix(folder, described, _part)
+
+
+def train_mix(training: Training) -> Trained:
+    """Fit the weights of trained scorers; nothing is trained, a mix that is cut is fitted anew."""
+    options, splits = training.options, training.splits
+    assert isinstance(options, MixOptions)
+    if len(options.of) < 2:
+        raise ConfigError(f"--scorer mix takes --of twice at least, {len(options.of)} given")
+    parts = [MixPart(folder, _part(folder)) for folder in options.of]
+    n = {"n_entities": splits.graph.n_entities, "n_relations": splits.graph.n_relations}
+    known = Filter(splits.as_mapping(), **n)
+    mixed = fit_mix(parts, splits, filter=known, seed=training.seed)
+    settings = {"of": [str(folder) for folder in options.of]}
+    return Trained(scorer=mixed, history=None, settings=settings)
 
 
 def _part(folder: Path) -> Completer | None:

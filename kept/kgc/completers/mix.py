@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import CheckpointError, ConfigError
-from kept.evaluation.ranking import Direction, Filter, HasScores
+from kept.evaluation.ranking import Direction, Filter, HasScores, Triple, Triples
 from kept.kgc.completers.base import Completer, Reason
 from kept.kgc.mixing import SIDES, MixedScorer, Mixture, fit_mixture
 from kept.kge.splits import Splits
@@ -36,7 +36,7 @@ class MixPart:
         """The scorer's name."""
         return str(read_description(self.folder)["scorer"])
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> HasScores:
         """Its scores; ConfigError: a table of another graph's vectors."""
         if self.completer is not None:
             return self.completer.on(graph, context)
@@ -62,7 +62,7 @@ class MixCompleter:
         kinds = {part.completer.reads for part in self.parts if part.completer is not None}
         return "texts" if "texts" in kinds else "triples"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> MixedScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> MixedScorer:
         scorers = [part.on(graph, context) for part in self.parts]
         return MixedScorer(scorers, self.mixture, self._rows(graph))
 
@@ -71,11 +71,7 @@ class MixCompleter:
         return np.array([ids_by_name.get(name, -1) for name in graph.relations], np.int64)
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Those of its completers, their changes under the weights; ConfigError: tables alone."""
         if all(part.completer is None for part in self.parts):

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import CheckpointError
-from kept.evaluation.ranking import Direction, HasScores
+from kept.evaluation.ranking import Direction, HasScores, Triple, Triples
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
 from kept.kgc.completers.relations import RelationRows
-from kept.kgc.completers.ultra import N_LAYERS, sample_queries
-from kept.kge.resuming.epochs import TrainingHistory
-from kept.kge.resuming.snapshots import Snapshots
+from kept.kgc.completers.ultra import N_LAYERS, ULTRA_RECIPE, WIDTH, train_on_paths
+from kept.kgc.training import by_recipe
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import PathOptions
 from kept.kge.trained import WEIGHTS
-from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.nbfnet import NBFNet
-from kept.kge.ultra.training import UltraScorer, train_ultra
+from kept.kge.ultra.training import UltraScorer
 from kept.model_files import require_finite
-from kept.randomness import torch_draws, torch_generator
+from kept.randomness import torch_draws
 from kg_loaders import KnowledgeGraph
 
 
@@ -37,7 +36,7 @@ class NBFNetCompleter:
     width: int
     reads: ClassVar[Literal["triples"]] = "triples"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> HasScores:
         relation_ids = RelationRows.of("nbfnet", self.relations, graph)
         inner = UltraScorer(
             self.model,
@@ -48,11 +47,7 @@ class NBFNetCompleter:
         return _Renamed(inner, relation_ids)
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         relation_ids = RelationRows.of("nbfnet", self.relations, graph)
         rows = np.asarray(context, np.int64).reshape(-1, 3)[relation_ids.readable(context)]
@@ -93,38 +88,20 @@ class _Renamed:
         return self.inner.scores(direction, queries)
 
 
-def train_nbfnet_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    config: TrainingConfig,
-    width: int,
-    seed: int,
-    n_asked: int | None = None,
-    snapshots: Snapshots | None = None,
-    validate: Callable[[HasScores], float],
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[NBFNetCompleter, TrainingHistory]:
-    """Train on `triples [triple 3]` of `graph`; an epoch asks all of them, or `n_asked`."""
-    relations = tuple(graph.relations)
-    with torch_draws(seed, "initial weights"):
+def train(training: Training) -> Trained:
+    """Train NBFNet on the relations of a graph."""
+    options, splits = training.options, training.splits
+    assert isinstance(options, PathOptions)
+    config, width = by_recipe(ULTRA_RECIPE, options), options.width or WIDTH
+    relations = tuple(splits.graph.relations)
+    with torch_draws(training.seed, "initial weights"):
         model = NBFNet(len(relations), width=width, n_layers=N_LAYERS)
     completer = NBFNetCompleter(model, relations, width)
-    scorer = completer.on(graph, triples)
-    history = train_ultra(
-        model,
-        np.asarray(triples, np.int64),
-        n_entities=graph.n_entities,
-        n_relations=graph.n_relations,
-        config=config,
-        generator=torch_generator(seed, "nbfnet"),
-        queries=sample_queries(triples, n_asked, seed),
-        validate=lambda _: validate(scorer),
-        snapshots=snapshots,
-        on_epoch=on_epoch,
-    )
+    scorer = completer.on(splits.graph, splits.train)
+    history = train_on_paths(training, model, scorer, config, "nbfnet")
     model.eval()
-    return completer, history
+    settings = {"config": asdict(config), "asked": options.ask}
+    return Trained(scorer=completer, history=history, settings=settings)
 
 
 def open_nbfnet(

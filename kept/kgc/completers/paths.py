@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.kgc.completers.base import Reason
 from kept.kge.ultra.graphs import Edges, relation_graph
 from kept.kge.ultra.nbfnet import NBFNet
@@ -35,9 +35,9 @@ N_IN_PATHS, MAX_EDGES = 100, 3
 def facts_behind(
     model: Ultra | NBFNet,
     graph: KnowledgeGraph,
-    context: NDArray[np.integer],
+    context: Triples,
     direction: Direction,
-    triple: tuple[int, int, int],
+    triple: Triple,
     *,
     relations: NDArray[np.int64] | None = None,
     n_relations: int | None = None,
@@ -74,11 +74,7 @@ class _Asking:
     """One question, with edges weighed or left out; the graph of relations stays."""
 
     def __init__(
-        self,
-        model: Ultra | NBFNet,
-        edges: Edges,
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, model: Ultra | NBFNet, edges: Edges, direction: Direction, triple: Triple
     ) -> None:
         head, relation, tail = triple
         self.model, self.edges = model, edges

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kept.errors import EvaluationError
+from kept.evaluation.ranking import Triples
 from kg_loaders import KnowledgeGraph
 
 
@@ -41,12 +42,12 @@ class RelationRows:
             )
         return torch.stack([triples[:, 0], rows, triples[:, 2]], 1)
 
-    def readable(self, context: NDArray[np.integer]) -> NDArray[np.int64]:
+    def readable(self, context: Triples) -> NDArray[np.int64]:
         """Places of the triples of `context [triple 3]` whose relation the model knows."""
         rows = np.asarray(context, np.int64).reshape(-1, 3)
         return np.flatnonzero(self.rows[rows[:, 1]] >= 0)
 
-    def read(self, context: NDArray[np.integer]) -> NDArray[np.int64]:
+    def read(self, context: Triples) -> NDArray[np.int64]:
         """Those triples, with the model's rows."""
         rows = np.asarray(context, np.int64).reshape(-1, 3)[self.readable(context)]
         return np.stack([rows[:, 0], self.rows[rows[:, 1]], rows[:, 2]], 1)

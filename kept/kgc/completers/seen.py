@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from kept.evaluation.ranking import Triples
 from kept.kge.splits import Seen
 from kg_loaders import KnowledgeGraph
 
@@ -30,7 +31,7 @@ class TrainedOn:
     triples: Hashes
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, triples: NDArray[np.integer]) -> TrainedOn:
+    def of(cls, graph: KnowledgeGraph, triples: Triples) -> TrainedOn:
         """Of training triples `[triple 3]` of a graph."""
         entities, relations = hashes_of(graph.entities), hashes_of(graph.relations)
         rows = np.asarray(triples, np.int64)
@@ -47,7 +48,7 @@ class TrainedOn:
             np.isin(hashes_of(graph.relations), self.relations),
         )
 
-    def holds(self, graph: KnowledgeGraph, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def holds(self, graph: KnowledgeGraph, rows: Triples) -> NDArray[np.bool_]:
         """Which triples `[triple 3]` of another graph were trained on, `[triple]`."""
         hashes = _triple_hashes(
             hashes_of(graph.entities), hashes_of(graph.relations), np.asarray(rows)
@@ -70,7 +71,7 @@ def hashes_of(names: Iterable[str]) -> Hashes:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def _triple_hashes(entities: Hashes, relations: Hashes, rows: NDArray[np.integer]) -> Hashes:
+def _triple_hashes(entities: Hashes, relations: Hashes, rows: Triples) -> Hashes:
     parts = (entities[rows[:, 0]], relations[rows[:, 1]], entities[rows[:, 2]])
     joined = np.zeros(len(rows), np.uint64)
     for part, odd in zip(parts, _ODD, strict=True):

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
 from kept.convert.tables import as_state, read_pickle
-from kept.errors import CheckpointError
-from kept.evaluation.ranking import Direction, HasScores
+from kept.errors import CheckpointError, ConfigError
+from kept.evaluation.ranking import Direction, HasScores, Triple, Triples
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.paths import facts_behind
+from kept.kgc.training import by_recipe, queries_of
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import UltraOptions
 from kept.kge.resuming.epochs import TrainingHistory
-from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.trained import WEIGHTS
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.networks import Ultra, make_ultra
+from kept.kge.ultra.released import released
 from kept.kge.ultra.training import UltraScorer, train_ultra
 from kept.model_files import readable, require_finite
-from kept.randomness import generator, torch_draws, torch_generator
+from kept.randomness import torch_draws, torch_generator
 from kg_loaders import KnowledgeGraph
 
 ULTRA_RECIPE = TrainingConfig(
@@ -45,17 +46,13 @@ class UltraCompleter:
     n_layers: int = N_LAYERS
     reads: ClassVar[Literal["triples"]] = "triples"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> HasScores:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> HasScores:
         return UltraScorer(
             self.model, context, n_entities=graph.n_entities, n_relations=graph.n_relations
         )
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         return facts_behind(self.model, graph, context, direction, triple)
 
@@ -70,52 +67,50 @@ class UltraCompleter:
         return []
 
 
-def train_ultra_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    config: TrainingConfig,
-    width: int,
-    seed: int,
-    n_asked: int | None = None,
-    start: UltraCompleter | None = None,
-    snapshots: Snapshots | None = None,
-    validate: Callable[[HasScores], float],
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[UltraCompleter, TrainingHistory]:
-    """Train on `triples [triple 3]` of `graph`, from random weights or from those of `start`.
-
-    An epoch asks every triple, or `n_asked` of them, sampled once; all of them are read.
-    """
+def train(training: Training) -> Trained:
+    """Train ULTRA, from released weights where they are given; without epochs they stay."""
+    options = training.options
+    assert isinstance(options, UltraOptions)
+    start = None if options.weights is None else open_ultra(options.weights)
+    known = None if start is None else released(start.weights())
+    if known is not None:
+        training.note(str(known))
+    if start is not None and options.width not in (None, start.width):
+        raise ConfigError(f"{options.weights} is {start.width} wide, --width says {options.width}")
+    weights = {} if start is None else {"weights": str(options.weights)}
+    if start is not None and options.epochs is None:
+        named = {} if known is None else {"released": known.name}
+        return Trained(scorer=start, history=None, settings=weights | named)
+    config = by_recipe(ULTRA_RECIPE, options)
     if start is None:
-        with torch_draws(seed, "initial weights"):
+        width = options.width or WIDTH
+        with torch_draws(training.seed, "initial weights"):
             start = UltraCompleter(make_ultra(width=width, n_layers=N_LAYERS), width)
-    scorer = start.on(graph, triples)
-    rows, queries = np.asarray(triples, np.int64), sample_queries(triples, n_asked, seed)
-    history = train_ultra(
-        start.model,
-        rows,
-        n_entities=graph.n_entities,
-        n_relations=graph.n_relations,
-        config=config,
-        generator=torch_generator(seed, "ultra"),
-        queries=queries,
-        validate=lambda _: validate(scorer),
-        snapshots=snapshots,
-        on_epoch=on_epoch,
-    )
-    return start, history
+    scorer = start.on(training.splits.graph, training.splits.train)
+    history = train_on_paths(training, start.model, scorer, config, "ultra")
+    settings = {"config": asdict(config), "asked": options.ask} | weights
+    return Trained(scorer=start, history=history, settings=settings)
 
 
-def sample_queries(
-    triples: NDArray[np.integer], n_asked: int | None, seed: int
-) -> NDArray[np.int64] | None:
-    """`n_asked` of the triples, sampled once, in order; None: all of them are asked."""
-    rows = np.asarray(triples, np.int64)
-    if n_asked is None or n_asked >= len(rows):
-        return None
-    sample = generator(seed, "asked triples").choice(len(rows), n_asked, replace=False)
-    return np.asarray(rows[np.sort(sample)])
+def train_on_paths(
+    training: Training, model: Any, scorer: HasScores, config: TrainingConfig, name: str
+) -> TrainingHistory:
+    """Train a network over paths in place; an epoch asks some triples, all of them are read."""
+    splits = training.splits
+    queries = queries_of(training)
+    with training.progress(config.n_epochs) as on_epoch:
+        return train_ultra(
+            model,
+            np.asarray(splits.train, np.int64),
+            n_entities=splits.graph.n_entities,
+            n_relations=splits.graph.n_relations,
+            config=config,
+            generator=torch_generator(training.seed, name),
+            queries=None if len(queries) == len(splits.train) else queries,
+            validate=lambda _: training.validate(scorer),
+            snapshots=training.snapshots,
+            on_epoch=on_epoch,
+        )
 
 
 def open_ultra(path: Path) -> UltraCompleter:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kept.errors import ConfigError, TrainingError
+from kept.evaluation.ranking import Triples
 from kept.kge.resuming.epochs import TrainingHistory, run_epochs
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.scorers import Scorer, make_scorer
@@ -41,7 +42,7 @@ class Subgraphs:
     tail of every triple, `neighbours [node node]` which places a triple joins (and each itself).
     """
 
-    def __init__(self, triples: NDArray[np.integer], *, n_entities: int, n_each: int) -> None:
+    def __init__(self, triples: Triples, *, n_entities: int, n_each: int) -> None:
         self.n_entities, self.n_each, self.centre = n_entities, n_each, 2 * n_each
         rows = np.asarray(triples, np.int64).reshape(-1, 3)
         self._sides = [_Grouped(rows, by=2, n=n_entities), _Grouped(rows, by=0, n=n_entities)]

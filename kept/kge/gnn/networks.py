@@ -16,10 +16,10 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from kept.errors import ConfigError, MissingExtraError
+from kept.evaluation.ranking import Triples
 from kept.kge.encoded import table_scorer
 from kept.kge.scorers import Scorer
 
@@ -49,7 +49,7 @@ class MessageGraph:
     @classmethod
     def of(
         cls,
-        triples: NDArray[np.integer] | Tensor,
+        triples: Triples | Tensor,
         *,
         n_entities: int,
         n_relations: int,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from kept.evaluation.ranking import Triples
 from kg_loaders import KnowledgeGraph
 
 INVERSE = "inverse "
@@ -54,7 +55,7 @@ def wordnet_name(name: str) -> str:
 class Links:
     """Who stands beside whom in triples `[triple 3]`, whatever the relation and the direction."""
 
-    def __init__(self, triples: NDArray[np.integer], n_entities: int) -> None:
+    def __init__(self, triples: Triples, n_entities: int) -> None:
         rows = np.asarray(triples, np.int64).reshape(-1, 3)
         ends = np.concatenate([rows[:, [0, 2]], rows[:, [2, 0]]])
         pairs = np.unique(ends, axis=0)

@@ -21,6 +21,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from kept.errors import ConfigError, TrainingError
+from kept.evaluation.ranking import Triples
 from kept.kge.resuming.epochs import Progress
 from kept.kge.resuming.snapshots import Snapshots
 from kept.kge.simkgc.networks import BiEncoder, Contrast, PreBatch, contrast
@@ -72,7 +73,7 @@ class SimKGCConfig:
 class KnownTriples:
     """Which questions have which answers in training: what masks false negatives."""
 
-    def __init__(self, triples: NDArray[np.integer], *, n_entities: int, n_relations: int) -> None:
+    def __init__(self, triples: Triples, *, n_entities: int, n_relations: int) -> None:
         self._n_entities, self._n_types = n_entities, 2 * n_relations
         rows = with_inverses(np.asarray(triples, np.int64), n_relations)
         self._keys = np.unique(self._key(rows[:, 0], rows[:, 1], rows[:, 2]))
@@ -261,11 +262,7 @@ def train_simkgc(
     model.eval()
     epoch = progress.best_epoch or progress.epoch
     return SimKGCHistory(
-        tuple(progress.losses),
-        tuple(progress.validations),
-        epoch,
-        epochs.n_done,
-        progress.seconds,
+        tuple(progress.losses), tuple(progress.validations), epoch, epochs.n_done, progress.seconds
     )
 
 

@@ -155,13 +155,10 @@ def by_column(columns: Ids, starts: Ids, n_columns: int) -> tuple[Ids, Ids]:
 
 
 def summed_messages(
-    states: Float[Tensor, "input width"],
-    vectors: Float[Tensor, "vector width"],
-    messages: Messages,
+    states: Float[Tensor, "input width"], vectors: Float[Tensor, "vector width"], messages: Messages
 ) -> Float[Tensor, "row width"]:
     """For every row the sum over its messages of the input's state times the type's vector."""
-    sums: Tensor = _SummedMessages.apply(states, vectors, messages)  # type: ignore[no-untyped-call]
-    return sums
+    return _SummedMessages.apply(states, vectors, messages)  # type: ignore[no-untyped-call]
 
 
 class _SummedMessages(Function):
@@ -210,8 +207,7 @@ def _from_zero(bounds: Tensor, part: slice) -> Tensor:
 
 def bag(values: Tensor, ids: Tensor, starts: Tensor) -> Tensor:
     """The sums of `values [value width]` at the ids from each start to the next."""
-    sums: Tensor = embedding_bag(ids, values, starts, mode="sum", include_last_offset=True)
-    return sums
+    return embedding_bag(ids, values, starts, mode="sum", include_last_offset=True)
 
 
 def summed_by_question(

@@ -47,5 +47,4 @@ class NBFNet(nn.Module):
         types = relations + is_head * (edges.n_types // 2)
         query: Tensor = self.query(on_device(types, self.query.weight.device))
         kinds = types.unique(return_inverse=True)[1]
-        scores: Tensor = self.entity_model(edges, anchors, query, None, candidates, kinds)
-        return scores
+        return self.entity_model(edges, anchors, query, None, candidates, kinds)

@@ -196,8 +196,7 @@ def previous_states(
     states: Float[Tensor, "input width"], rows: LayerRows
 ) -> Float[Tensor, "row width"]:
     """The state of each row's node before the layer; its gradient is summed in a fixed order."""
-    states_before: Tensor = _PreviousStates.apply(states, rows)  # type: ignore[no-untyped-call]
-    return states_before
+    return _PreviousStates.apply(states, rows)  # type: ignore[no-untyped-call]
 
 
 class _PreviousStates(Function):

@@ -102,8 +102,7 @@ class ConditionalLayer(nn.Module):
             flat: Tensor = self.relation_linear(query)
             return flat.view(len(query), self.n_types, -1)
         assert relation_vectors is not None, "projected relations need vectors to project"
-        projected: Tensor = self.relation_projection(relation_vectors)
-        return projected
+        return self.relation_projection(relation_vectors)
 
     def aggregate(
         self,
@@ -263,8 +262,7 @@ class RelationNetwork(ConditionalNetwork):
         every = self.hidden(boundary, query, edges)
         if not self.options.concatenate:
             return every[-1]
-        out: Tensor = self.mlp(self.read(every, query))
-        return out
+        return self.mlp(self.read(every, query))
 
 
 class EntityNetwork(ConditionalNetwork):
@@ -424,8 +422,7 @@ class Ultra(nn.Module):
         kinds, of_kinds = inverse, vectors
         if self.entity_model.options.layer.relations == "dependent":  # vectors of the query
             kinds, of_kinds = types.unique(return_inverse=True)[1], None
-        scores: Tensor = self.entity_model(edges, anchors, query, of_kinds, candidates, kinds)
-        return scores
+        return self.entity_model(edges, anchors, query, of_kinds, candidates, kinds)
 
 
 def make_ultra(*, width: int = 64, n_layers: int = 6) -> Ultra:

@@ -44,8 +44,7 @@ def strict_negatives(
     if not bool(counts.all()):
         raise ConfigError("a training triple has no negative: every entity answers it")
     order = candidates.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
-    negatives: Tensor = order.gather(1, (draws * counts[:, None]).long())
-    return negatives
+    return order.gather(1, (draws * counts[:, None]).long())
 
 
 def ultra_loss(

@@ -84,9 +84,7 @@ def write_report(
     judge = Judge(study)
     methods = [row.method for row in compared.rows if row.knowledge == "true"]
     changed = {name: differences(compared, judge, name) for name in methods}
-    tables = [
-        score_table(compared), pair_table(compared), _all_gains(compared), _changed(changed),
-    ]  # fmt: skip
+    tables = [score_table(compared), pair_table(compared), _all_gains(compared), _changed(changed)]
     curves = path.with_suffix("").with_name(f"{path.stem}.curves.png")
     refuse_pages(path, tables, curves, force=force)
     pictures = [curves] if can_draw() else []

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from entity_linking.dictionary import LINKS_VERSION
+from entity_linking.dictionary import LINKS_VERSION, lowers_first_letters
 from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.errors import ConfigError
@@ -137,6 +137,8 @@ class ComparisonTrial(Trial):
             fixed["in_pretraining"] = graph_fields
         if config.link:
             fixed["links"] = LINKS_VERSION
+            if config.case == "smart" and lowers_first_letters(self.data.graph):
+                fixed["links of lowered names"] = True
         if fixed.get("graph", {}).get("drop_probability") == 0:
             del fixed["graph"]["drop_probability"]  # 0 is what was done before it could be open
         return {

@@ -106,8 +106,7 @@ def tune(
 def _store_choices(experiment: Experiment, folder: Path, choices: Mapping[str, Choice]) -> None:
     """Put `choices` into the stored ones; those of other rows, of other commands, stay."""
     update_stored(
-        _path(experiment, folder),
-        lambda: (read_choices(experiment, folder) or {}) | dict(choices),
+        _path(experiment, folder), lambda: (read_choices(experiment, folder) or {}) | dict(choices)
     )
 
 

@@ -6,6 +6,7 @@ Axis legend: item (an example).
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from entity_linking.mentions import Link, LinkedText, Mention
-from entity_linking.names.identifiers import nameless_note
+from entity_linking.names.identifiers import identifiers_note, nameless_note
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
 from kept.lab.fitting.options import FitOptions
@@ -25,6 +26,7 @@ from kept.tasks.datasets.example import TaskExample, clusters, pair_of
 from kept.tasks.datasets.tables import (
     QUESTION,
     RELATION,
+    TAGGING,
     TYPING,
     Table,
     read_labelled,
@@ -50,7 +52,7 @@ class FitData:
     notes: tuple[str, ...]
     link_method: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Columns that the user gave by name, by what they are for."""
+    """Columns of the file, by what they are for."""
 
     def write(self, folder: Path, *, candidates: int | None) -> dict[str, Path]:
         """Write a file of each split, for the runs; return their paths.
@@ -78,15 +80,17 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
         if path is not None:
             tables[name] = read_labelled(path, options.columns)
     kind = _kind_of(tables)
-    notes = [note for table in tables.values() for note in table.notes]
+    notes = list(dict.fromkeys(note for table in tables.values() for note in table.notes))
     examples = [example for table in tables.values() for example in table.examples]
+    _require_classes(examples, kind, tables[""].columns)
     split_names = [s or name for name, table in tables.items() for s in table.splits]
     linked, method = _linked(examples, kind, options, graph)
-    if method is not None and (note := nameless_note(graph)):
-        notes.append(note)
+    if method is not None:
+        notes += filter(None, (nameless_note(graph), identifiers_note(graph)))
     linker = "links of the file" if method is None else f"kept link --method {method}"
     if kind in NAMED and not any(split_names):
         linked = _grouped_by_name(linked)
+    notes += _alike(examples)
     splits, dropped = split(linked, split_names, options)
     if dropped:
         notes.append(
@@ -97,10 +101,70 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
             raise ConfigError(
                 f"{len(splits[name])} examples of {name}, {LEAST[name]} are needed; give more "
                 f"rows, or a larger share (--{name}-share)" if name != "train" else
-                f"{len(examples)} rows give {len(splits[name])} training examples next to dev and "
-                f"test; {LEAST[name]} are needed, and some 50 to learn from: give more rows"
+                f"{len(examples)} rows of {len(set(clusters(linked)))} different texts and names "
+                f"give {len(splits[name])} training examples next to dev and test, since rows of "
+                f"one text or name stay together; {LEAST[name]} are needed, and some 50 to learn "
+                "from: give more rows"
             )  # fmt: skip
-    return FitData(kind, splits, linker, tuple(notes), method, options.columns)
+    return FitData(kind, splits, linker, tuple(notes), method, tables[""].columns)
+
+
+MOST_CLASSES = 0.5
+"""Share of examples above which as many labels are no classes."""
+MOST_NUMBERS = 20
+"""Different numbers above which labels are a quantity."""
+
+
+def _require_classes(
+    examples: Sequence[TaskExample], kind: str, columns: Mapping[str, str]
+) -> None:
+    """Raise `ConfigError` unless the labels are classes, several examples each."""
+    if kind == QUESTION:
+        return
+    if kind == TAGGING:
+        _require_names_of_tags(examples)
+        return
+    labels = {label for example in examples for label in example.labels}
+    where = f"column {columns['label']!r} has {len(labels)} different labels"
+    if len(labels) > MOST_NUMBERS and all(map(_is_number, labels)):
+        raise ConfigError(
+            f"{where}, all numbers: kept fit predicts classes; replace them by ranges, such as "
+            "low and high (texts alone: kept finetune --task regression)"
+        )
+    if len(labels) < 2:
+        raise ConfigError(f"{where}; at least 2 are needed: give rows of another class, too")
+    if len(labels) > max(MOST_CLASSES * len(examples), LEAST["train"]):
+        raise ConfigError(
+            f"{where} in {len(examples)} rows; a class needs several rows. Is the label in "
+            "another column (--column label=NAME), or are text and label interchanged?"
+        )
+
+
+def _alike(examples: Sequence[TaskExample]) -> list[str]:
+    """A note on labels that differ by upper and lower case alone."""
+    labels = sorted({label for example in examples for label in example.labels})
+    forms: dict[str, list[str]] = {}
+    for label in labels:
+        forms.setdefault(label.casefold(), []).append(label)
+    pairs = [" and ".join(map(repr, alike)) for alike in forms.values() if len(alike) > 1]
+    return [f"labels that differ by case alone: {', '.join(pairs[:3])}"] if pairs else []
+
+
+def _require_names_of_tags(examples: Sequence[TaskExample]) -> None:
+    """Raise `ConfigError` for tags that are numbers, whose spans and types nobody knows."""
+    tags = sorted({tag for example in examples for tag in example.labels})
+    if tags and all(tag.isdigit() for tag in tags):
+        raise ConfigError(
+            f"the tags are numbers ({', '.join(tags[:5])}); write their names, such as B-PER, "
+            "I-PER and O"
+        )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return math.isfinite(float(label.replace(",", ".")))
+    except ValueError:
+        return False
 
 
 NAMED = ("mention", TYPING)
@@ -265,6 +329,17 @@ def coverage(examples: Sequence[TaskExample], kind: str, graph: KnowledgeGraph) 
         "mentions" if by_target else "texts", len(examples_to_link), counts["linked"] / n,
         counts["facts"] / n, counts["ambiguous"] / n,
     )  # fmt: skip
+
+
+def unlinked(examples: Sequence[TaskExample], kind: str, n: int = 3) -> list[str]:
+    """Return the words of the first `n` mentions that the labels are of and no link has."""
+    names = dict.fromkeys(
+        example.linked.text[target.start : target.end]
+        for example in examples if kind != TAGGING
+        for target in example.targets
+        if not any(link.entity for link in _at(example.linked.links, target))
+    )  # fmt: skip
+    return list(names)[:n]
 
 
 def _at(links: Sequence[Link], target: Mention) -> list[Link]:

@@ -9,13 +9,11 @@ from pydantic import Field, PositiveInt, model_validator
 
 from kept.bounds import MAX_COUNT, MAX_MINUTES, MAX_SEED, MAX_THREADS, CaseName
 from kept.help_texts import KG, SEED, THREADS
+from kept.tasks.datasets.columns import columns_by_use
 from kept.training.config import RunConfig
+from kept.training.options import option
 
 LINKERS = Literal["auto", "prior", "overlap", "coherence", "mix"]
-COLUMN_OPTIONS = (
-    "text", "label", "mention", "start", "end", "head", "tail", "tokens", "tags", "question",
-    "answer", "entity", "split",
-)  # fmt: skip
 
 
 class FitOptions(RunConfig):
@@ -23,60 +21,37 @@ class FitOptions(RunConfig):
 
     data: Path = Field(description="Labelled texts: CSV, TSV or JSON lines with a header.")
     kg: Path = Field(description=KG)
-    output: Path = Field(
-        Path("runs/fit"),
-        json_schema_extra={"short": "-o"},
-        description="Folder of the run. The same command continues a run that was interrupted.",
+    output: Path = option(
+        "Folder of the run. The same command continues a run that was interrupted.",
+        default=Path("runs/fit"),
+        short="-o",
     )
-    text: str | None = Field(
-        None,
-        description="Name of the column of the text, if it is not `text`. The same holds for the "
-        "next options.",
+    column: tuple[str, ...] = option(
+        "Which column has which role, such as text=review, where its name does not say so. May be "
+        "repeated. Roles: text, label, mention, start, end, head, tail, tokens, tags, question, "
+        "answer, entity, split.",
+        default=(),
+        metavar="USE=NAME",
     )
-    label: str | None = Field(None, description="Column of the label.")
-    mention: str | None = Field(None, description="Column of the mention that has the label.")
-    start: str | None = Field(None, description="Column of the mention's first character.")
-    end: str | None = Field(None, description="Column of the character after the mention.")
-    head: str | None = Field(None, description="Column of the first mention of a relation.")
-    tail: str | None = Field(None, description="Column of the second mention of a relation.")
-    tokens: str | None = Field(
-        None, description="Column of the words of a sentence, separated by blanks."
-    )
-    tags: str | None = Field(None, description="Column of the BIO tags of the words.")
-    question: str | None = Field(
-        None, description="Column of a question that the graph can answer."
-    )
-    answer: str | None = Field(
-        None, description="Column of the answers to the question, joined by |."
-    )
-    entity: str | None = Field(
-        None, description="Column of the entity that the question is about, as an id or a label."
-    )
-    split: str | None = Field(
-        None, description="Column that says whether a row is for train, dev or test."
-    )
-    dev: Path | None = Field(
-        None, description="File of development examples (default: split off from DATA)."
-    )
-    test: Path | None = Field(
-        None, description="File of test examples (default: split off from DATA)."
-    )
+    dev: Path | None = option("File of development examples (default: a part of DATA).")
+    test: Path | None = option("File of test examples (default: a part of DATA).")
     dev_share: float = Field(
         0.15,
         gt=0,
         lt=0.5,
-        description="Share of DATA to split off for development. Rows of one group stay together.",
+        description="Share of DATA to split off for development. Rows of one text or name stay "
+        "together.",
     )
     test_share: float = Field(
         0.25,
         gt=0,
         lt=0.5,
-        description="Share of DATA to split off for testing. Rows of one group stay together.",
+        description="Share of DATA to split off for testing.",
     )
-    methods: str = Field(
-        "all",
-        description="Methods to choose from, separated by commas, or all. `none`, the host without "
-        "the graph, always takes part. For questions: values, words, branches, nodes.",
+    methods: str = option(
+        "Methods to choose from, separated by commas, or all. none, the language model "
+        "without the graph, is always tried. For questions: values, words, branches, nodes.",
+        default="all",
     )
     linker: LINKERS = Field(
         "auto",
@@ -98,33 +73,33 @@ class FitOptions(RunConfig):
     seeds: PositiveInt = Field(
         1,
         le=MAX_COUNT,
-        description="How many times to train the chosen settings, and the host alone, with other "
-        "seeds. Use three or more to see how much results vary.",
+        description="How many times to train the chosen settings, and the model without the graph, "
+        "with other seeds. Use three or more to see how much results vary.",
     )
-    seed: int = Field(0, ge=0, le=MAX_SEED, description=SEED)
-    host: str = Field(
-        "minilm",
-        description="Language model to start from: minilm, a folder, or a name on the Hugging Face "
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    host: str = option(
+        "Language model to start from: minilm, a folder, or a name on the Hugging Face "
         "hub. For questions a decoder; minilm then means smollm2.",
+        default="minilm",
     )
     max_words: PositiveInt | None = Field(
         None,
         le=MAX_COUNT,
-        description="Longest text in word pieces (default: what the host can take). Longer texts "
-        "are cut.",
+        description="Longest text in word pieces (default: what the language model can take). "
+        "Longer texts are cut.",
     )
-    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description=THREADS)
+    threads: int | None = option(THREADS, bounds=(1, MAX_THREADS))
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.dev_share + self.test_share >= 0.8:
             raise ValueError("dev_share and test_share leave less than a fifth for training")
-        if (self.start is None) != (self.end is None):
-            raise ValueError("start and end go together")
+        columns = self.columns
+        if ("start" in columns) != ("end" in columns):
+            raise ValueError("the columns start and end go together")
         return self
 
     @property
     def columns(self) -> dict[str, str]:
         """Columns given by name, by what they are for."""
-        named = {use: getattr(self, use) for use in COLUMN_OPTIONS}
-        return {use: name for use, name in named.items() if name is not None}
+        return columns_by_use(self.column)

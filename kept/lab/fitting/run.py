@@ -19,7 +19,15 @@ from typing import Any
 
 from entity_linking.annotations.linked_texts import MOST_CANDIDATES
 from kept.errors import ConfigError, KeptError
-from kept.lab.fitting.data import as_fields, audit, coverage, from_memory, read_data
+from kept.lab.fitting.data import (
+    SPLITS,
+    as_fields,
+    audit,
+    coverage,
+    from_memory,
+    read_data,
+    unlinked,
+)
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.search import (
     SEARCH_SHARE,
@@ -32,7 +40,7 @@ from kept.lab.fitting.search import (
     trial_of,
 )
 from kept.lab.fitting.search import as_fields as trial_fields
-from kept.lab.fitting.verdict import Findings, Verdict, verdict
+from kept.lab.fitting.verdict import COVERED, Findings, Verdict, verdict
 from kept.methods import BASELINE, method
 from kept.tasks.datasets.tables import QUESTION
 from kept.tasks.kinds import TASKS
@@ -57,9 +65,10 @@ Announce = Callable[[str], None]
 class FitResult:
     """What a fit has found.
 
-    `scores` on test are of the chosen model ("chosen"), of the host alone ("none"), of always the
-    most frequent answer ("majority"), and of the chosen model shown another entity's facts
-    ("wrong facts"; not there where the host alone was chosen). Of questions there are two more:
+    `scores` on test are of the chosen model ("chosen"), of the model without the graph ("none"), of
+    always the most frequent answer ("majority"), and of the chosen model shown another entity's
+    facts ("wrong facts"; not there where the graph was not chosen). Of questions there are two
+    more:
     shares refused with the fact that answers in the graph, and without it.
     """
 
@@ -72,6 +81,8 @@ class FitResult:
     why: str
     seconds: float
     trials: tuple[Trial, ...] = field(repr=False)
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each part."""
 
     def __str__(self) -> str:
         return str(self.verdict)
@@ -137,6 +148,8 @@ class _Fit:
     def __init__(self, options: FitOptions, announce: Announce) -> None:
         self.options, self.announce, self.output = options, announce, options.output
         self.started = time.monotonic()
+        self.times: dict[str, float] = {}
+        self.announced: set[str] = set()
         self.graph = KnowledgeGraph.open(options.kg)
 
     def run(self) -> FitResult:
@@ -151,6 +164,7 @@ class _Fit:
         most = None if chooses else MOST_CANDIDATES
         self.paths = self.data.write(self.output / DATA, candidates=most)
         self._announce_data()
+        self.times["reading and linking"] = time.monotonic() - self.started
         seconds = self.options.budget * 60
         choice = choose(
             methods, self._trial, seconds=SEARCH_SHARE * seconds, announce=self.announce
@@ -159,18 +173,23 @@ class _Fit:
         return self._finish(choice, seconds)
 
     def _announce_data(self) -> None:
-        data, sizes = self.data, {name: len(each) for name, each in self.data.splits.items()}
-        n_labels = len({label for each in data.splits["train"] for label in each.labels})
-        counts = ", ".join(f"{n} {name}" for name, n in sizes.items())
-        self.announce(f"task: {data.kind} with {n_labels} labels; {counts}")
-        for name in ("train", "test"):
-            report = coverage(data.splits[name], data.kind, self.graph)
-            self.announce(
-                f"{name}: {report.linked:.0%} of {report.n} {report.of} are linked "
-                f"({data.linker}), {report.with_facts:.0%} to an entity with facts"
-            )
+        data = self.data
         for line in data.notes:
             self.announce(line)
+        n_labels = len({label for each in data.splits["train"] for label in each.labels})
+        counts = ", ".join(f"{len(each)} {name}" for name, each in data.splits.items())
+        self.announce(f"task: {data.kind}, {n_labels} labels; examples: {counts}")
+        reports = {name: coverage(data.splits[name], data.kind, self.graph) for name in SPLITS}
+        linked, with_facts = (
+            ", ".join(f"{getattr(report, of):.0%} {name}" for name, report in reports.items())
+            for of in ("linked", "with_facts")
+        )
+        self.announce(
+            f"{reports['test'].of} linked ({data.linker}): {linked}; with facts: {with_facts}"
+        )
+        missing = unlinked(data.splits["train"], data.kind)
+        if missing and reports["train"].linked < COVERED:
+            self.announce(f"not linked: {', '.join(map(repr, missing))}, ...")
         self.leaks = tuple(audit(data))
         for line in self.leaks:
             self.announce(f"leak: {line}")
@@ -218,9 +237,12 @@ class _Fit:
         try:
             config = self._config(candidate, steps, self.options.seed)
             run = assemble(config.with_absolute_paths(), hidden=self.data.splits["test"])
+            self._announce_cuts(run)
             if short := budget_warning(config, len(run.train)):
                 self.announce(f"{candidate}: {short}")
+            before = time.monotonic()
             train(run.model, run.data, config.training, folder)
+            in_steps = time.monotonic() - before
             answers, scores = run.score("dev")
             right = {
                 int(index): set(answer) == set(example.labels)
@@ -232,7 +254,8 @@ class _Fit:
                 )
             }  # fmt: skip
             seconds = time.monotonic() - started
-            trial = Trial(candidate, steps, score_of(scores, self.data.kind), seconds, right)
+            score = score_of(scores, self.data.kind)
+            trial = Trial(candidate, steps, score, seconds, right, in_steps=in_steps)
         except KeptError as error:
             trial = Trial(candidate, steps, 0.0, time.monotonic() - started, error=str(error))
         finally:
@@ -240,8 +263,23 @@ class _Fit:
         write_json(path, trial_fields(trial), force=True)
         return trial
 
+    def _announce_cuts(self, run: FinetuneRun) -> None:
+        """Say what the model does not read of long texts, once for each length that it reads."""
+        read, longest = run.train.builder.max_words, run.longest_text
+        remedy = (
+            f"--max-words {longest} reads more"
+            if longest > read
+            else "the language model reads no longer texts: give parts of them"
+        )
+        for name, data in {"train": run.train, **run.evaluation}.items():
+            line = f"{name}: {data.cut}; {remedy}"
+            if data.cut.n_cut and line not in self.announced:
+                self.announced.add(line)
+                self.announce(line)
+
     # ---- the end ---------------------------------------------------------------------------------
     def _finish(self, choice: Choice, seconds: float) -> FitResult:
+        chosen_at = time.monotonic()
         seeds = range(self.options.seed, self.options.seed + self.options.seeds)
         finals = self._plan(choice, seconds, len(seeds))
         scores: dict[str, list[float]] = {}
@@ -252,12 +290,19 @@ class _Fit:
         means = {name: fmean(values) for name, values in scores.items()}
         if choice.chosen.method == BASELINE:
             means["none"] = means["chosen"]
+        self.times["choosing"] = chosen_at - self.started - self.times["reading and linking"]
+        self.times["training and evaluating"] = time.monotonic() - chosen_at
+        self._announce_times()
         result = self._result(choice, means)
         write_json(self.output / FIT, result.as_json() | {"data": as_fields(self.data)}, indent=1)
         if not method(choice.chosen.method).view.reads_candidates:
             self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
         shutil.rmtree(self.output / SEARCH)
         return result
+
+    def _announce_times(self) -> None:
+        parts = ", ".join(f"{seconds:.0f} s {name}" for name, seconds in self.times.items())
+        self.announce(f"took {parts} (forecast {self.forecast:.0f} s)")
 
     def _plan(self, choice: Choice, seconds: float, n_seeds: int) -> dict[Candidate, int]:
         """Steps of the final trainings; those of an earlier command that was interrupted."""
@@ -270,8 +315,10 @@ class _Fit:
         planned = json.loads(plan.read_text(encoding="utf-8"))
         finals = dict(zip(finals, planned, strict=True))
         trainings = " and ".join(f"{name} for {n} steps" for name, n in finals.items())
-        about = per_step * sum(finals.values()) * n_seeds
-        self.announce(f"training {trainings}, about {about:.0f} s")
+        self.forecast = n_seeds * sum(
+            trial.forecast(n) for name, n in finals.items() if (trial := choice.trial_of(name))
+        )
+        self.announce(f"training {trainings}, about {self.forecast:.0f} s")
         return finals
 
     def _final(
@@ -289,6 +336,7 @@ class _Fit:
         config = self._config(candidate, steps, seed, test=self.paths["test"])
         run = assemble(config.with_absolute_paths())
         if is_model:
+            self._announce_cuts(run)
             _write_settings(run, folder)
         ended = train(run.model, run.data, config.training, folder, resume=Resume.IF_ANY)
         metrics, predictions = run.metrics()
@@ -342,6 +390,7 @@ class _Fit:
             leaks=self.leaks,
             why=choice.why,
             seconds=time.monotonic() - self.started,
+            times={name: round(seconds, 1) for name, seconds in self.times.items()},
             trials=choice.trials,
         )
 

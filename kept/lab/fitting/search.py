@@ -41,14 +41,16 @@ class Candidate:
     factor: float = 1.0
 
     def __str__(self) -> str:
-        return self.method if self.factor == 1 else f"{self.method}, rates x {self.factor:g}"
+        name = "none (no graph)" if self.method == BASELINE else self.method
+        return name if self.factor == 1 else f"{name}, rates x {self.factor:g}"
 
 
 @dataclass(frozen=True)
 class Trial:
     """What a training of so many steps gave on dev; `error` says why there was none.
 
-    `right` says of each item of dev, by its number, whether the answer was right.
+    `seconds` are those of the whole trial, `in_steps` those of the training alone. `right` says of
+    each item of dev, by its number, whether the answer was right.
     """
 
     candidate: Candidate
@@ -57,6 +59,11 @@ class Trial:
     seconds: float
     right: Mapping[int, bool] = field(default_factory=dict)
     error: str = ""
+    in_steps: float = 0.0
+
+    def forecast(self, steps: int) -> float:
+        """Seconds of as long a training and its evaluation, at `steps` steps."""
+        return self.seconds - self.in_steps + self.in_steps / self.steps * steps
 
 
 Run = Callable[[Candidate, int], Trial]
@@ -71,6 +78,11 @@ class Choice:
     rival: Candidate | None
     trials: tuple[Trial, ...]
     why: str
+
+    def trial_of(self, candidate: Candidate) -> Trial | None:
+        """The longest trial of a candidate that did not fail."""
+        trials = [t for t in self.trials if t.candidate == candidate and not t.error]
+        return max(trials, key=lambda trial: trial.steps, default=None)
 
     def solved_in(self) -> int | None:
         """Steps in which the chosen candidate solved dev; None if it did not."""
@@ -210,11 +222,17 @@ class _Search:
         baseline = Candidate(BASELINE) if base is None else base.candidate
         trials = tuple(self.trials.values())
         if rival is None:
-            return Choice(baseline, baseline, None, trials, "no method can read the graph here")
+            return Choice(baseline, baseline, None, trials, "no method can read this graph")
         if base is None:
-            return Choice(rival.candidate, baseline, rival.candidate, trials, "the host failed")
+            return Choice(
+                rival.candidate,
+                baseline,
+                rival.candidate,
+                trials,
+                "training without the graph failed",
+            )
         chance = sign_test(rival.right, base.right)
-        scores = f"{rival.score:.3f} with {rival.candidate}, {base.score:.3f} with the host alone"
+        scores = f"{rival.score:.3f} with {rival.candidate}, {base.score:.3f} without the graph"
         if rival.score > base.score and chance < SURE:
             why = f"on dev {scores} (p = {chance:.2g})"
             return Choice(rival.candidate, baseline, rival.candidate, trials, why)

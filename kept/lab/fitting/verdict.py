@@ -11,6 +11,8 @@ COVERED = 0.5
 """Share of mentions with facts below which the graph cannot decide."""
 AMBIGUOUS = 0.3
 GOOD = 0.9
+UNEVEN = 0.8
+"""Share of one label above which the others are too rare to be learned."""
 SHARE_KEPT = 0.5
 """A gain of which another entity's facts keep more than this share is not one of facts."""
 PAGE = "docs/how-to/fit.md"
@@ -22,7 +24,8 @@ class Findings:
     of the chosen model shown another entity's facts (None: it reads none).
 
     `n` are the test items, `from_memory` those about a name that training has; `rival_on_dev` and
-    `none_on_dev` are scores of the best method and of the host alone when they were chosen.
+    `none_on_dev` are scores of the best method and of the model without the graph when they were
+    chosen.
     """
 
     score: float
@@ -75,8 +78,8 @@ def _with_knowledge(findings: Findings, wrong: float) -> Verdict:
         return Verdict(
             "not-facts",
             f"something other than the facts helps: {scores}",
-            "the gain is the same with facts of other entities, so use the host alone "
-            "(--methods none)",
+            "the gain is the same with facts of other entities, so train without the "
+            "graph (--methods none)",
         )
     if gain < findings.noise / 2:
         return Verdict(
@@ -88,7 +91,8 @@ def _with_knowledge(findings: Findings, wrong: float) -> Verdict:
 
 
 def _without_knowledge(findings: Findings) -> Verdict:
-    if findings.score <= findings.majority + findings.noise / 2 and findings.score < GOOD:
+    is_near = findings.score <= findings.majority + findings.noise / 2
+    if findings.score <= findings.majority or (is_near and findings.score < GOOD):
         return _nothing_learned(findings)
     best = "" if findings.rival_on_dev is None else (
         f"; on dev {findings.none_on_dev:.2f} without knowledge, {findings.rival_on_dev:.2f} with "
@@ -115,6 +119,13 @@ def _nothing_learned(findings: Findings) -> Verdict:
         f"nothing was learned: {findings.score:.2f}, and always the most frequent answer gets "
         f"{findings.majority:.2f}"
     )
+    if findings.majority > UNEVEN:
+        return Verdict(
+            "nothing-learned",
+            text,
+            f"{findings.majority:.0%} of the test examples have the same label: label more texts "
+            "of the other classes",
+        )
     return Verdict("nothing-learned", text, _cause(findings))
 
 
@@ -142,6 +153,7 @@ def _cause(findings: Findings) -> str:
             "name: link by hand (column mentions), or train a linker (kept link train)"
         )
     return (
-        "the graph may not hold what decides the labels, or the examples may be too few: look at "
-        "what is read (kept explore), label more texts, or give a longer --budget"
+        "the graph may not hold what decides the labels, or not as a fact of the mention "
+        "itself, or the examples may be too few: look at what is read (kept explore), add facts, "
+        "label more texts, or give a longer --budget"
     )

@@ -268,8 +268,7 @@ def _means(
 ) -> Float[Tensor, " candidate"]:
     """Mean log-probability of each candidate's pieces `[candidate piece]`, a mask each."""
     masks = torch.arange(pieces.shape[1], device=chances.device)
-    means: Tensor = chances[masks, torch.from_numpy(pieces).to(chances.device)].mean(1)
-    return means
+    return chances[masks, torch.from_numpy(pieces).to(chances.device)].mean(1)
 
 
 def _wide(scores: Tensor) -> Tensor:

@@ -330,10 +330,7 @@ class _QuestionFit:
         way: Way,
         questions: Sequence[EntityQuestion] | None = None,
     ) -> list[bool]:
-        answers = self.answerer.answers(
-            questions or [each.question for each in some],
-            way=way,
-        )
+        answers = self.answerer.answers(questions or [each.question for each in some], way=way)
         return [each.is_right(answer, way) for each, answer in zip(some, answers, strict=True)]
 
     # ---- the end -----------------------------------------------------------

@@ -219,5 +219,4 @@ class KBLaMReader:
         ]
         behind = torch.tensor([len(ids) for ids in prompts])
         start = mask.shape[1] - mask.sum(dim=1) + behind - 1
-        is_text: Tensor = mask & (torch.arange(mask.shape[1]) >= start[:, None])
-        return is_text
+        return mask & (torch.arange(mask.shape[1]) >= start[:, None])

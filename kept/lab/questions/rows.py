@@ -47,13 +47,9 @@ class Row:
 
 
 ROWS: Mapping[str, Row] = {
-    "words": Row(
-        about="facts as sentences before the question",
-        make=making.words,
-    ),
+    "words": Row(about="facts as sentences before the question", make=making.words),
     "branches": Row(
-        about="K-BERT's branches at the mention, read by all words behind it",
-        make=making.branches,
+        about="K-BERT's branches at the mention, read by all words behind it", make=making.branches
     ),
     "nodes": Row(
         about="CoLAKE's nodes at the mention, the mean of their words' embeddings",

@@ -220,9 +220,7 @@ def prompting_by_words(
     def make(some: list[int], part: slice) -> FactsBatch:
         rows = some[part]
         real = torch.ones(len(rows), 1, dtype=torch.bool)
-        return FactsBatch(
-            node_mask=real, facts=[facts[row] for row in rows], targets=targets[rows]
-        )  # fmt: skip
+        return FactsBatch(node_mask=real, facts=[facts[row] for row in rows], targets=targets[rows])
 
     def loss(batch: FactsBatch) -> Tensor:
         errors = ((prompter(batch.facts) - batch.targets) ** 2).sum(dim=-1)
@@ -230,9 +228,7 @@ def prompting_by_words(
         return mean
 
     lessons = Lessons(_fingerprint(item_set), -(-len(facts) // n_at_once), draw, make)
-    config = training_config(
-        seed, plan.n_aligned, n_at_once, plan.aligned_rate, schedule="cosine"
-    )  # fmt: skip
+    config = training_config(seed, plan.n_aligned, n_at_once, plan.aligned_rate, schedule="cosine")
     return Training(_of_prompter(reader.host, prompter, loss), lessons, config)
 
 

@@ -20,9 +20,7 @@ from kept.tasks.datasets.example import TaskExample
 from kg_loaders import KnowledgeGraph
 
 TRUE, OFF, REDRAWN = "true", "off", "redrawn"
-CONDITIONS = (
-    TRUE, "anchors-only", OFF, "shuffled", "shuffled-in-type", REDRAWN, "random-tokens",
-)  # fmt: skip
+CONDITIONS = (TRUE, "anchors-only", OFF, "shuffled", "shuffled-in-type", REDRAWN, "random-tokens")
 """true; the links without a fact; neither; objects shuffled within each relation; within their
 type, whatever the relation; the facts of another entity of the type, sampled anew at each mention
 and epoch; random relations, objects and words."""

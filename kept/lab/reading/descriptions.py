@@ -195,10 +195,7 @@ class _Reader:
         objective, relation = self._objective, self.learned.relations.find(OCCUPATION)
         tails = torch.tensor([graph.entities.find(f"C{i}") for i in range(len(OCCUPATIONS))])
         row = objective.relations.detach()[0 if relation is None else relation].float()
-        scores: Tensor = objective.score(
-            self.vectors(graph, heads)[:, None], row, self.vectors(graph, tails)
-        )
-        return scores
+        return objective.score(self.vectors(graph, heads)[:, None], row, self.vectors(graph, tails))
 
     @property
     def _objective(self) -> KnowledgeEmbedding:
@@ -229,8 +226,7 @@ class _Reader:
 
     def best(self, graph: KnowledgeGraph, heads: NDArray[np.int64]) -> NDArray[np.int64]:
         """The best occupation of each head."""
-        best: NDArray[np.int64] = self.scores(graph, _rows(graph, heads)).argmax(1).numpy()
-        return best
+        return self.scores(graph, _rows(graph, heads)).argmax(1).numpy()
 
 
 def _rows(graph: KnowledgeGraph, heads: NDArray[np.int64]) -> Tensor:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
@@ -21,7 +20,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.randomness import generator
 from kept.hosts import load_tokenizer
-from kept.linking.first_layers import embeddings_hash, warmed_up
+from kept.linking.first_layers import batches_by_length, embeddings_hash, learn
 from kept.linking.matching.cross import (
     Cards,
     CrossNetwork,
@@ -188,20 +187,6 @@ def _batches(
         yield [examples[i] for i in order[at : at + size]]
 
 
-def _sample(
-    examples: Sequence[Example], size: int, draw: np.random.Generator
-) -> Iterator[list[Example]]:
-    """Batches of nearly one length, in a drawn order."""
-    lengths = np.array(
-        [max(len(a) + len(b) for a, b in mention_pairs) for mention_pairs in examples]
-    )
-    order = np.argsort(lengths + draw.random(len(examples)) * 40)
-    starts = np.arange(0, len(order), size)
-    draw.shuffle(starts)
-    for start in starts.tolist():
-        yield [examples[i] for i in order[start : start + size].tolist()]
-
-
 def _epochs(
     network: CrossNetwork,
     examples: Sequence[Example],
@@ -209,28 +194,14 @@ def _epochs(
     tokenizer: PreTrainedTokenizerBase,
 ) -> Iterator[float]:
     """Train an epoch, give its mean loss."""
-    slow = [each for each in network.host.parameters() if each.requires_grad]
-    optimiser = torch.optim.AdamW(
-        [
-            {"params": slow, "lr": settings.learning_rate},
-            {"params": network.score.parameters(), "lr": settings.head_learning_rate},
-        ],
-        weight_decay=settings.weight_decay,
-    )
-    n_steps = settings.epochs * -(-len(examples) // settings.mentions_per_step)
-    schedule = warmed_up(optimiser, n_steps, settings.warm_up)
-    for epoch in range(settings.epochs):
-        network.train()
-        network.host.eval()  # its own dropout costs a fifth of the time
-        total = 0.0
+    lengths = [max(len(a) + len(b) for a, b in mention_pairs) for mention_pairs in examples]
+
+    def batches_of(epoch: int) -> list[list[Example]]:
         draw = generator(settings.seed, "cross-encoder", epoch)
-        for some in _sample(examples, settings.mentions_per_step, draw):
-            scores = _scores(network, some, settings, tokenizer)
-            loss = nn.functional.cross_entropy(scores, torch.zeros(len(some), dtype=torch.long))
-            optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimiser.step()
-            schedule.step()
-            total += loss.item() * len(some)
-        yield total / len(examples)
+        return batches_by_length(examples, lengths, settings.mentions_per_step, draw, jitter=40)
+
+    def loss_of(batch: list[Example]) -> Tensor:
+        scores = _scores(network, batch, settings, tokenizer)
+        return nn.functional.cross_entropy(scores, torch.zeros(len(batch), dtype=torch.long))
+
+    return learn(network, network.score.parameters(), settings, batches_of, loss_of)

@@ -32,11 +32,7 @@ class Gliner(Protocol):
     """What kept calls of `gliner.GLiNER`."""
 
     def inference(
-        self,
-        texts: list[str],
-        labels: list[str],
-        flat_ner: bool = True,
-        threshold: float = 0.5,
+        self, texts: list[str], labels: list[str], flat_ner: bool = True, threshold: float = 0.5
     ) -> list[list[dict[str, Any]]]:
         """For each text its spans: `start`, `end` in characters, `label` and `score`."""
         ...

@@ -1,7 +1,6 @@
 """Training of a tagger on texts whose names are all marked.
 
-AdamW with a linear decay after a warm-up (Devlin et al. 2019); the host learns slower than what is
-new. Words of which a mark covers a part are inside it.
+Words of which a mark covers a part are inside it.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
@@ -18,7 +16,7 @@ from entity_linking.detection import Tagged
 from entity_linking.errors import LinkingError
 from entity_linking.randomness import generator
 from kept.hosts import load_tokenizer
-from kept.linking.first_layers import embeddings_hash, warmed_up
+from kept.linking.first_layers import batches_by_length, embeddings_hash, learn
 from kept.linking.tagging.marked import MarkedText
 from kept.linking.tagging.network import TaggerNetwork, batch_of
 from kept.linking.tagging.pieces import Chunk, chunks_of
@@ -135,44 +133,16 @@ def _epochs(
     tokenizer: PreTrainedTokenizerBase,
 ) -> Iterator[float]:
     """Train an epoch, give its mean loss."""
-    slow = [each for each in network.host.parameters() if each.requires_grad]
-    fast = [*network.shapes.parameters(), *network.tags.parameters()]
-    optimiser = torch.optim.AdamW(
-        [
-            {"params": slow, "lr": settings.learning_rate},
-            {"params": fast, "lr": settings.head_learning_rate},
-        ],
-        weight_decay=settings.weight_decay,
+    lengths = [len(chunk.pieces) for chunk, _ in examples]
+
+    def batches_of(epoch: int) -> list[list[tuple[Chunk, list[int]]]]:
+        draw = generator(settings.seed, "tagger epoch", epoch)
+        return batches_by_length(examples, lengths, settings.chunks_per_step, draw, jitter=8)
+
+    new_parts = [*network.shapes.parameters(), *network.tags.parameters()]
+    return learn(
+        network, new_parts, settings, batches_of, lambda batch: _loss(network, batch, tokenizer)
     )
-    size = settings.chunks_per_step
-    n_steps = settings.epochs * -(-len(examples) // size)
-    schedule = warmed_up(optimiser, n_steps, settings.warm_up)
-    for epoch in range(settings.epochs):
-        network.train()
-        network.host.eval()  # its own dropout costs a fifth of the time
-        total = 0.0
-        for some in _batches(examples, size, generator(settings.seed, "tagger epoch", epoch)):
-            loss = _loss(network, some, tokenizer)
-            optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimiser.step()
-            schedule.step()
-            total += loss.item() * len(some)
-        yield total / len(examples)
-
-
-def _batches(
-    examples: Sequence[tuple[Chunk, list[int]]], size: int, draw: np.random.Generator
-) -> Iterator[list[tuple[Chunk, list[int]]]]:
-    """Batches of nearly one length, in a drawn order."""
-    jitter = draw.random(len(examples)) * 8
-    lengths = np.array([len(chunk.pieces) for chunk, _ in examples]) + jitter
-    order = np.argsort(lengths)
-    starts = np.arange(0, len(order), size)
-    draw.shuffle(starts)
-    for start in starts.tolist():
-        yield [examples[i] for i in order[start : start + size].tolist()]
 
 
 def _loss(

@@ -210,8 +210,7 @@ class LexicalRelations(Objective):
     ) -> Float[Tensor, "batch class"]:
         """Scores of related and unrelated."""
         pooled = hosts.pooled(encoder.host, output.node_states)
-        scores: Tensor = self.classes(self.dropout(pooled))
-        return scores
+        return self.classes(self.dropout(pooled))
 
     def forward(
         self, output: KnowledgeOutput, batch: KnowledgeBatch, encoder: KnowledgeEncoder

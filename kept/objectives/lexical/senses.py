@@ -162,8 +162,7 @@ def prefer_single(
             is_taken[word] = True
             n_chosen += int(sizes[word])
     numbers = np.where(is_taken, np.arange(len(sizes)), -1)
-    numbers_of_word: NDArray[np.int64] = numbers[inverse]
-    return numbers_of_word
+    return numbers[inverse]
 
 
 class Senses(Objective):

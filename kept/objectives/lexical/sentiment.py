@@ -122,10 +122,7 @@ class SentimentPreparation(Preparation):
             _, first, inverse = np.unique(unit, return_index=True, return_inverse=True)
             is_polar = ~np.isin(signs[nodes[first]], (NONE, NEUTRAL))
             is_hidden = hides(draws.random(len(first)), is_polar, self.options)
-            first_pieces: NDArray[np.int64] = np.where(is_hidden, np.arange(len(first)), -1)[
-                inverse
-            ]
-            return first_pieces
+            return np.where(is_hidden, np.arange(len(first)), -1)[inverse]
 
         hidden = self.words.hide(batch, draws, chooser)
         marked = with_labels(hidden, hidden.node_ids != batch.node_ids)
@@ -141,8 +138,7 @@ def hides(
     draws: NDArray[np.float64], is_polar: NDArray[np.bool_], options: SentimentOptions
 ) -> NDArray[np.bool_]:
     """Return which words are chosen, one random number each, `[unit]`."""
-    is_masked: NDArray[np.bool_] = draws < np.where(is_polar, options.polar, options.neutral)
-    return is_masked
+    return draws < np.where(is_polar, options.polar, options.neutral)
 
 
 def with_labels(hidden: KnowledgeBatch, changed: Tensor) -> KnowledgeBatch:

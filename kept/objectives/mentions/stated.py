@@ -125,13 +125,7 @@ class StatedWordsPreparation(Preparation):
         return Rewritten(rewritten, np.delete(labels, tail), (mention,), (fact,))
 
     def _stated(
-        self,
-        head: int,
-        relation: int,
-        tail: int,
-        draws: np.random.Generator,
-        *,
-        is_alone: bool,
+        self, head: int, relation: int, tail: int, draws: np.random.Generator, *, is_alone: bool
     ) -> StatedFact:
         """The fact that is to be shown, with the object that it is told with.
 

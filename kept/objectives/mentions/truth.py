@@ -168,8 +168,7 @@ class MentionTruth(Objective):
             for layer in self.layers:
                 states = step(layer, states)
         transform = self._words[0] if self.transform is None else self.transform
-        transformed: Tensor = transform(states)
-        return transformed
+        return transform(states)
 
     def logits(
         self, features: Float[Tensor, "batch node width"], spans: Int[Tensor, "batch mention 2"]

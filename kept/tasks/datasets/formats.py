@@ -49,7 +49,7 @@ __all__ = [
     "read_tsv",
     "require_task",
     "some_of",
-]  # fmt: skip
+]
 
 
 def read_tsv(path: Path, report: DamageReport) -> Iterator[TaskExample]:

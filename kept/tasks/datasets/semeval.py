@@ -20,9 +20,7 @@ from entity_linking.mentions import LinkedText, Mention
 from kept.tasks.datasets.example import TaskExample, from_relation, word_places
 from kg_loaders.damage import DamageReport
 
-BRACKETS = {
-    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
-}  # fmt: skip
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 """How TACRED's tokens write brackets, and what they stand for."""
 
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -27,37 +29,23 @@ from entity_linking.annotations.linked_texts import MOST_CANDIDATES, linked_of
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
 from kept.suggestions import require_there
+from kept.tasks.datasets.columns import (
+    COLUMNS,
+    N_SAMPLE,
+    SPLITS,
+    Row,
+    columns_by_cells,
+    columns_of,
+    notes_of,
+    suggestion,
+)
 from kept.tasks.datasets.example import TaskExample, word_places
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.writing import write_lines
-from kg_loaders.reading.lines import read_lines
+from kg_loaders.formats.tables.start import csv_start
+from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.reading.unpacking import COMPRESSED
 
-Row = Mapping[str, Any]
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "text": ("text", "sentence", "text_a", "document", "content"),
-    "label": ("label", "labels", "class", "category", "type", "types", "relation"),
-    "mention": ("mention", "entity_mention", "span"),
-    "start": ("start", "mention_start", "begin"),
-    "end": ("end", "mention_end", "stop"),
-    "head": ("head", "subject", "head_mention"),
-    "tail": ("tail", "object", "tail_mention"),
-    "tokens": ("tokens", "words"),
-    "tags": ("tags", "bio", "bio_tags", "ner_tags"),
-    "targets": ("targets",),
-    "mentions": ("mentions",),
-    "pair": ("pair",),
-    "pair_start": ("pair_start",),
-    "id": ("id",),
-    "split": ("split", "set", "fold"),
-    "question": ("question",),
-    "answer": ("answer", "answers"),
-    "entity": ("entity",),
-    "second": ("text_b",),
-    "context": ("context", "passage"),
-    "choices": ("choices", "options"),
-}
-"""What a column is for, and the names by which it is known; the first that a file has is taken."""
 SEVERAL = ("labels", "types")
 """Names of a column of labels whose cell may hold several."""
 SEPARATOR = "|"
@@ -73,7 +61,6 @@ DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
 WRONG_KINDS = (TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 """What a value of JSON raises that is not what its column holds."""
-_SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -112,19 +99,43 @@ def read_labelled(path: Path, names: Mapping[str, str] | None = None) -> Table:
     require_there(path)
     report = DamageReport(policy=DamagePolicy.SKIP)
     rows = table_rows(path, report)
-    first = next(rows, None)
-    if first is None:
+    first = list(islice(rows, N_SAMPLE))
+    if not first:
         _refuse_faults(report)
         raise ConfigError(f"{path} holds no row; give a header and one example a line")
-    columns = columns_of(list(first[2]), names or {}, str(path))
-    kind = _kind(columns, str(path), list(first[2]))
+    sample = [row for _, _, row in first]
+    header = list(dict.fromkeys(name for row in sample for name in row))
+    columns = columns_of(header, names or {}, str(path))
+    columns = columns_by_cells(columns, names or {}, sample)
+    kind = _kind(columns, str(path), header, sample)
     reader = RowReader(columns, kind, str(path), report)
-    for line, raw, row in _chained(first, rows):
+    for line, raw, row in chain(first, rows):
         reader.read(line, raw, row)
     _refuse_faults(report)
-    if kind == MENTION and any(len(e.labels) != 1 for e in reader.examples):
+    examples, notes = _several_labels(reader.examples, kind)
+    if kind == MENTION and any(len(e.labels) != 1 for e in examples):
         kind = TYPING
-    return Table(kind, columns, reader.examples, reader.splits, reader.notes())
+    notes = [*notes_of(columns, header, sample), *reader.notes(), *notes]
+    return Table(kind, columns, examples, reader.splits, notes)
+
+
+def _several_labels(examples: list[TaskExample], kind: str) -> tuple[list[TaskExample], list[str]]:
+    """The examples of labels that are joined by `SEPARATOR`, as several; and what to say of it."""
+    n = sum(any(SEPARATOR in label for label in each.labels) for each in examples)
+    if not n or kind in (QUESTION, TAGGING):
+        return examples, []
+    if kind != MENTION:
+        note = f"{n} labels hold {SEPARATOR!r}; each is one class, since a {kind} has one label"
+        return examples, [note]
+    several = [
+        replace(each, labels=tuple(filter(None, _parts(SEPARATOR.join(each.labels)))))
+        for each in examples
+    ]
+    return several, [f"{n} labels hold {SEPARATOR!r}, and are read as several labels of a mention"]
+
+
+def _parts(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split(SEPARATOR)]
 
 
 def _refuse_faults(report: DamageReport) -> None:
@@ -136,6 +147,8 @@ def _refuse_faults(report: DamageReport) -> None:
     ]
     more = report.n_rejected - len(lines)
     rest = f"\n  and {more} more" if more else ""
+    if any(each.reason.startswith("not UTF-8") for each in report.rejections):
+        rest += "\nsave the file as UTF-8, in a terminal with: iconv -f cp1252 -t utf-8 FILE"
     raise ConfigError(
         f"{report.n_rejected} lines hold no example; mend or remove them:\n  "
         + "\n  ".join(lines)
@@ -143,48 +156,49 @@ def _refuse_faults(report: DamageReport) -> None:
     )
 
 
-def columns_of(header: Sequence[str], names: Mapping[str, str], source: str) -> dict[str, str]:
-    """Return the column of each use; raises `ConfigError` for one of `names` that is not there.
-
-    >>> columns_of(["Sentence", "class"], {}, "a.csv")
-    {'text': 'Sentence', 'label': 'class'}
-    """
-    by_name = {name.strip().casefold(): name for name in header}
-    columns: dict[str, str] = {}
-    for use, column_names in COLUMNS.items():
-        if use in names:
-            if names[use] not in header:
-                raise ConfigError(
-                    f"{source} has no column {names[use]!r} for {use}; it has {', '.join(header)}"
-                )
-            columns[use] = names[use]
-            continue
-        matching = [by_name[name] for name in column_names if name in by_name]
-        matching = [name for name in matching if name not in names.values()]
-        if matching:
-            columns[use] = matching[0]
-    return columns
-
-
-def _kind(columns: Mapping[str, str], location: str, header: Sequence[str]) -> str:
+def _kind(
+    columns: Mapping[str, str], location: str, header: Sequence[str], rows: Sequence[Row]
+) -> str:
     if "question" in columns and "answer" in columns and "label" not in columns:
         return QUESTION
     if "tags" in columns and ("tokens" in columns or "targets" in columns):
         return TAGGING
     missing = [use for use in ("text", "label") if use not in columns]
     if missing:
-        options = " and ".join(f"--{use}" for use in missing)
         known = "; ".join(f"{use}: {', '.join(COLUMNS[use])}" for use in missing)
         raise ConfigError(
             f"{location} has no column for {' and '.join(missing)}: its columns are "
-            f"{', '.join(header)} (names that are known: {known}); name the columns with "
-            f"{options}, or write a header"
+            f"{', '.join(header)} (names that are known: {known}); "
+            f"{_remedy(missing, columns, header, rows)}"
         )
     if "head" in columns and "tail" in columns:
         return RELATION
     if "mention" in columns or ("start" in columns and "end" in columns):
         return MENTION
     return CLASSIFICATION if "targets" not in columns else MENTION
+
+
+def _remedy(
+    missing: Sequence[str], columns: Mapping[str, str], header: Sequence[str], rows: Sequence[Row]
+) -> str:
+    """What to do where a table lacks columns."""
+    nested = [name for name in header if any(_is_nested(row.get(name)) for row in rows)]
+    if nested:
+        return (
+            f"{nested[0]!r} holds several mentions in a line: write one line per mention, with "
+            "text, start, end and label"
+        )
+    free = [name for name in header if name not in columns.values()]
+    guess = suggestion(missing, free, rows)
+    options = guess or " ".join(f"--column {use}=NAME" for use in missing)
+    return f"name the columns with {options}, or write a header"
+
+
+def _is_nested(value: Any) -> bool:
+    """Whether a cell of JSON lines holds objects or lists of lists, as exports of spans do."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
+    )
 
 
 class RowReader:
@@ -203,7 +217,7 @@ class RowReader:
         self.is_labelled = is_labelled
         self.examples: list[TaskExample] = []
         self.splits: list[str] = []
-        self.repeated = 0
+        self.repeated, self.inside = 0, 0
 
     def read(self, line: int, raw: bytes, row: Row) -> None:
         try:
@@ -227,14 +241,18 @@ class RowReader:
         return example
 
     def notes(self) -> list[str]:
-        if not self.repeated:
-            return []
-        return [
-            (
+        notes = []
+        if self.inside:
+            notes.append(
+                f"{self.inside} mentions begin or end inside a word; start counts characters from "
+                "0, and end is the character after the mention"
+            )
+        if self.repeated:
+            notes.append(
                 f"{self.repeated} mentions occur more than once in their text, and the first was "
                 "taken; use columns start and end to say which one"
             )
-        ]
+        return notes
 
     def cell(self, row: Row, use: str) -> Any:
         value = row.get(self.columns[use]) if use in self.columns else None
@@ -244,9 +262,11 @@ class RowReader:
         name = self.cell(row, "split")
         if name in (None, ""):
             return ""
-        if str(name).casefold() not in _SPLITS:
-            raise ValueError(f"split {name!r} is none of {', '.join(_SPLITS)}")
-        return _SPLITS[str(name).casefold()]
+        if str(name).casefold() not in SPLITS:
+            raise ValueError(
+                f"split {name!r} is none of {', '.join(SPLITS)}; mend it, or rename the column"
+            )
+        return SPLITS[str(name).casefold()]
 
     def _linked(self, text: str, row: Row, line: int) -> LinkedText:
         name = self.cell(row, "id")
@@ -270,12 +290,17 @@ class RowReader:
 
     def _labels(self, row: Row) -> tuple[str, ...]:
         value, column = self.cell(row, "label"), self.columns["label"]
+        if _is_nested(value):
+            raise ValueError(
+                "the label holds objects or lists; write one line per mention, with text, start, "
+                "end and label"
+            )
         if isinstance(value, list):
             labels = [str(each).strip() for each in value]
         elif value is None:
             labels = []
         elif column.casefold() in SEVERAL:
-            labels = [each.strip() for each in str(value).split(SEPARATOR)]
+            labels = _parts(str(value))
         else:
             labels = [str(value)]
         labels = [label for label in labels if label]
@@ -293,6 +318,7 @@ class RowReader:
             targets = tuple(self._mention(text, self.cell(row, use)) for use in ("head", "tail"))
         elif self.kind == MENTION and self.cell(row, "start") not in (None, ""):
             targets = (_within(text, self.cell(row, "start"), self.cell(row, "end")),)
+            self.inside += _is_inside_word(text, targets[0])
         elif self.kind == MENTION:
             targets = (self._mention(text, self.cell(row, "mention")),)
         else:
@@ -308,6 +334,9 @@ class RowReader:
         words = str(words)
         starts = [m.start() for m in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", text)]
         starts = starts or [m.start() for m in re.finditer(re.escape(words), text)]
+        starts = starts or [
+            m.start() for m in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE)
+        ]
         if not starts:
             raise ValueError(f"{words!r} does not occur in the text")
         self.repeated += len(starts) > 1
@@ -361,6 +390,14 @@ def _within(text: str, start: Any, end: Any) -> Mention:
     return Mention(first, stop)
 
 
+def _is_inside_word(text: str, mention: Mention) -> bool:
+    """Whether a mention begins or ends within a word of spaced letters, or at a blank."""
+    start, end = mention.start, mention.end
+    ends = (text[start - 1 : start + 1] if start else "", text[end - 1 : end + 1])
+    is_cut = any(len(pair) == 2 and pair.isalnum() and pair.isascii() for pair in ends)
+    return is_cut or text[start].isspace() or text[end - 1].isspace()
+
+
 def listed(value: Any) -> list[str]:
     """Words or tags: a list, JSON of one, or separated by blanks."""
     if isinstance(value, str) and value.startswith("["):
@@ -393,11 +430,6 @@ def text_rows(path: Path, report: DamageReport) -> Iterator[tuple[int, str, dict
 _Numbered = tuple[int, bytes, Row]
 
 
-def _chained(first: _Numbered, rest: Iterator[_Numbered]) -> Iterator[_Numbered]:
-    yield first
-    yield from rest
-
-
 def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
     """Each row of a CSV, TSV or JSON lines file: its line, its bytes, its cells by column."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -410,7 +442,7 @@ def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
             return _json_rows(path, report)
         delimiter = "\t" if b"\t" in first else ","
     if delimiter is None:
-        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; rename it")
+        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; save it as one of these")
     return _cells(path, delimiter, report)
 
 
@@ -433,13 +465,16 @@ def _json_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
 def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Numbered]:
     """Rows of a CSV or TSV; a quoted cell may go on over lines."""
     numbers: list[int] = [0]
+    raw_lines = read_lines(path, report)
+    first = list(islice(raw_lines, 1))
 
     def lines() -> Iterator[str]:
-        for number, _, raw in read_lines(path, report):
+        for number, _, raw in chain(first, raw_lines):
             numbers[0] = number
             yield raw.decode() + "\n"
 
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    delimiter, n_before = _delimiter(path, delimiter, first[0][2] if first else b"")
     reader = csv.reader(lines(), delimiter=delimiter, quoting=quoting, strict=True)
     header: list[str] | None = None
     while True:
@@ -450,11 +485,12 @@ def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Number
             return
         except csv.Error as error:
             raise ConfigError(f"{path}:{start}: {error}; a cell with quotes is quoted") from error
-        if not any(cell.strip() for cell in cells):
+        if start <= n_before or not any(cell.strip() for cell in cells):
             report.n_blank += 1
             continue
         if header is None:
             header = [cell.strip() for cell in cells]
+            _require_different(header, path)
             report.n_comment += 1
             continue
         raw = delimiter.join(cells).encode()
@@ -463,6 +499,25 @@ def _cells(path: Path, delimiter: str, report: DamageReport) -> Iterator[_Number
             report.reject(str(path), start, 0, reason, raw)
             continue
         yield start, raw, dict(zip(header, cells, strict=True))
+
+
+def _delimiter(path: Path, usual: str, first: bytes) -> tuple[str, int]:
+    """The delimiter of a table whose first line is `first`, and the number of lines before its
+    header.
+
+    It is the usual one of its name, unless that line has none of it: other programs write `;`.
+    """
+    if usual.encode() in first:
+        return usual, 0
+    start = csv_start(path, DamageReport(DamagePolicy.SKIP), None, MAX_LINE_BYTES)
+    return start.delimiter, start.separator_line
+
+
+def _require_different(header: Sequence[str], path: Path) -> None:
+    """Raise `ConfigError` for two columns of one name, of which one would be lost."""
+    again = [name for name, n in Counter(header).items() if n > 1 and name]
+    if again:
+        raise ConfigError(f"{path} has several columns called {again[0]!r}; rename all but one")
 
 
 # ---- writing -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Texts that a run is asked about, read lazily: CSV, TSV, JSON lines or plain lines of text.
 
-Columns go by the names of `kept.tasks.datasets.tables.COLUMNS`; labels are not needed and not read.
+Columns go by the names of `kept.tasks.datasets.columns.COLUMNS`; labels are neither needed nor
+read.
 """
 
 from __future__ import annotations
@@ -16,20 +17,18 @@ from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
 from kept.graphs.words import join_texts
 from kept.suggestions import require_there
+from kept.tasks.datasets.columns import COLUMNS, Row, columns_of
 from kept.tasks.datasets.example import TaskExample, word_places
 from kept.tasks.datasets.questions.choices import choice_example
 from kept.tasks.datasets.tables import (
     CLASSIFICATION,
-    COLUMNS,
     DELIMITERS,
     MENTION,
     RELATION,
     SEPARATOR,
     TAGGING,
     WRONG_KINDS,
-    Row,
     RowReader,
-    columns_of,
     table_rows,
 )
 from kept.tasks.kinds import TASKS

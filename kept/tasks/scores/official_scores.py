@@ -86,8 +86,7 @@ def official_score(
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     shape = np.broadcast_shapes(above.shape, below.shape)
-    ratio: Floats = np.divide(above, below, out=np.zeros(shape), where=below != 0)
-    return ratio
+    return np.divide(above, below, out=np.zeros(shape), where=below != 0)
 
 
 def _f1(precision: Floats, recall: Floats) -> Floats:

@@ -110,10 +110,7 @@ def _prf(right: int, n_answered: int, n_gold: int) -> dict[str, Any]:
 
 
 def _share(
-    parts: Floats,
-    wholes: Floats,
-    groups: Sequence[str],
-    generator: np.random.Generator,
+    parts: Floats, wholes: Floats, groups: Sequence[str], generator: np.random.Generator
 ) -> dict[str, Any]:
     """sum(parts) / sum(wholes) with an interval; groups are drawn as one."""
     rows = list(zip(parts.tolist(), wholes.astype(int).tolist(), groups, strict=True))

@@ -345,9 +345,7 @@ def _mask(new_rows: Tensor, n: int) -> Bool[Tensor, " node"]:
 
 # ---- files ---------------------------------------------------------------------------------------
 def _new_rows(
-    graph: KnowledgeGraph,
-    is_old: Mapping[str, Tensor],
-    marks: Mapping[str, NDArray[np.object_]],
+    graph: KnowledgeGraph, is_old: Mapping[str, Tensor], marks: Mapping[str, NDArray[np.object_]]
 ) -> Iterator[tuple[str, str, str]]:
     for kind, names in (("entity", graph.entities), ("relation", graph.relations)):
         new = (~is_old[kind]).nonzero()[:, 0].numpy()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,14 @@ from entity_linking.mentions import LinkedText, Mention
 from kept import hosts
 from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import ConfigError, NoControlError
-from kept.graphs.builder import BuilderConfig, Exclusion, join_words
+from kept.graphs.builder import BuilderConfig, Exclusion, join_all, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
-from kept.graphs.cuts import cut_of, cut_of_rows, longer_texts
+from kept.graphs.cuts import TEXTS_PER_CALL, cut_of, cut_of_rows, longer_texts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
-from kept.graphs.words import Words
+from kept.graphs.words import Words, encode_words
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.inputs.controls.conditions import EntityMap, Knowledge, controlled_text
 from kept.inputs.flat_texts import (
@@ -39,15 +39,23 @@ from kept.inputs.flat_texts import (
     node_bounds,
     without_candidates,
 )
-from kept.randomness import generator
+from kept.randomness import generator, is_unused
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
-from kept.training.finetuning.windows import WHOLE, choice_rows, n_pieces, windows
+from kept.training.finetuning.windows import (
+    WHOLE,
+    around_targets,
+    choice_rows,
+    n_pieces,
+    windows,
+)
 from kg_loaders import KnowledgeGraph
 
 CUT = "a target was cut off with the text"
 SAMPLES_COMPARED = 64
+MOST_STORED = 1 << 14
+"""Samples that are kept from one epoch to the next: some 100 MB of texts of fifty nodes."""
 LINK_FIELDS = frozenset({"mention_spans", "mention_labels", "mention_weights"})
 """What a view of the words alone says about links: for objectives; no encoder reads it."""
 
@@ -80,9 +88,10 @@ class TaskData:
     `target_spans` and, unless `labels` (class to number) is None, what the task's loss reads.
     `relink` changes the links of a text, and no word, whenever it is read, by a generator of the
     sample and epoch.
-    An example whose target is cut off by `max_words` is left out, counted in `skipped` and put into
-    `cut_off`; where the *view* then cuts a target, it is read at the first node. A word without a
-    node is not evaluated.
+    A text whose target lies behind `max_words` is read in a window around its targets. Where these
+    are too far apart, or the text is a pair, the example is left out, counted in `skipped` and put
+    into `cut_off`; where the *view* then cuts a target, it is read at the first node. A word
+    without a node is not evaluated.
     For spans (`spans`) a sample is a row a window of its context, none is cut; `labels` are the
     first and last node of the answer, (0, 0) where a window does not hold it, and without labels
     `target_spans` are the nodes of each piece of the context. Of choices it is a row a choice.
@@ -119,10 +128,12 @@ class TaskData:
             flat, offsets = encode_texts(texts, tokenizer, n_words)
             sure = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         self.cut, lost = cut_of(texts, flat, offsets, tokenizer, n_words)
-        fits = [
+        fits: list[bool] = [
             not kind.needs_whole_targets or _are_whole(targets_found, example.targets)
             for targets_found, example in zip(sure, examples, strict=True)
         ]
+        if not all(fits):
+            self._move_windows(examples, words, fits, tokenizer, lost)
         self.indices = np.flatnonzero(fits)
         cut_off = np.flatnonzero(~np.array(fits, np.bool_)).tolist()
         self.cut_off = [_slim(examples[i], view) for i in cut_off]
@@ -147,8 +158,37 @@ class TaskData:
                 self._texts, self._words, self._windows, builder.max_words
             )
         self._hidden = [exclusion(example, graph) for example in self.examples]
+        self._stored: dict[int, list[KnowledgeBatch]] = {}
         self._teacher: Tensor | None = None
         self._bounds = self._node_bounds()
+
+    def _move_windows(
+        self,
+        examples: Sequence[TaskExample],
+        words: list[Words],
+        fits: list[bool],
+        tokenizer: Any,
+        lost: NDArray[np.bool_],
+    ) -> None:
+        """Put a window around the targets that were cut off into `words`, where there is one.
+
+        `fits`, the links that are `lost` and their number follow.
+        """
+        texts = [example.linked for example in examples]
+        first_links = np.cumsum([0, *(len(text.links) for text in texts)])
+        cut_off = [i for i, fit in enumerate(fits) if not fit and texts[i].pair_start is None]
+        most = min(self._most_words, self.builder.max_words)
+        for start in range(0, len(cut_off), TEXTS_PER_CALL):
+            chunk = cut_off[start : start + TEXTS_PER_CALL]
+            wholes = encode_words([texts[i].text for i in chunk], tokenizer, max_words=WHOLE)
+            for i, whole in zip(chunk, wholes, strict=True):
+                window = around_targets(whole, examples[i].targets, max_words=most)
+                if window is None:
+                    continue
+                words[i], fits[i] = window, True
+                _, lost_here = cut_of_rows([texts[i]], [whole], [[window]], most)
+                lost[first_links[i] : first_links[i + 1]] = lost_here
+        self.cut = dataclasses.replace(self.cut, n_links_lost=int(lost.sum()))
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -206,7 +246,7 @@ class TaskData:
             return
         n = sum(self.skipped.values())
         remedy = longer_texts(self.builder, n_positions)
-        remedy = remedy or "cut the texts around their targets before"
+        remedy = remedy or "give texts whose targets are nearer to each other"
         raise ConfigError(
             f"{of}: 0 of {n} examples can be read: {CUT} after {self._most_words} word "
             f"pieces; {remedy}"
@@ -241,13 +281,46 @@ class TaskData:
 
     def sample(self, index: int, *, epoch: int, seed: int) -> KnowledgeBatch:
         """The graph of example `index` as drawn in `epoch`, with targets and labels."""
-        rows = [
-            self.encode_graph(index, self._joined(index, epoch, seed, self.builder, window), window)
-            for window in range(len(self._windows[index]))
-        ]
-        if self._teacher is not None:
-            rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
-        return rows[0] if len(rows) == 1 else self.collate(rows, epoch=epoch, seed=seed, step=0)
+        return self.samples([index], epoch=epoch, seed=seed)[0]
+
+    def samples(self, indices: Sequence[int], *, epoch: int, seed: int) -> list[KnowledgeBatch]:
+        """`sample` of each; graphs are built in one pass, and once if nothing in them is random."""
+        missing = [index for index in dict.fromkeys(indices) if index not in self._stored]
+        rows_of = dict(zip(missing, self._rows(missing, epoch, seed), strict=True))
+        batches = []
+        for index in indices:
+            rows = rows_of[index] if index in rows_of else self._stored[index]
+            if self._teacher is not None:
+                rows = [each.replace(teacher_logits=self._teacher[index][None]) for each in rows]
+            is_one = len(rows) == 1
+            batches.append(
+                rows[0] if is_one else self.collate(rows, epoch=epoch, seed=seed, step=0)
+            )
+        return batches
+
+    def _rows(self, indices: list[int], epoch: int, seed: int) -> Iterator[list[KnowledgeBatch]]:
+        """The rows of each example; stored if building them drew no random number."""
+        n_rows = [len(self._windows[index]) for index in indices]
+        places = [(i, window) for i, n in zip(indices, n_rows, strict=True) for window in range(n)]
+        draws = [self._generator(index, epoch, seed, window) for index, window in places]
+        linked = {index: self._linked(index, epoch, seed) for index in indices}
+        graphs = join_all(
+            [linked[index] for index, _ in places],
+            [self._windows[index][window] for index, window in places],
+            self.graph,
+            generators=draws,
+            config=self.builder,
+            exclude=[self._hidden[index] for index, _ in places],
+        )
+        made = zip(places, graphs, map(is_unused, draws), strict=True)
+        for index, n in zip(indices, n_rows, strict=True):
+            rows, is_fixed = [], self._relink is None
+            for (_, window), word_graph, is_same in islice(made, n):
+                rows.append(self.encode_graph(index, word_graph, window))
+                is_fixed &= is_same
+            if is_fixed and len(self._stored) < MOST_STORED:
+                self._stored[index] = rows
+            yield rows
 
     def encode_graph(
         self, index: int, word_graph: WordKnowledgeGraph, window: int = 0
@@ -276,17 +349,23 @@ class TaskData:
     def _joined(
         self, index: int, epoch: int, seed: int, builder: BuilderConfig, window: int = 0
     ) -> WordKnowledgeGraph:
-        linked = self.examples[index].linked
-        if self._relink is not None:
-            linked = self._relink(linked, generator(seed, "relinked", epoch, index))
         return join_words(
-            linked,
+            self._linked(index, epoch, seed),
             self._windows[index][window],
             self.graph,
-            generator=generator(seed, "graph", epoch, index, *([window] if window else [])),
+            generator=self._generator(index, epoch, seed, window),
             config=builder,
             exclude=self._hidden[index],
         )
+
+    def _linked(self, index: int, epoch: int, seed: int) -> LinkedText:
+        linked = self.examples[index].linked
+        if self._relink is None:
+            return linked
+        return self._relink(linked, generator(seed, "relinked", epoch, index))
+
+    def _generator(self, index: int, epoch: int, seed: int, window: int) -> np.random.Generator:
+        return generator(seed, "graph", epoch, index, *([window] if window else []))
 
     def collate(
         self, samples: Sequence[KnowledgeBatch], *, epoch: int, seed: int, step: int

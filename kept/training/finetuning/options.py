@@ -10,33 +10,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kept.bounds import (
-    LEAST_MINUTES,
-    LEAST_RATE,
-    MAX_COUNT,
-    MAX_MINUTES,
-    MAX_RATE,
-    MAX_SEED,
-    MAX_THREADS,
-)
-from kept.help_texts import (
-    AS_PUBLISHED,
-    BUDGET_MINUTES,
-    CASE,
-    CONFIG,
-    DEVICE,
-    HOST,
-    KG,
-    LEARNING_RATE,
-    RESUME,
-    SEED,
-    SHARD,
-    SKIP_DAMAGED,
-    TEST,
-    THREADS,
-    TRACK,
-    TRAIN,
-)
+from kept import bounds, help_texts
 from kept.training.options import TRAINING, RunOptions, option
 
 
@@ -58,19 +32,19 @@ class FinetuneOptions(RunOptions):
         description="Folder of the run. The model, scores, answers and log are written there.",
         json_schema_extra={"short": "-o", "field": None},
     )
-    config: Path | None = option(CONFIG, None, short="-c")
+    config: Path | None = option(help_texts.CONFIG, None, short="-c")
     task: str | None = option("Kind of task: {kept.tasks.kinds:TASKS}.")
     format: str | None = option(
         "Format of the files: {kept.tasks.datasets.formats:FORMATS}. table is CSV, TSV or "
         "JSON lines with named columns (docs/reference/formats-of-texts.md)."
     )
-    train: Path | None = option(TRAIN)
+    train: Path | None = option(help_texts.TRAIN)
     dev: Path | None = option(
         "File of development examples, used to watch training (default: dev.* in the "
         "folder of TRAIN, otherwise a share of TRAIN)."
     )
-    test: Path | None = option(TEST)
-    kg: Path | None = option(KG)
+    test: Path | None = option(help_texts.TEST)
+    kg: Path | None = option(help_texts.KG)
     model: Path | None = option(
         "Folder of a trained model to fine-tune. Give either this or --method."
     )
@@ -78,13 +52,15 @@ class FinetuneOptions(RunOptions):
         "Method of a new encoder, with the settings of its recipe: "
         "{kept.methods:METHODS}. Give either this or --model."
     )
-    as_published: bool | None = option(AS_PUBLISHED)
-    host: str | None = option(HOST, check="local or hub")
+    as_published: bool | None = option(help_texts.AS_PUBLISHED)
+    host: str | None = option(help_texts.HOST, check="local or hub")
     adapter: tuple[Path, ...] = option(
         "For a new encoder (--method): folder of a trained adapter, or of a run that "
         "trained one. May be repeated.",
-        "adapters", default=(), metavar="DIR",
-    )  # fmt: skip
+        "adapters",
+        default=(),
+        metavar="DIR",
+    )
     knowledge: str | None = option(
         "Facts that the model gets, for control runs: "
         "{kept.inputs.controls.conditions:Knowledge}. Default: true, the facts of the graph."
@@ -94,10 +70,7 @@ class FinetuneOptions(RunOptions):
         "{kept.training.finetuning.markers:MARKERS}."
     )
     link: bool | None = option("Link texts that come without links by the names in the graph.")
-    case: str | None = option(
-        CASE,
-        check="case",
-    )
+    case: str | None = option(help_texts.CASE, check="case")
     head: str | None = option(
         "Head, the last layer that turns states into answers: {kept.heads.model:HEADS}."
     )
@@ -113,45 +86,38 @@ class FinetuneOptions(RunOptions):
     steps: int | None = option(
         "Number of optimiser steps. Give either this or --epochs. Default: 200 steps.",
         TRAINING,
-        ge=1,
-        le=MAX_COUNT,
+        bounds=(1, bounds.MAX_COUNT),
     )
     epochs: int | None = option(
         "Number of passes over the training examples. Give either this or --steps.",
         TRAINING,
-        ge=1,
-        le=MAX_COUNT,
+        bounds=(1, bounds.MAX_COUNT),
     )
     batch_size: int | None = option(
-        "Number of examples per batch. Default: 16.", TRAINING, ge=1, le=MAX_COUNT
+        "Number of examples per batch. Default: 16.", TRAINING, bounds=(1, bounds.MAX_COUNT)
     )
     learning_rate: float | None = option(
-        LEARNING_RATE, TRAINING, flag="--lr", ge=LEAST_RATE, le=MAX_RATE
+        help_texts.LEARNING_RATE, TRAINING, flag="--lr", bounds=(bounds.LEAST_RATE, bounds.MAX_RATE)
     )
     evaluate_every: int | None = option(
         "Evaluate on the development examples after every so many steps and log the score.",
         TRAINING,
-        ge=1,
-        le=MAX_COUNT,
+        bounds=(1, bounds.MAX_COUNT),
     )
-    seed: int | None = option(SEED, TRAINING, ge=0, le=MAX_SEED)
-    threads: int | None = option(THREADS, TRAINING, ge=1, le=MAX_THREADS)
-    device: str | None = option(DEVICE, TRAINING)
-    shard: tuple[str, ...] = option(
-        SHARD,
-        TRAINING, default=(), metavar="PART",
-    )  # fmt: skip
+    seed: int | None = option(help_texts.SEED, TRAINING, bounds=(0, bounds.MAX_SEED))
+    threads: int | None = option(help_texts.THREADS, TRAINING, bounds=(1, bounds.MAX_THREADS))
+    device: str | None = option(help_texts.DEVICE, TRAINING)
+    shard: tuple[str, ...] = option(help_texts.SHARD, TRAINING, default=(), metavar="PART")
     budget_minutes: float | None = option(
-        BUDGET_MINUTES,
-        TRAINING, ge=LEAST_MINUTES, le=MAX_MINUTES,
-    )  # fmt: skip
+        help_texts.BUDGET_MINUTES, TRAINING, bounds=(bounds.LEAST_MINUTES, bounds.MAX_MINUTES)
+    )
     settings: tuple[str, ...] = option(
         "Any other setting of the run, such as max_train=500. May be repeated.",
-        None, default=(), flag="--set", metavar="NAME=VALUE",
-    )  # fmt: skip
-    track: tuple[str, ...] = option(
-        TRACK,
-        None, default=(), metavar="NAME",
-    )  # fmt: skip
-    resume: bool = option(RESUME, None, default=False)
-    skip_damaged: bool = option(SKIP_DAMAGED, None, default=False)
+        None,
+        default=(),
+        flag="--set",
+        metavar="NAME=VALUE",
+    )
+    track: tuple[str, ...] = option(help_texts.TRACK, None, default=(), metavar="NAME")
+    resume: bool = option(help_texts.RESUME, None, default=False)
+    skip_damaged: bool = option(help_texts.SKIP_DAMAGED, None, default=False)

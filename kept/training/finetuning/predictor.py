@@ -229,9 +229,9 @@ class Predictor:
         (`kept.tasks.datasets.questions.choices.choice_example`) the number of the best, from 1.
 
         Texts without links are linked by `linker`, without one by the names of `kg` in the `case`
-        of the training. What is cut of long texts is counted in the log. Raises `ConfigError` where
-        a target is missing, or cut off with the text, and `GraphMismatchError` for a graph whose
-        rows are not the model's.
+        of the training. What is cut of long texts is counted in the log; a text is read around its
+        targets. Raises `ConfigError` where one is missing, or where they are too far apart, and
+        `GraphMismatchError` for a graph whose rows are not the model's.
         """
         return [each.labels for each in self.predictions(questions, kg, linker)]
 
@@ -276,7 +276,7 @@ class Predictor:
     def logits(
         self, examples: Sequence[TaskExample], graph: KnowledgeGraph
     ) -> Float[Tensor, "item class"]:
-        """A row for each example with its own links, NaN where a target is cut off with the text.
+        """A row for each example with its own links, NaN where its targets are cut off.
 
         Raises `ConfigError` for a task without one answer a text, otherwise as `predict`.
         """
@@ -402,6 +402,8 @@ class Predictor:
     def _examples(
         self, questions: Sequence[Question], graph: KnowledgeGraph, linker: Linker | None
     ) -> list[TaskExample]:
+        if isinstance(questions, str | LinkedText | TaskExample):
+            raise ConfigError(f"{str(questions)[:60]!r} is one text; give a list of texts")
         examples = [_example(each) for each in questions]
         used_linker = linker or self.linker(graph)
         texts = with_links([each.linked for each in examples], used_linker)
@@ -418,7 +420,7 @@ class Predictor:
                 raise ConfigError(
                     f"{self.task} needs {n_targets} mention(s) in a text, "
                     f"{each.linked.text[:60]!r} comes with {len(each.targets)}; name each with "
-                    "--target NAME (in Python question(text, target, …))"
+                    "--target NAME (in Python target=NAME, or kept.question(text, NAME))"
                 )
         if n_targets == 2 and kind.has_one_answer:
             examples = [_with_pair(each) for each in examples]
@@ -439,8 +441,9 @@ class Predictor:
         )
         if data.cut_off and is_whole:
             raise ConfigError(
-                f"the target of {data.cut_off[0].unmarked[:60]!r} is cut off with the text after "
-                f"{data.view.most_words(self.builder)} word pieces; {WINDOWS}"
+                f"the targets of {data.cut_off[0].unmarked[:60]!r} are more than "
+                f"{data.view.most_words(self.builder)} word pieces apart, or in a pair of texts "
+                "that is longer; give a part of the text that has them"
             )
         return data
 

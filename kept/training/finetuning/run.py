@@ -287,7 +287,7 @@ def _answered(
     for turn in range(0, len(starts), together.n):
         start = starts[min(turn + together.rank, len(starts) - 1)]
         indices = order[start : start + batch_size]
-        samples = [data.sample(i, epoch=0, seed=0) for i in indices]
+        samples = data.samples(indices, epoch=0, seed=0)
         batch = data.collate(samples, epoch=0, seed=0, step=0)
         if task:
             batch = batch.replace(task_ids=torch.full((len(batch),), task))

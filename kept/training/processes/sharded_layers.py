@@ -52,8 +52,7 @@ def reshard(model: nn.Module) -> None:
 
 def gather_table(value: Tensor) -> Tensor:
     """A weight, moment or norm of all processes, which all call this; others as they are."""
-    whole: Tensor = value.full_tensor() if isinstance(value, DTensor) else value
-    return whole
+    return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def local_rows(whole: Tensor, tensor: Tensor) -> Tensor:

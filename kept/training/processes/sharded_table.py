@@ -86,8 +86,7 @@ class ShardedTable(nn.Embedding):
         if n > 1:
             values = _Crossed.apply(read, n_incoming, n_requested.tolist(), n)  # type: ignore[no-untyped-call]
         values = values.to(input.device)
-        rows_found: Tensor = torch.empty_like(values).index_copy(0, order, values)[inverse]
-        return rows_found
+        return torch.empty_like(values).index_copy(0, order, values)[inverse]
 
     def _exchange_requests(self, rows: Tensor, n_requested: Tensor) -> tuple[Tensor, list[int]]:
         """The rows that each process asks of this one, below one another, and how many each."""

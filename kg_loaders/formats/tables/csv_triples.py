@@ -102,5 +102,14 @@ def _require_three_fields(file: str, start: TableStart, has_header: bool) -> Non
         line_no, fields = start.rows[0]
         raise SourceError(
             f"{file}, line {line_no}: none of {list(DELIMITERS)} parts "
-            f"{start.delimiter.join(fields)[:60]!r} into three fields"
+            f"{start.delimiter.join(fields)[:60]!r} into three fields{_advice(len(fields))}"
         )
+
+
+def _advice(n_fields: int) -> str:
+    if n_fields != 2:
+        return ""
+    return (
+        "; with two it may be names (give it with --labels, --aliases or --types), or edges "
+        "without a relation (add a column with its name)"
+    )

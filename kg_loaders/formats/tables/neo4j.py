@@ -142,9 +142,7 @@ def _columns_of(names: Sequence[str], file: str) -> _Columns:
     return columns
 
 
-_IMPORTED = {
-    "ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end", "TYPE": "type",
-}  # fmt: skip
+_IMPORTED = {"ID": "node", "LABEL": "labels", "START_ID": "start", "END_ID": "end", "TYPE": "type"}
 
 
 def _neptune_columns(names: Sequence[str]) -> dict[str, str]:
@@ -191,11 +189,7 @@ def _records(cells: Sequence[str], columns: _Columns, report: DamageReport) -> I
 
 
 def _count_properties(
-    cells: Sequence[str],
-    columns: _Columns,
-    report: DamageReport,
-    owner: str,
-    taken: Sequence[str],
+    cells: Sequence[str], columns: _Columns, report: DamageReport, owner: str, taken: Sequence[str]
 ) -> None:
     for name, position in columns.properties.items():
         if cells[position] and plain_name(name) not in taken:

@@ -103,8 +103,7 @@ def decoder(
         any_site = dict[str, msgspec.Raw] | Nothing
         fields.append(("sitelinks", any_site, msgspec.field(default_factory=dict)))
     entity = msgspec.defstruct("Entity", fields, gc=False)
-    decode: Callable[[Any], Any] = msgspec.json.Decoder(entity).decode
-    return decode
+    return msgspec.json.Decoder(entity).decode
 
 
 def _of_languages(name: str, kind: Any, languages: Sequence[str]) -> Any:

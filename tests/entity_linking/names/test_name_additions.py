@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from entity_linking.names import NameIndex
-from entity_linking.names.identifiers import IDENTIFIERS, by_identifiers
+from entity_linking.names.identifiers import IDENTIFIERS, by_identifiers, identifiers_note
 from entity_linking.names.segment import Source, fold_keys
 from entity_linking.names.texts import Texts
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
@@ -123,3 +123,15 @@ def test_a_graph_without_names_is_named_by_its_identifiers() -> None:
         assert by_identifiers(one) is one, "a single name, and it is a graph with names"
     names = NameIndex.build(named)
     assert [names.entity(e.entity) for e in names.find("new york")] == ["New_York"]
+
+
+def test_iris_are_linked_by_their_last_part_and_codes_are_said() -> None:
+    iris = [f"http://example.org/{name}" for name in ("Lea_Holt", "staff#lives_in", "Troms%C3%B8/")]
+    graph = graph_from_records([Triple(*iris)])
+    named = by_identifiers(graph)
+    assert [named.label(n) for n in range(named.n_entities)] == ["Lea Holt", "Tromsø"]
+    assert identifiers_note(graph) == ""
+    coded = graph_from_records([Triple("http://example.org/Q1", "r", "http://example.org/Q2")])
+    assert "such as http://example.org/Q1" in identifiers_note(coded)
+    label = Text("p1", TextKind.LABEL, "Lea Holt")
+    assert identifiers_note(graph_from_records([Triple("p1", "r", "p2"), label])) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from kept.training.finetuning.linking.questions import CandidateData, Question, 
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
 from tests.kept.tiny_hosts import BERT_LIKE, FAMILIES, tiny_host
+from tests.kept.training.parts_of_steps import gradients_of, losses_in_parts
 
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -244,6 +246,18 @@ def test_a_batch_equals_batches_of_one(case: Case) -> None:
         alone = case.model(sample.replace(labels=None, node_labels=None)).class_logits[0]
         same = whole[i, : len(alone)] if case.kind in (TAGGING, SPAN, LINKING) else whole[i]
         torch.testing.assert_close(same, alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cut", [1, 2, None])
+def test_a_batch_has_the_gradient_of_its_parts(case: Case, cut: int | None) -> None:
+    """Cut after one or two examples, or in parts of one: every example weighs alike."""
+    ends = range(len(case.samples) + 1) if cut is None else (0, cut, len(case.samples))
+    parts = [KnowledgeBatch.stack(case.samples[a:b]) for a, b in pairwise(ends)]
+    whole = gradients_of(case.model, case.model(case.batch).losses)
+    in_parts = gradients_of(case.model, losses_in_parts(case.model, parts))
+    assert in_parts.keys() == whole.keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(in_parts[name], gradient, atol=1e-5, rtol=1e-3, msg=name)
 
 
 def test_overfits_one_batch(case: Case) -> None:

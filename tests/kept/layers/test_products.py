@@ -15,7 +15,16 @@ from kept import hosts
 from kept.batches import Visibility
 from kept.errors import ConfigError
 from kept.layers import fused, products
-from kept.layers.products import Linear, choice, linear, packed, use_products, using
+from kept.layers.products import (
+    Linear,
+    choice,
+    linear,
+    packed,
+    packed_together,
+    pointwise,
+    use_products,
+    using,
+)
 from tests.kept.tiny_hosts import tiny_host
 
 needs_onednn = pytest.mark.skipif(
@@ -107,6 +116,32 @@ def test_a_laid_out_weight_follows_its_layer() -> None:
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         with torch.no_grad(), using("onednn"):
             assert torch.equal(twin(states), layer(states))
+
+
+@needs_onednn
+@torch.no_grad()
+def test_layers_joined_in_one_product_are_each_alone_bit_by_bit_and_follow_changes() -> None:
+    layers = [nn.Linear(64, 48).eval() for _ in range(3)]
+    for layer in layers:
+        use_products(layer)
+
+    def is_same(states: Tensor) -> bool:
+        together = pointwise(states, *packed_together(layers))
+        alone = [pointwise(states, packed(layer), layer.bias) for layer in layers]
+        return torch.equal(together, torch.cat(alone, -1))
+
+    assert all(is_same(values(n_rows, 64)) for n_rows in (1, 7, 40))
+    joined = packed_together(layers)
+    assert packed_together(layers)[0] is joined[0]
+    layers[1].weight.mul_(2)
+    assert is_same(values(5, 64))
+    layers[2].bias.add_(1)
+    assert is_same(values(5, 64))
+    layers[0].weight = nn.Parameter(values(48, 64, seed=4))
+    assert is_same(values(5, 64))
+    with torch.enable_grad():
+        layers[0].train()(values(5, 64))
+    assert layers[0] not in products._joined
 
 
 @needs_onednn

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -24,8 +26,11 @@ from kept.objectives.base import Objective, Preparation
 from kept.objectives.model import OBJECTIVES, KnowledgeForPreTraining, objective_kind
 from kept.randomness import generator
 from kept.training.pretraining.data import WordGraphData
+from kept.training.processes.together import SINGLE_PROCESS
+from kept.training.weighing import PartCount
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
+from tests.kept.training.parts_of_steps import losses_in_parts
 
 N_SAMPLES = 6
 LABEL_FIELDS = (
@@ -160,6 +165,36 @@ def test_losses_are_finite_means_that_reach_the_model(case: Case) -> None:
     assert any(bool(gradient.coalesce().values().any() if gradient.is_sparse else gradient.any())
                for gradient in gradients)  # fmt: skip
     assert all(gradient.isfinite().all() for gradient in gradients if not gradient.is_sparse)
+
+
+@pytest.mark.parametrize("sizes", [(4, 2), (1, 5), (2, 3, 1), (1,) * N_SAMPLES])
+def test_parts_of_a_step_weigh_by_their_labels(case: Case, sizes: tuple[int, ...]) -> None:
+    """What each part has by itself, weighed by its labels, is the loss of the step."""
+    samples = [case.data.sample(i, epoch=0, seed=0) for i in range(N_SAMPLES)]
+    ends = [0, *accumulate(sizes)]
+    parts = [
+        case.data.collate(samples[a:b], epoch=0, seed=0, step=number)
+        for number, (a, b) in enumerate(pairwise(ends))
+    ]
+    step = losses_in_parts(case.model, parts)
+    expected, weights = Counter[str](), Counter[str]()
+    for part in parts:
+        count = PartCount()
+        with count.counting(SINGLE_PROCESS, is_spare=False):
+            losses = case.model(part).losses
+        if len(count.n_labels) != len(losses):
+            pytest.skip(f"{case.name} has losses of several means; see test_weighing.py")
+        for n, (name, loss) in zip(count.n_labels, losses.items(), strict=True):
+            expected[name] += n * loss.item()
+            weights[name] += n
+    assert step.keys() == expected.keys()
+    assert len(weights)
+    for name, loss in step.items():
+        n_having = sum(name in case.model(part).losses for part in parts)
+        share = n_having / len(parts)
+        assert loss.item() == pytest.approx(
+            share * expected[name] / max(weights[name], 1), rel=1e-4
+        )
 
 
 def test_padding_changes_no_loss(case: Case) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from kg_loaders import KnowledgeGraph, StoreError
+from kg_loaders import KnowledgeGraph, StoreError, graph_from_records
 from kg_loaders.disk import seals
+from kg_loaders.reading.blocks import TripleBlock
 from tests import flips
 from tests.flips import forge
 
@@ -95,6 +98,51 @@ def test_ids_lead_nowhere_else_whoever_sealed_them(
     with pytest.raises(StoreError, match=told) as caught:
         KnowledgeGraph.open(kg)
     assert str(kg) in str(caught.value)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 15])
+@pytest.mark.parametrize(
+    ("column", "rows", "told"),
+    [
+        ("triples", (6, 7), "not sorted"),
+        ("triples", (7, 8), "not sorted"),
+        ("in_order", (6, 7), "in_order does not sort the triples"),
+        ("in_order", (7, 8), "in_order does not sort the triples"),
+        ("in_order", (13, 14), "in_order does not sort the triples"),
+    ],
+)
+def test_damage_is_found_wherever_blocks_of_rows_begin(
+    kg: Path, column: str, rows: tuple[int, int], told: str, n_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("kg_loaders.disk.folder.ROWS_AT_ONCE", n_rows)
+    KnowledgeGraph.open(kg, verify=True)
+    values = np.load(kg / f"{column}.npy")
+    values[list(rows)] = values[list(rows[::-1])]
+    if column == "triples":
+        values[rows[0], 0] = values[rows[1], 0]  # offsets still count
+    np.save(kg / f"{column}.npy", values)
+    forge(kg, {})
+    with pytest.raises(StoreError, match=told):
+        KnowledgeGraph.open(kg)
+
+
+def test_checking_a_graph_holds_a_block_of_rows_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 400_000
+    ends = np.random.default_rng(0).integers(0, n, (n, 2)).astype(np.int32)
+    block = TripleBlock(ends, np.zeros(n, np.int32), "Q", pa.array(["P1"]))
+    graph_from_records([block]).save(tmp_path / "kg")
+    monkeypatch.setattr("kg_loaders.disk.folder.ROWS_AT_ONCE", 1000)
+    tracemalloc.start()
+    try:
+        graph = KnowledgeGraph.open(tmp_path / "kg", verify=True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert graph.n_triples > 0.99 * n
+    assert peak < 8 * n  # not even one key for each triple
 
 
 @pytest.mark.parametrize("name", ["content_hash", "id_space_hash"])

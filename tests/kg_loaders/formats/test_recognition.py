@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kg_loaders import FORMATS, KgError, Source, SourceError, load
+from kg_loaders import FORMATS, KgError, Source, SourceError, TextKind, load
 from kg_loaders.build import FORMAT_ALIASES, resolve_format
 from kg_loaders.formats.recognition import kind_of
 
@@ -39,6 +39,16 @@ NAMED = [
     ("x.txt", "*Vertices 2\n1 a\n", "Pajek", "GraphML"),
     ("x.cypher", "CREATE (a:Person {name: 'x'})", "Cypher", "apoc.export.csv"),
     ("x.txt", "MERGE (a:Person)", "Cypher", "apoc.export.csv"),
+    ("x.cypherl", "CREATE INDEX ON :__mg_vertex__(__mg_id__);\nCREATE (:__mg_vertex__);", "Cypher", "CSV"),
+    ("x.cypher", "CREATE RANGE INDEX a FOR (n:A) ON (n.b);", "Cypher", "CSV"),
+    ("x.txt", "CREATE CONSTRAINT a FOR (n:A) REQUIRE (n.b) IS UNIQUE;", "Cypher", "CSV"),
+    ("schema.cypher", "CREATE NODE TABLE P(id INT64, PRIMARY KEY (id));", "Cypher", "CSV"),
+    ("schema.cypher", "CREATE REL TABLE K(FROM P TO P);", "Cypher", "CSV"),
+    ("copy.cypher", "COPY P FROM 'p.csv';", "Cypher", "CSV"),
+    ("x.txt", "LOAD CSV WITH HEADERS FROM 'a' AS row CREATE (:A)", "Cypher", "CSV"),
+    ("schema.tql", "define\n\nperson sub entity,\n  owns name;", "TypeQL", "CSV"),
+    ("schema.tql", "define entity person, owns name;", "TypeQL", "CSV"),
+    ("data.tql", "# people\ninsert\n$x isa person, has name \"Ada\";", "TypeQL", "CSV"),
     ("x.sql", "-- MySQL dump 10.13\n", "SQL", "CSV"),
     ("x.json", '{"head": {"vars": ["s", "p"]}, "results": {}}', "SPARQL", "kept kg build --sparql"),
     ("x.xml", '<sparql xmlns="http://www.w3.org/2005/sparql-results#"/>', "SPARQL", "--sparql"),
@@ -116,6 +126,12 @@ READ = [
     ("x.xml", '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"/>', "graphml", None),
     ("x.xml", '<TriX xmlns="http://www.w3.org/2004/03/trix/trix-1/"/>', "rdf", "trix"),
     ("x.tsv", "a\tr\tb\n", "tsv", None),
+    ("x.csv", "create index,r,b\n", "csv", None),
+    ("x.tsv", "insert\tsub\tb\n", "tsv", None),
+    ("x.tsv", "define\towns\tb\n", "tsv", None),
+    ("x.csv", "/a/[/r/IsA/,/c/en/a/,/c/en/b/]\t/r/IsA\t/c/en/a\t/c/en/b\t{}\n", "conceptnet", None),
+    ("x.json", '{"graph": {"nodes": {"a": {"label": "A"}}, "edges": []}}', "json", None),
+    ("x.json", '{"graphs": [{"nodes": [{"id": "a"}], "edges": []}]}', "json", None),
     ("x.csv", "graph,r,b\n", "csv", None),
     ("x.tsv", "<http://a/a>\t<http://a/r>\t<http://a/b>\n", "tsv", None),
     ("x.tsv", "{\tr\tb\n", "tsv", None),
@@ -249,12 +265,49 @@ def test_wikidata_documents_name_what_is_wrong(tmp_path: Path) -> None:
         },
         {"directed": True, "edges": [{"from": "a", "to": "b", "label": "r"}], "nodes": []},
         [{"type": "relationship", "label": "r", "start": {"id": "a"}, "end": {"id": "b"}}],
+        {
+            "directed": True,
+            "graph": {},
+            "nodes": [],
+            "links": [{"source": "a", "target": "b", "key": "r"}],
+        },
+        {
+            "graph": {
+                "nodes": {"a": {}, "b": {}},
+                "edges": [{"source": "a", "target": "b", "relation": "r"}],
+            }
+        },
+        {
+            "graphs": [
+                {"edges": [{"source": "a", "target": "b", "relation": "r"}]},
+                {"nodes": {"c": {"label": "C"}}},
+            ]
+        },
+        {"graphs": [{"id": "o", "edges": [{"sub": "a", "pred": "r", "obj": "b"}]}]},
+        {
+            "nodes": [{"key": "c", "attributes": {"label": "C"}}],
+            "edges": [{"key": "e", "source": "a", "target": "b", "attributes": {"label": "r"}}],
+        },
         [{"source": {"id": "a", "x": 1}, "target": {"id": "b"}, "properties": {"relation": "r"}}],
     ],
 )
 def test_triples_in_json(document: object, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(document))
     assert load([tmp_path / "x.json"])[0].facts("a") == [("a", "r", "b")]
+
+
+def test_nodes_of_graphs_in_json(tmp_path: Path) -> None:
+    """OBO Graphs, Graphology, and JSON Graph Format, whose nodes are written by their ids."""
+    documents = [
+        {"graphs": [{"nodes": [{"id": "a", "lbl": "Ada"}], "edges": []}]},
+        {"nodes": [{"key": "a", "attributes": {"label": "Ada"}}], "edges": []},
+        {"graph": {"nodes": {"a": {"label": "Ada", "metadata": {"kind": "P"}}}, "edges": []}},
+    ]
+    for document in documents:
+        (tmp_path / "x.json").write_text(json.dumps(document))
+        graph, _ = load([tmp_path / "x.json"])
+        assert (list(graph.entities), graph.label(0)) == (["a"], "Ada")
+    assert [name for name, _ in graph.entity_texts.of(0, TextKind.TYPE)] == ["P"]
 
 
 def test_json_without_triples_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from kg_loaders import DamageError, SourceError, Text, TextKind, Triple
+from kg_loaders import DamageError, Source, SourceError, Text, TextKind, Triple
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.rdf.bases import DEFAULT_BASE
 from kg_loaders.rdf.reader import DOCUMENT_FORMATS, LINE_FORMATS, SUFFIXES, format_of
@@ -253,3 +253,88 @@ def test_a_stream_names_the_place_of_its_damage(tmp_path: Path) -> None:
     assert path.read_bytes()[rejection.byte_offset :].startswith(lines[15_000].encode())
     assert "up to the next full stop was not read" in rejection.reason
     assert "q" in rejection.excerpt
+
+
+# ---- statements about statements ---------------------------------------------------------------
+_TRIPLE = f"<{X}> <{P}> <{Y}>"
+ABOUT_STATEMENTS = [
+    f"<< {_TRIPLE} >> <{A}since> <{Y}> .",
+    f'<< {_TRIPLE} >> <{A}since> "1990" .',
+    f"<<{_TRIPLE} >>\t<{A}since>\t<{Y}> .",
+    f"<< << {_TRIPLE} >> <{A}by> <{Y}> >> <{A}since> <{Y}> .",
+    f"<{X}> <{A}says> << {_TRIPLE} >> .",
+    f'<< <{X}> <{P}> "a >> b << c" >> <{A}since> <{Y}> .',
+    f'<< <{X}> <{P}> "a \\" >> b"@en >> <{A}since> "x >> <{Y}> <<" .',
+    f"<< _:b <{P}> <{Y}> >> <{A}since> << {_TRIPLE} >> .",
+    f"<{X}> <{A}says> <<( {_TRIPLE} )>> .",
+]
+MALFORMED = [
+    f"<< <{X}> <{P}> >> <{A}since> <{Y}> .",
+    f"<< {_TRIPLE} >> <{A}since> .",
+    f"<< {_TRIPLE} <{A}since> <{Y}> .",
+    f"<< {_TRIPLE} >> <{A}since> <{Y}>",
+    f"<< << {_TRIPLE} >> <{A}since> <{Y}> .",
+    "VERSION 1.2",
+    f'VERSION "1.2" {_TRIPLE} .',
+]
+
+
+@pytest.mark.parametrize("line", ABOUT_STATEMENTS)
+def test_lines_of_rdf_star_are_counted(line: str, tmp_path: Path) -> None:
+    """In N-Triples as in Turtle; what they say has no place in a graph."""
+    report = DamageReport()
+    assert load(write(tmp_path, 'VERSION "1.2"', FACT, line, LABELLED), report) == [
+        Triple(X, P, Y), Text(X, TextKind.LABEL, "Ex", "en"),
+    ]  # fmt: skip
+    assert (report.n_lines, report.n_comment) == (4, 1)
+    assert report.skipped == {"blank node, quoted triple or formula": 1}
+
+
+@pytest.mark.parametrize("line", MALFORMED)
+def test_a_malformed_line_of_rdf_star_is_one(line: str, tmp_path: Path) -> None:
+    with pytest.raises(DamageError, match="line 2 "):
+        load(write(tmp_path, FACT, line))
+
+
+# ---- names by other predicates -------------------------------------------------------------------
+NAMES = [
+    ("http://rdf.freebase.com/ns/type.object.name", TextKind.LABEL),
+    ("http://rdf.freebase.com/ns/common.topic.alias", TextKind.ALIAS),
+    ("http://rdf.freebase.com/ns/common.topic.description", TextKind.DESCRIPTION),
+    ("http://id.nlm.nih.gov/mesh/vocab#prefLabel", TextKind.LABEL),
+    ("http://id.nlm.nih.gov/mesh/vocab#scopeNote", TextKind.DESCRIPTION),
+    ("http://www.ebi.ac.uk/efo/alternative_term", TextKind.ALIAS),
+    ("https://d-nb.info/standards/elementset/gnd#preferredName", TextKind.LABEL),
+    ("http://d-nb.info/standards/elementset/gnd#variantName", TextKind.ALIAS),
+    ("http://purl.uniprot.org/core/scientificName", TextKind.LABEL),
+    ("http://purl.uniprot.org/core/commonName", TextKind.ALIAS),
+    ("http://www.w3.org/2006/vcard/ns#fn", TextKind.LABEL),
+    ("http://dbpedia.org/ontology/alias", TextKind.ALIAS),
+]
+
+
+@pytest.mark.parametrize(("predicate", "kind"), NAMES)
+def test_names_of_data_sets(predicate: str, kind: TextKind, tmp_path: Path) -> None:
+    path = write(tmp_path, f'<{X}> <{predicate}> "Ex"@en .')
+    assert load(path, DamageReport()) == [Text(X, kind, "Ex", "en")]
+
+
+@pytest.mark.parametrize(
+    ("local", "is_noted"),
+    [
+        ("fullName", True), ("#displayLabel", True), ("title", True), ("P90_writtenRep", True),
+        ("writtenRep", True), ("preferredTerm", True), ("height", False), ("nameless", False),
+        ("birthDate", False), ("synonyms", True), ("midterm", False), ("NAME", True),
+    ],
+)  # fmt: skip
+def test_literals_that_may_be_names_are_noted(local: str, is_noted: bool, tmp_path: Path) -> None:
+    from kg_loaders import load as load_graph
+
+    path = write(tmp_path, FACT, f'<{X}> <{A}{local}> "Ex"@en .')
+    notes = [each for each in load_graph([path])[1].notes if "may be names" in each]
+    assert bool(notes) == is_noted
+    if is_noted:
+        option = notes[0].partition("--names ")[2].partition(" ")[0]
+        graph, report = load_graph([Source(path, options={"names": [option]})])
+        assert graph.label(graph.entities.id(X)) == "Ex"
+        assert not report.notes

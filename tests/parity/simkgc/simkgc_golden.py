@@ -36,6 +36,11 @@ def tasks_of(folder: Path) -> Iterator[str]:
     yield from sorted(p.stem.removeprefix("preprocess_") for p in folder.glob("preprocess_*.json"))
 
 
+def poolings_of(folder: Path) -> Iterator[str]:
+    names = load_file(folder / "outputs.safetensors")
+    yield from sorted({key.split(".")[1] for key in names if key.endswith(".hr_vector")})
+
+
 def cases_of(folder: Path) -> Iterator[str]:
     names = load_file(folder / "outputs.safetensors")
     yield from sorted({key.split(".")[1] for key in names if key.endswith("step0.logits")})
@@ -119,7 +124,10 @@ class Golden:
     def model(self, dtype: torch.dtype, pooling: Any = "mean") -> BiEncoder:
         config = BertConfig(**{k: v for k, v in self.read("config").items() if k[:3] != "do_"})
         torch.manual_seed(0)
-        model = BiEncoder(BertModel(config), pooling=pooling, learn_temperature=True)
+        model = BiEncoder(
+            BertModel(config), pooling=pooling, learn_temperature=True,
+            temperature=self.training["temperature"],
+        )  # fmt: skip
         state = {renamed(name): value for name, value in self.load("state_dict").items()}
         model.load_state_dict(state)
         return model.to(dtype).eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,12 @@ from kept.heads.model import KnowledgeForTask, task_loss
 from kept.layers.typed_graph import n_edge_types
 from kept.tasks.kinds import CHOICE
 from tests.parity.subgraph import subgraph_golden as golden
-from tests.parity.subgraph.test_qagnn_preparation import byte_level
+from tests.parity.subgraph import subgraph_training as training
+from tests.parity.subgraph.test_qagnn_preparation import bert, byte_level
 
 METHOD = "greaselm"
 SHORT, DOUBLE = torch.float32, torch.float64
 MIXED = {True: "all", False: "none", "every-other-layer": "every_other"}
-ALL = "connect_all"
-"""The variant whose context node is joined to every entity, and its name in the inputs."""
 
 
 def case_names(folder: Path) -> list[str]:
@@ -53,15 +53,37 @@ def state_of(folder: Path, name: str) -> dict[str, Tensor]:
     """The weights of the main case, those of the variant alone in their place, and no others."""
     settings, state = config_of(folder, name), golden.load(folder, "state_dict_main")
     if (folder / f"state_dict_only_{name}.safetensors").is_file():
-        own = golden.load(folder, f"state_dict_only_{name}")
-        state |= own
-        if any(key.startswith(keys.MANY) for key in own):
-            state = {k: v for k, v in state.items() if not k.startswith(keys.ONE)}
-    layers = f"{keys.GRAPH}gnn_layers."
-    return {
-        k: v for k, v in state.items()
-        if not k.startswith(layers) or int(k.removeprefix(layers).split(".")[0]) < settings["k"]
-    }  # fmt: skip
+        state |= golden.load(folder, f"state_dict_only_{name}")
+    return {key: value for key, value in state.items() if has_weight(settings, key)}
+
+
+def has_weight(settings: dict[str, Any], key: str) -> bool:
+    """Whether a model of these settings has it: the main case may have more of them."""
+    if key.startswith(f"{keys.MODEL}concept_emb.cpt_transform."):
+        return bool(settings["concept_in_dim"] != settings["concept_dim"])
+    if key.startswith((keys.ONE, keys.MANY)):
+        is_own = key.startswith(keys.MANY) == settings["sep_ie_layers"]
+        return (
+            is_own
+            and number_in(key, "ie_layers.") < settings["k"]
+            and (number_in(key, ".layers.") <= settings["ie_layer_num"])
+        )
+    if key.startswith(f"{keys.MODEL}fc.layers."):
+        is_norm, number = "LayerNorm" in key, number_in(key, ".layers.")
+        return number + is_norm <= settings["n_fc_layer"]
+    return number_in(key, "gnn_layers.") < settings["k"]
+
+
+def number_in(key: str, before: str) -> int:
+    """The number that follows, -1 where none does."""
+    number = re.match(r"\d+", key.partition(before)[2])
+    return -1 if number is None else int(number[0])
+
+
+def joins_all(settings: dict[str, Any]) -> bool:
+    """Whether the context node is joined to every entity."""
+    all_types: int = n_edge_types(settings["n_rel"], all_entities=True)
+    return bool(settings["n_etype"] == all_types)
 
 
 def model_of(folder: Path, name: str, dtype: torch.dtype = DOUBLE) -> KnowledgeForTask:
@@ -69,10 +91,9 @@ def model_of(folder: Path, name: str, dtype: torch.dtype = DOUBLE) -> KnowledgeF
     settings, state = config_of(folder, name), state_of(folder, name)
     host = AutoConfig.for_model(settings["lm"], **settings["lm_config"])
     graph = {"n_entities": settings["n_concept"], "n_relations": settings["n_rel"]}
-    all_entities = settings["n_etype"] == n_edge_types(settings["n_rel"], all_entities=True)
     config = keys.original_config(
         state, host, graph, pooling_heads=settings["n_attention_head"],
-        mixed=MIXED[settings["info_exchange"]], all_entities=all_entities,
+        mixed=MIXED[settings["info_exchange"]], all_entities=joins_all(settings),
     )  # fmt: skip
     table = state[keys.TABLE]
     vectors = table[: settings["n_concept"]]
@@ -86,7 +107,8 @@ def test_sizes(folder: Path, name: str) -> None:
     assert encoder.config.n_fused == settings["k"] == len(encoder.graph.layers)
     assert encoder.config.host.num_hidden_layers == settings["num_lm_layers"]
     assert encoder.config.mixing_layers == settings["ie_layer_num"]
-    assert encoder.config.mixing_width == settings["ie_dim"]
+    if settings["ie_layer_num"]:
+        assert encoder.config.mixing_width == settings["ie_dim"]
     assert encoder.config.separate_mixing == settings["sep_ie_layers"]
     assert encoder.graph.edge_encoder.n_edge_types == settings["n_etype"]
     assert golden.load(folder, "state_dict_main")[keys.TABLE].shape[0] == (
@@ -95,18 +117,20 @@ def test_sizes(folder: Path, name: str) -> None:
 
 
 # ---- batches ------------------------------------------------------------------------------------
-def prefix_of(name: str) -> str:
-    return f"{ALL}." if name == ALL else ""
+def prefix_of(folder: Path, name: str) -> str:
+    """Before the names of a case's edges, where it has edges of its own."""
+    is_own = any(key.startswith(f"{name}.edge_type.") for key in golden.load(folder, "inputs"))
+    return f"{name}." if is_own else ""
 
 
 def edges_of(folder: Path, name: str) -> list[tuple[Tensor, Tensor]]:
     """Of every question and choice: places and types of the direct half of its edges."""
     given, n_types = golden.load(folder, "inputs"), config_of(folder, name)["n_etype"]
     n_questions, n_choices = given["adj_lengths"].shape
-    rows = []
+    prefix, rows = prefix_of(folder, name), []
     for question in range(n_questions):
         for choice in range(n_choices):
-            place = f"{prefix_of(name)}edge_{{}}.{question}.{choice}"
+            place = f"{prefix}edge_{{}}.{question}.{choice}"
             index, types = given[place.format("index")], given[place.format("type")]
             rows.append(golden.own_edges(index, types, n_types))
     return rows
@@ -145,10 +169,7 @@ def real_words(folder: Path) -> Tensor:
 
 
 def margin_rank(folder: Path, logits: Tensor) -> Tensor:
-    labels = golden.load(folder, "inputs")["labels"]
-    wrong = ~F.one_hot(labels, logits.shape[1]).bool()
-    right = logits.gather(1, labels[:, None]).expand_as(logits)[wrong]
-    return F.margin_ranking_loss(right, logits[wrong], torch.ones_like(right), margin=0.1)
+    return training.margin_rank(logits, golden.load(folder, "inputs")["labels"])
 
 
 def stored(folder: Path, dtype: torch.dtype, name: str, mode: str) -> dict[str, Tensor]:
@@ -352,11 +373,11 @@ def compare_gradients(
 def test_edges(folder: Path, name: str) -> None:
     given, settings = golden.load(folder, "inputs"), config_of(folder, name)
     batch = batch_of(folder, name)
-    assert settings["n_etype"] == n_edge_types(settings["n_rel"], all_entities=name == ALL)
+    assert settings["n_etype"] == n_edge_types(settings["n_rel"], all_entities=joins_all(settings))
     graph = model_of(folder, name).encoder.typed_graph(batch)
     n_places = batch.subgraph_ids.shape[1] + 1
     ours = golden.edges_by_row(graph, n_places, len(batch))
-    assert ours == golden.edges_of_rows(given, prefix_of(name))
+    assert ours == golden.edges_of_rows(given, prefix_of(folder, name))
 
 
 def test_nodes(folder: Path) -> None:
@@ -373,10 +394,11 @@ def test_nodes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "text_short"])
-def test_texts(folder: Path, kind: str) -> None:
+def test_texts(folder: Path, kind: str, tmp_path: Path) -> None:
     """The tokenizer's own pairs, cut at the longer text; a fact stands before its question."""
     config, examples = golden.read(folder, "config"), golden.read(folder, "examples")
-    tokenizer = byte_level(config["vocabulary"])
+    vocabulary = config["vocabulary"]
+    tokenizer = bert(vocabulary, tmp_path) if config["lm"] == "bert" else byte_level(vocabulary)
     length = config["max_seq_len" if kind == "text" else "short_max_seq_len"]
     pairs = [
         (" ".join([*([fact] if (fact := s.get("fact1")) else []), s["question"]["stem"]]),

@@ -20,11 +20,10 @@ from kept.heads.model import KnowledgeForTask, task_loss
 from kept.layers.gat_conv import EdgeEncoder, GATConvE
 from kept.tasks.kinds import CHOICE
 from tests.parity.subgraph import subgraph_golden as golden
+from tests.parity.subgraph import subgraph_training as training
 
 METHOD = "qagnn"
 SHORT, DOUBLE = torch.float32, torch.float64
-MAIN_ALONE = ("no_scores", "hand", "with_lm")
-"""Cases that have no weights of their own."""
 
 
 def case_names(folder: Path) -> list[str]:
@@ -44,7 +43,11 @@ def name(request: pytest.FixtureRequest) -> str:
 
 # ---- the model ----------------------------------------------------------------------------------
 def decoder_of(folder: Path, name: str) -> dict[str, Tensor]:
-    return golden.load(folder, f"state_dict_{'main' if name in MAIN_ALONE else name}")
+    """Its own weights, or those of the main case where it has none."""
+    own = f"state_dict_{name}"
+    return golden.load(
+        folder, own if (folder / f"{own}.safetensors").is_file() else "state_dict_main"
+    )
 
 
 def config_of(folder: Path, name: str) -> dict[str, Any]:
@@ -129,11 +132,7 @@ def cross_entropy(folder: Path, logits: Tensor) -> Tensor:
 
 
 def margin_rank(folder: Path, logits: Tensor) -> Tensor:
-    """The original's other loss, on torch's own."""
-    labels = golden.load(folder, "inputs")["labels"]
-    wrong = ~F.one_hot(labels, logits.shape[1]).bool()
-    right = logits.gather(1, labels[:, None]).expand_as(logits)[wrong]
-    return F.margin_ranking_loss(right, logits[wrong], torch.ones_like(right), margin=0.1)
+    return training.margin_rank(logits, golden.load(folder, "inputs")["labels"])
 
 
 LOSSES = {"cross_entropy": cross_entropy, "margin_rank": margin_rank}

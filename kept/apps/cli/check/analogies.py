@@ -5,11 +5,10 @@ The work is in `kept.lab.probing.words`, imported when the command runs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.options import local_or_hub
 from kept.bounds import MAX_SEED
 from kept.help_texts import FORCE_FILES, SEED
@@ -24,25 +23,25 @@ def _spaces(names: list[str]) -> list[str]:
     return names
 
 
-def analogies(
-    spaces: Annotated[
-        list[str],
-        typer.Argument(
-            callback=_spaces,
-            help="Vectors to compare: minilm, folders, names on the Hugging Face hub, folders of "
-            "runs, or .txt files of `kept vectors train`.",
-        ),
-    ],
-    questions: Annotated[
-        Path,
-        typer.Option(
-            help="File of analogies, in the form of word2vec or the .csv of MSR, plain or in .gz."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_FILES)] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AnalogiesOptions:
+    """What the command is given; a field is an option."""
+
+    spaces: list[str] = argument(
+        "Vectors to compare: minilm, folders, names on the Hugging Face hub, folders of "
+        "runs, or .txt files of `kept vectors train`.",
+        callback=_spaces,
+    )
+    questions: Path = required(
+        "File of analogies, in the form of word2vec or the .csv of MSR, plain or in .gz."
+    )
+    output: Path = required("Folder for the results.", "--output", "-o")
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    force: bool = switch(FORCE_FILES)
+
+
+@takes(AnalogiesOptions)
+def analogies(options: AnalogiesOptions) -> None:
     """Test word vectors: answer analogies, and separate the pairs of a relation from other pairs.
 
     Printed are accuracies of 3CosAdd and 3CosMul, with the word nearest to c as the baseline, and
@@ -66,28 +65,28 @@ def analogies(
 
     learning()
     for name in (PAGE, VALUES):
-        refuse_file(output / name, force=force)
-    items = read_analogies(questions)
+        refuse_file(options.output / name, force=options.force)
+    items = read_analogies(options.questions)
     words = words_of(items)
-    opened = {name: open_space(name, words) for name in dict.fromkeys(spaces)}
-    opened[RANDOM] = random_space(opened[spaces[0]], seed)
+    opened = {name: open_space(name, words) for name in dict.fromkeys(options.spaces)}
+    opened[RANDOM] = random_space(opened[options.spaces[0]], options.seed)
     rows = {
         name: (
-            answer_analogies(space, words, items, seed=seed),
-            induce_relations(space, words, items, seed=seed),
+            answer_analogies(space, words, items, seed=options.seed),
+            induce_relations(space, words, items, seed=options.seed),
         )
         for name, space in opened.items()
     }
-    output.mkdir(parents=True, exist_ok=True)
+    options.output.mkdir(parents=True, exist_ok=True)
     command = (
-        f"kept check analogies {' '.join(spaces)} --questions {questions.name} --seed {seed} "
-        f"-o {output.name}"
+        f"kept check analogies {' '.join(options.spaces)} --questions {options.questions.name} "
+        f"--seed {options.seed} -o {options.output.name}"
     )
     page = to_markdown(rows, command)
-    write_text(output / PAGE, page, force=force)
-    values = {name: {"analogies": as_json(a), "induction": as_json(i)}
-              for name, (a, i) in rows.items()}  # fmt: skip
-    write_json(output / VALUES, {"command": command, "spaces": values}, indent=2, force=force)
+    write_text(options.output / PAGE, page, force=options.force)
+    spaces = {n: {"analogies": as_json(a), "induction": as_json(i)} for n, (a, i) in rows.items()}
+    values = {"command": command, "spaces": spaces}
+    write_json(options.output / VALUES, values, indent=2, force=options.force)
     echo(page, nl=False)
     for line in shortfalls(rows):
         echo(f"warning: {line}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kept.apps.cli.check.analogies import analogies
 from kept.apps.cli.check.layers import layers
+from kept.apps.cli.declared import option, required, switch, takes
 from kept.apps.cli.options import KeptCommand, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_COUNT, MAX_SEED
@@ -34,73 +35,62 @@ def _group() -> None:
     """Check that methods can do what they are compared by."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """What the command is given; a field is an option."""
+
+    output: Path = required(
+        "Folder for the results. Runs that are stored there are not repeated.", "--output", "-o"
+    )
+    methods: str = option("Methods or arms to train, separated by commas, or all.", default="all")
+    tasks: str = option(
+        "Control tasks, separated by commas. own means the first task of each arm.", default="own"
+    )
+    conditions: str = option(
+        "Conditions to compare with true, separated by commas, or all.", default="redrawn"
+    )
+    seeds: int = option("Number of seeds.", default=1, bounds=(1, MAX_COUNT))
+    first_seed: int = option(
+        "The first seed. Settings were chosen on other seeds.", default=0, bounds=(0, MAX_SEED)
+    )
+    steps: int = option("Largest number of optimiser steps.", default=400, bounds=(1, MAX_COUNT))
+    form: str = option(
+        "fresh: every name occurs in one example. returning: names occur again.", default="fresh"
+    )
+    distractors: int = option(
+        "Number of further facts about each head, which do not matter for the answer.",
+        default=1,
+        bounds=(0, 2),
+    )
+    host: str = option(HOST_MODEL, default="minilm", callback=local_or_hub)
+    verdicts: Path | None = option(
+        "File for the verdicts alone, in the form that comparisons read."
+    )
+    layers: int = option(
+        "Number of layers of the language model to use, from the first. 0 means all.",
+        default=3,
+        bounds=(0, MAX_COUNT),
+    )
+    recipes: bool = switch(
+        "Test the recipes instead, that is what `--method X` means without further "
+        "options: every method that reads facts, the whole language model, 320 training "
+        "heads, at most 200 steps. Exit code 1 if one does not read its facts."
+    )
+
+    def command(self) -> str:
+        """Return the command as the page of its results names it."""
+        first_seed = f" --first-seed {self.first_seed}" if self.first_seed else ""
+        return (
+            f"kept check reading --methods {self.methods} --tasks {self.tasks} --conditions "
+            f"{self.conditions} --seeds {self.seeds}{first_seed} --steps {self.steps} --form "
+            f"{self.form} --distractors {self.distractors} --host {self.host} --layers "
+            f"{self.layers}{' --recipes' if self.recipes else ''} -o {self.output.name}"
+        )
+
+
 @app.command(cls=KeptCommand)
-def reading(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for the results. Runs that are stored there are not repeated.",
-        ),
-    ],
-    methods: Annotated[
-        str, typer.Option(help="Methods or arms to train, separated by commas, or all.")
-    ] = "all",
-    tasks: Annotated[
-        str,
-        typer.Option(
-            help="Control tasks, separated by commas. own means the first task of each arm."
-        ),
-    ] = "own",
-    conditions: Annotated[
-        str, typer.Option(help="Conditions to compare with true, separated by commas, or all.")
-    ] = "redrawn",
-    seeds: Annotated[int, typer.Option(min=1, max=MAX_COUNT, help="Number of seeds.")] = 1,
-    first_seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=MAX_SEED, help="The first seed. Settings were chosen on other seeds."
-        ),
-    ] = 0,
-    steps: Annotated[
-        int, typer.Option(min=1, max=MAX_COUNT, help="Largest number of optimiser steps.")
-    ] = 400,
-    form: Annotated[
-        str,
-        typer.Option(help="fresh: every name occurs in one example. returning: names occur again."),
-    ] = "fresh",
-    distractors: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=2,
-            help="Number of further facts about each head, which do not matter for the answer.",
-        ),
-    ] = 1,
-    host: Annotated[str, typer.Option(callback=local_or_hub, help=HOST_MODEL)] = "minilm",
-    verdicts: Annotated[
-        Path | None,
-        typer.Option(help="File for the verdicts alone, in the form that comparisons read."),
-    ] = None,
-    layers: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=MAX_COUNT,
-            help="Number of layers of the host to use, from the first. 0 means all.",
-        ),
-    ] = 3,
-    recipes: Annotated[
-        bool,
-        typer.Option(
-            "--recipes",
-            help="Test the recipes instead, that is what `--method X` means without further "
-            "options: every method that reads facts, the whole host, 320 training heads, at "
-            "most 200 steps. Exit code 1 if one does not read its facts.",
-        ),
-    ] = False,
-) -> None:
+@takes(ReadingOptions)
+def reading(options: ReadingOptions) -> None:
     """Test whether methods read facts: train on facts about made-up names, test on new names.
 
     Printed are the accuracy under each condition, the chance level, steps until .9, the accuracy of
@@ -119,42 +109,38 @@ def reading(
     from kg_loaders.disk.writing import whole_file, write_json, write_text
 
     require_plotting()
-    chosen_conditions = (
-        CONDITIONS if conditions == "all" else tuple(filter(None, conditions.split(",")))
-    )
-    chosen_arms, size = arms_of(methods.split(",")), Size(form=form, n_distractors=distractors)
-    budget = Budget(steps=steps, host=host, n_layers=layers or None)
-    if recipes:
-        chosen_arms = _recipes(methods, recipe_arms())
+    conditions = tuple(filter(None, options.conditions.split(",")))
+    if options.conditions == "all":
+        conditions = CONDITIONS
+    chosen_arms = arms_of(options.methods.split(","))
+    size = Size(form=options.form, n_distractors=options.distractors)
+    budget = Budget(steps=options.steps, host=options.host, n_layers=options.layers or None)
+    if options.recipes:
+        chosen_arms = _recipes(options.methods, recipe_arms())
         size = replace(size, n_train=RECIPE_HEADS)
-        budget = replace(budget, steps=min(steps, RECIPE_STEPS), n_layers=None, train_words=True,
-                         measures=False)  # fmt: skip
+        steps = min(options.steps, RECIPE_STEPS)
+        budget = replace(budget, steps=steps, n_layers=None, train_words=True, measures=False)
     study = ReadingDesign(
         arms=chosen_arms,
-        tasks=() if tasks == "own" else _tasks(tasks),
-        conditions=(TRUE, *map(require_condition, chosen_conditions)),
-        seeds=seeds,
-        first_seed=first_seed,
+        tasks=() if options.tasks == "own" else _tasks(options.tasks),
+        conditions=(TRUE, *map(require_condition, conditions)),
+        seeds=options.seeds,
+        first_seed=options.first_seed,
         size=size,
         budget=budget,
     )
-    run_study(study, output, report=_print_cell)
-    outcomes = read_outcomes(output)
-    command = (
-        f"kept check reading --methods {methods} --tasks {tasks} --conditions {conditions} --seeds "
-        f"{seeds}{f' --first-seed {first_seed}' if first_seed else ''} --steps {steps} --form "
-        f"{form} --distractors {distractors} --host {host} --layers {layers}"
-        f"{' --recipes' if recipes else ''} -o {output.name}"
-    )
+    run_study(study, options.output, report=_print_cell)
+    outcomes = read_outcomes(options.output)
+    command = options.command()
     page = to_markdown(outcomes, command)
-    write_text(output / PAGE, page, force=True)
-    write_json(output / VALUES, to_values(outcomes, command), force=True)
-    if verdicts is not None:
-        write_json(verdicts, verdict_values(outcomes), force=True)
-    with whole_file(output / CURVES, force=True) as part:
+    write_text(options.output / PAGE, page, force=True)
+    write_json(options.output / VALUES, to_values(outcomes, command), force=True)
+    if options.verdicts is not None:
+        write_json(options.verdicts, verdict_values(outcomes), force=True)
+    with whole_file(options.output / CURVES, force=True) as part:
         draw_curves(outcomes, part)
     echo(page, nl=False)
-    if recipes:
+    if options.recipes:
         _require_reading(outcomes, chosen_arms)
 
 

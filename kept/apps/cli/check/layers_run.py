@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -20,32 +21,27 @@ from kept.tasks.datasets.conllu import read_conllu
 from kg_loaders import KnowledgeGraph, graph_from_records
 from kg_loaders.disk.writing import refuse_file, whole_file, write_json, write_text
 
+if TYPE_CHECKING:
+    from kept.apps.cli.check.layers import LayersOptions
+
 PAGE, VALUES, CURVES = "layers.md", "layers.json", "layers.png"
 
 
-def run(
-    models: Sequence[str],
-    train: Path,
-    test: Path,
-    output: Path,
-    *,
-    kg: Path | None,
-    tasks: Sequence[str],
-    size: tuple[int, int, int],
-    threads: int | None,
-    force: bool,
-) -> None:
+def run(options: LayersOptions) -> None:
     """Measure, print and write."""
-    if threads is not None:
-        torch.set_num_threads(threads)
+    models, kg, output, force = options.models, options.kg, options.output, options.force
+    train, test = options.train, options.test
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
     output.mkdir(parents=True, exist_ok=True)
     for name in (PAGE, VALUES, CURVES):
         refuse_file(output / name, force=force)
     if len({*models}) < len(models):
         raise ConfigError(f"models {', '.join(models)}: one of them is named twice")
+    tasks = [name.strip() for name in options.tasks.split(",") if name.strip()]
     for task in tasks:
         require_task(task)
-    sizes = Size(*size)
+    sizes = Size(options.train_questions, options.test_questions, options.seed)
     readers = _readers(models, kg)
     sentences = list(read_conllu(train)), list(read_conllu(test))
     rows, left_out = [], []

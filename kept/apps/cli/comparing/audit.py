@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from kept.apps.cli.declared import option, switch, takes
 from kept.apps.cli.terminal import echo
 from kept.errors import ConfigError
 from kept.help_texts import FORCE_FILES, TEST, TRAIN
@@ -16,51 +18,37 @@ if TYPE_CHECKING:
     from kept.evaluation.audit import AuditPart
 
 
-def audit(
-    kg: Annotated[
-        Path | None, typer.Option("--kg", help="Graph that the model reads or learns from.")
-    ] = None,
-    triples: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SET=FILE",
-            help="Folder or file of triples with splits; `train` is used as the graph.",
-        ),
-    ] = None,
-    format: Annotated[str | None, typer.Option(help="Format of --train, --dev and --test.")] = None,
-    train: Annotated[Path | None, typer.Option(help=TRAIN)] = None,
-    dev: Annotated[Path | None, typer.Option(help="File of development examples.")] = None,
-    test: Annotated[Path | None, typer.Option(help=TEST)] = None,
-    text: Annotated[
-        list[Path] | None,
-        typer.Option(help="Training text of a model: linked JSON lines, or plain lines."),
-    ] = None,
-    cloze: Annotated[
-        list[Path] | None, typer.Option(help="Cloze questions: JSON lines in the form of LAMA.")
-    ] = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Another data set, whose training triples are compared: a folder, or a name "
-            "below KEPT_DATA.",
-        ),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CHECK=SHARE",
-            help="Share of a leak to tolerate, such as pair-in-graph=0.05. May be repeated.",
-        ),
-    ] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--output", "-o", help="File for the result: .md, .json or .csv. May be repeated."
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_FILES)] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """What the command is given; a field is an option."""
+
+    kg: Path | None = option("Graph that the model reads or learns from.")
+    triples: list[str] | None = option(
+        "Folder or file of triples with splits; `train` is used as the graph.", metavar="SET=FILE"
+    )
+    format: str | None = option("Format of --train, --dev and --test.")
+    train: Path | None = option(TRAIN)
+    dev: Path | None = option("File of development examples.")
+    test: Path | None = option(TEST)
+    text: list[Path] | None = option("Training text of a model: linked JSON lines, or plain lines.")
+    cloze: list[Path] | None = option("Cloze questions: JSON lines in the form of LAMA.")
+    against: list[str] | None = option(
+        "Another data set, whose training triples are compared: a folder, or a name "
+        "below KEPT_DATA.",
+        metavar="NAME",
+    )
+    allow: list[str] | None = option(
+        "Share of a leak to tolerate, such as pair-in-graph=0.05. May be repeated.",
+        metavar="CHECK=SHARE",
+    )
+    output: list[Path] | None = option(
+        "File for the result: .md, .json or .csv. May be repeated.", "--output", "-o"
+    )
+    force: bool = switch(FORCE_FILES)
+
+
+@takes(AuditOptions)
+def audit(options: AuditOptions) -> None:
     """Look for leaks: test answers in the graph, the training text or set, or the question.
 
     Exit code 0: no leak beyond what --allow tolerates. 1: a leak, or a damaged file. 3: no leak,
@@ -83,24 +71,28 @@ def audit(
     from kg_loaders import KnowledgeGraph
     from kg_loaders.disk.writing import refuse_file, write_text
 
-    limits = {code: _share(code, value) for code, value in _named(allow, "--allow CHECK=SHARE")}
+    allowed = _named(options.allow, "--allow CHECK=SHARE")
+    limits = {code: _share(code, value) for code, value in allowed}
     require_codes(limits)
-    for path in output or ():
+    texts, cloze, outputs = options.text or (), options.cloze or (), options.output or ()
+    for path in outputs:
         if path.suffix not in WRITERS:
             raise ConfigError(f"{path}: the ending must be one of {', '.join(WRITERS)}")
-        refuse_file(path, force=force, inputs=[*(text or ()), *(cloze or ())])
-    parts = [triples_part(name, Path(f)) for name, f in _named(triples, "--triples SET=FILE")]
-    parts += _task_parts(format, {"train": train, "dev": dev, "test": test})
-    parts += [cloze_part(path.name, path) for path in cloze or ()]
+        refuse_file(path, force=options.force, inputs=[*texts, *cloze])
+    sets = _named(options.triples, "--triples SET=FILE")
+    parts = [triples_part(name, Path(file)) for name, file in sets]
+    files = {"train": options.train, "dev": options.dev, "test": options.test}
+    parts += _task_parts(options.format, files)
+    parts += [cloze_part(path.name, path) for path in cloze]
     checks = checks_of(
         parts,
-        graph=None if kg is None else KnowledgeGraph.open(kg),
-        training_texts=(line for path in text or () for line in read_training_text(path)),
-        against=dict(other_data_set(name) for name in against or ()),
+        graph=None if options.kg is None else KnowledgeGraph.open(options.kg),
+        training_texts=(line for path in texts for line in read_training_text(path)),
+        against=dict(other_data_set(name) for name in options.against or ()),
     )
     echo(as_markdown(checks, limits), nl=False)
-    for path in output or ():
-        write_text(path, WRITERS[path.suffix](checks, limits), force=force)
+    for path in outputs:
+        write_text(path, WRITERS[path.suffix](checks, limits), force=options.force)
     raise typer.Exit(exit_code(checks, allowed=limits))
 
 

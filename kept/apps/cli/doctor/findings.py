@@ -33,11 +33,11 @@ EXTRAS = {
     "langchain": "facts of a graph as a retriever in LangChain (docs/how-to/integrations.md)",
     "llama-index": "facts of a graph as a retriever in LlamaIndex (docs/how-to/integrations.md)",
     "llamacpp": "`kept ask --decoder smollm2` seven times faster, by llama.cpp (xllamacpp)",
-    "minilm": "the host `minilm` from an installed package: every command without a network",
+    "minilm": "the language model `minilm` from a package: every command without a network",
     "notebook": "the explorer as a widget in notebooks (`kept.apps.explorer.widget`)",
     "onnx": "vectors by ONNX Runtime (`AutoEncoder.compute_with`, `kept serve --backend onnx`)",
     "openvino": "vectors by OpenVINO (`AutoEncoder.compute_with`, `kept serve --backend openvino`)",
-    "peft": "LoRA on the host (docs/how-to/adaptation.md)",
+    "peft": "LoRA on the language model (docs/how-to/adaptation.md)",
     "ray": "`kept link --cluster` over machines (docs/how-to/processes.md)",
     "plot": "curves and diagrams as PNG; `kept demo`, `kept check`, `kept curve` (matplotlib)",
     "pyg": "graph networks (`kept kgc train --scorer rgcn`) and graphs as PyG graphs",
@@ -176,7 +176,7 @@ def _weights() -> Iterator[Finding]:
 
 def _hub_cache() -> Path:
     home = os.environ.get("HF_HOME")
-    return (Path(home) if home else Path.home() / ".cache" / "huggingface") / "hub"
+    return Path(home or os.path.expanduser("~/.cache/huggingface")) / "hub"
 
 
 def _machine() -> Iterator[Finding]:

@@ -3,165 +3,117 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from kept.apps.cli.kg.inputs import (
-    Encoding,
-    Header,
-    Order,
-    TextFiles,
-    TypesOfFacts,
-    counting,
-    progress_bar,
-    show_damage,
-    table_sources,
-    text_option,
-    text_sources,
-)
-from kept.apps.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
-from kept.apps.cli.kg.summary import AsJson, json_text, summary_of
+from kept.apps.cli.declared import argument, option, required, switch, takes
+from kept.apps.cli.kg.inputs import InputOptions, counting, progress_bar, show_damage
+from kept.apps.cli.kg.summary import json_text, summary_of
 from kept.apps.cli.terminal import echo
-from kept.bounds import MAX_THREADS
 from kg_loaders.damage import DamagePolicy
 
 if TYPE_CHECKING:
     from kg_loaders import KnowledgeGraph, Source
 
-RdfTypes = Literal["triple", "text", "both"]
-Ranks = Literal["truthy", "all", "deprecated"]
-Names = list[str] | None
+
+def _wikidata(help: str, metavar: str | None = None, default: Any = None) -> Any:
+    panel = "Wikidata's JSON dump"
+    return option(f"Wikidata: {help}.", metavar=metavar, default=default, rich_help_panel=panel)
 
 
-def _wikidata(help: str, metavar: str | None = None) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        help=f"Wikidata: {help}.", metavar=metavar, rich_help_panel="Wikidata's JSON dump"
+def _sparql(help: str, **settings: Any) -> Any:
+    return option(f"{help}.", rich_help_panel="A SPARQL endpoint", **settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(InputOptions):
+    """What `kept kg build` is given; a field is an option."""
+
+    out: Path = required("Folder to make.", "--out", "-o")
+    sources: list[Path] | None = argument(
+        "Files of triples, or the folder of WordNet.", default=None
     )
-    return option
-
-
-def _sparql(help: str, **how: Any) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        help=f"{help}.", rich_help_panel="A SPARQL endpoint", **how
+    quarantine: Path | None = option(
+        "New file for lines that are malformed; the option implies --damage quarantine."
     )
-    return option
+    language: list[str] | None = option(
+        "Preferred language of names, such as en. May be repeated. From Wikidata dumps no other "
+        "languages are read."
+    )
+    rdf_types: Literal["triple", "text", "both"] | None = option(
+        "RDF: whether rdf:type makes triples, types of entities, or both (default: triples, and "
+        "types if --types-of-facts is on)."
+    )
+    ranks: Literal["truthy", "all", "deprecated"] = _wikidata(
+        "ranks of the statements to read", default="truthy"
+    )
+    qualifiers: bool = _wikidata(
+        "also make nodes of statements that have qualifiers", default=False
+    )
+    property: list[str] | None = _wikidata("read only statements with this property", "P31")
+    sitelink: list[str] | None = _wikidata("read only items with this sitelink", "enwiki")
+    instance_of: list[str] | None = _wikidata(
+        "read only instances of this class or its subclasses (P31/P279*)", "Q5"
+    )
+    inner: bool = _wikidata("keep only facts between items that are read", default=False)
+    work: Path | None = _wikidata("folder from which an interrupted build continues", "DIR")
+    sparql: str | None = _sparql(
+        "Address of a SPARQL endpoint to read from, with --query", metavar="URL"
+    )
+    query: Path | None = _sparql(
+        "File with SELECT ?s ?p ?o ... ORDER BY ..., sent page by page", metavar="FILE"
+    )
+    page_rows: int = _sparql("Number of rows per page", default=5_000, bounds=(1, 1_000_000))
+    most_rows: int = _sparql(
+        "Largest number of rows over all pages", default=100_000_000, bounds=(1, 10**12)
+    )
+    pause: float = _sparql("Seconds to wait between two pages", default=1.0, bounds=(0, 3_600))
+    contact: str = _sparql(
+        "Your address, sent with each request, so that the owner of the endpoint can reach you",
+        metavar="MAIL",
+        default="",
+    )
+    licence: str = option("Licence of the sources, as an SPDX identifier.", default="")
+    only_forecast: bool = switch(
+        "Print how much time, memory and disk the build needs, and build nothing.", "--forecast"
+    )
+    beyond_memory: str | None = option(
+        "For graphs larger than memory: sort with DuckDB (extra `duckdb`) in files near OUT; the "
+        "whole command takes this much memory, such as 2G (at least 224M), and pages of those "
+        "files.",
+        metavar="BYTES",
+    )
+    force: bool = option("Replace OUT if it is a graph.", default=False)
+
+    def of_format(self) -> dict[str, dict[str, Any]]:
+        """Return, by format, the options of its reader that were given."""
+        rdf_types = self.rdf_types if self.rdf_types != "triple" else None
+        wikidata = {
+            "ranks": self.ranks if self.ranks != "truthy" else None,
+            "qualifiers": self.qualifiers,
+            "properties": self.property,
+            "sitelinks": self.sitelink,
+            "instances_of": self.instance_of,
+            "inner": self.inner,
+            "work": self.work,
+        }
+        return {
+            "rdf": ({"types": rdf_types} if rdf_types else {}) | self.of_rdf(),
+            "wikidata": {name: value for name, value in wikidata.items() if value},
+        }
+
+    def pages(self) -> Path | None:
+        """Return the folder of the answers of an endpoint; None where none is read."""
+        if self.sparql is None and self.query is None:
+            return None
+        return self.work or Path(
+            f"{self.out if self.out.name else os.path.abspath(self.out)}.pages"
+        )
 
 
-def build(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make.")],
-    sources: Annotated[
-        list[Path] | None, typer.Argument(help="Files of triples, or the folder of WordNet.")
-    ] = None,
-    labels: Annotated[TextFiles, text_option("names: id, label[, description]")] = None,
-    aliases: Annotated[TextFiles, text_option("further names: id, alias[, count]")] = None,
-    descriptions: Annotated[TextFiles, text_option("descriptions: id, description")] = None,
-    types: Annotated[TextFiles, text_option("types: id, type")] = None,
-    relation_labels: Annotated[
-        TextFiles, text_option("names of relations: relation, label[, description]")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of all SOURCES, one of: {kg_loaders.build:FORMATS} (default: by the "
-            "name of each file)."
-        ),
-    ] = None,
-    order: Order = None,
-    header: Header = "auto",
-    encoding: Encoding = None,
-    damage: Annotated[
-        DamagePolicy, typer.Option(help="What to do at a line that is malformed.")
-    ] = DamagePolicy.STOP,
-    quarantine: Annotated[
-        Path | None,
-        typer.Option(
-            help="New file for lines that are malformed; the option implies --damage quarantine."
-        ),
-    ] = None,
-    language: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Preferred language of names, such as en. May be repeated. From Wikidata dumps "
-            "no other languages are read."
-        ),
-    ] = None,
-    rdf_types: Annotated[
-        RdfTypes | None,
-        typer.Option(
-            help="RDF: whether rdf:type makes triples, types of entities, or both (default: "
-            "triples, and types if --types-of-facts is on)."
-        ),
-    ] = None,
-    types_of_facts: TypesOfFacts = True,
-    base: Base = None,
-    names: PredicateKinds = None,
-    context: ContextFiles = None,
-    ranks: Annotated[Ranks, _wikidata("ranks of the statements to read")] = "truthy",
-    qualifiers: Annotated[
-        bool, _wikidata("also make nodes of statements that have qualifiers")
-    ] = False,
-    property: Annotated[Names, _wikidata("read only statements with this property", "P31")] = None,
-    sitelink: Annotated[Names, _wikidata("read only items with this sitelink", "enwiki")] = None,
-    instance_of: Annotated[
-        Names, _wikidata("read only instances of this class or its subclasses (P31/P279*)", "Q5")
-    ] = None,
-    inner: Annotated[bool, _wikidata("keep only facts between items that are read")] = False,
-    work: Annotated[
-        Path | None, _wikidata("folder from which an interrupted build continues", "DIR")
-    ] = None,
-    sparql: Annotated[
-        str | None,
-        _sparql("Address of a SPARQL endpoint to read from, with --query", metavar="URL"),
-    ] = None,
-    query: Annotated[
-        Path | None,
-        _sparql("File with SELECT ?s ?p ?o ... ORDER BY ..., sent page by page", metavar="FILE"),
-    ] = None,
-    page_rows: Annotated[int, _sparql("Number of rows per page", min=1, max=1_000_000)] = 5_000,
-    most_rows: Annotated[
-        int, _sparql("Largest number of rows over all pages", min=1, max=10**12)
-    ] = 100_000_000,
-    pause: Annotated[float, _sparql("Seconds to wait between two pages", min=0, max=3_600)] = 1.0,
-    contact: Annotated[
-        str,
-        _sparql(
-            "Your address, sent with each request, so that the owner of the endpoint can reach you",
-            metavar="MAIL",
-        ),
-    ] = "",
-    licence: Annotated[
-        str, typer.Option(help="Licence of the sources, as an SPDX identifier.")
-    ] = "",
-    only_forecast: Annotated[
-        bool,
-        typer.Option(
-            "--forecast",
-            help="Print how much time, memory and disk the build needs, and build nothing.",
-        ),
-    ] = False,
-    beyond_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES",
-            help="For graphs larger than memory: sort with DuckDB (extra `duckdb`) in files near "
-            "OUT; the whole command takes this much memory, such as 2G (at least 224M), and pages "
-            "of those files.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=MAX_THREADS,
-            help="Number of processes that read .nt, .nq and .tsv files. It does not change the "
-            "result.",
-        ),
-    ] = 1,
-    force: Annotated[bool, typer.Option(help="Replace OUT if it is a graph.")] = False,
-    as_json: AsJson = False,
-) -> None:
+@takes(BuildOptions)
+def build(options: BuildOptions) -> None:
     """Build a graph folder from files. If a file has an error, nothing is written.
 
     The format is guessed from each name: .tsv, .nt, .ttl, .jsonl, .spo, ..., also compressed as
@@ -176,77 +128,69 @@ def build(
     from kg_loaders.disk.writing import refuse_folder
     from kg_loaders.reading.parts import remove_parts
 
-    of_format: dict[str, dict[str, Any]] = {
-        "rdf": {
-            **_options_set(types=rdf_types if rdf_types != "triple" else None),
-            **rdf_options(base, names, context),
-        },
-        "wikidata": _options_set(
-            ranks=ranks if ranks != "truthy" else None, qualifiers=qualifiers, properties=property,
-            sitelinks=sitelink, instances_of=instance_of, inner=inner, work=work,
-        ),
-    }  # fmt: skip
-    if not sources and sparql is None:
+    of_format = options.of_format()
+    if not options.sources and options.sparql is None:
         raise SourceError("nothing to read; name files of triples, or an endpoint with --sparql")
-    inputs = [Source(path, format, _options(path, format, of_format)) for path in sources or ()]
-    pages = None
-    if sparql is not None or query is not None:
-        pages = work or Path(f"{out if out.name else os.path.abspath(out)}.pages")
-        refuse_folder(out, **replaced(GRAPH), force=force)
-        how = (page_rows, pause, contact, most_rows)
-        answers = _fetched(sparql, query, pages, *how)
-        inputs.append(Source(answers, "rdf", of_format["rdf"]))
-    inputs += text_sources(
-        labels, aliases, descriptions, types, relation_labels, language[0] if language else "en"
-    )
-    inputs = table_sources(inputs, order, header, encoding)
-    _forecast(inputs, only=only_forecast)
-    if only_forecast:
+    inputs = []
+    for path in options.sources or ():
+        settings = _settings(path, options.format, of_format)
+        inputs.append(Source(path, options.format, settings))
+    pages = options.pages()
+    if pages is not None:
+        refuse_folder(options.out, **replaced(GRAPH), force=options.force)
+        inputs.append(Source(_fetched(options, pages), "rdf", of_format["rdf"]))
+    inputs += options.text_sources(options.language[0] if options.language else "en")
+    inputs = options.with_columns(inputs)
+    _forecast(inputs, only=options.only_forecast)
+    if options.only_forecast:
         return
+    memory = options.beyond_memory
     with progress_bar() as progress:
         graph, report = load(
             inputs,
-            out=out,
-            policy=DamagePolicy.QUARANTINE if quarantine else damage,
-            quarantine=quarantine,
-            languages=language or None,
-            licence=licence,
-            force=force,
+            out=options.out,
+            policy=DamagePolicy.QUARANTINE if options.quarantine else options.damage,
+            quarantine=options.quarantine,
+            languages=options.language or None,
+            licence=options.licence,
+            force=options.force,
             progress=progress,
-            beyond_memory=None if beyond_memory is None else bytes_of(beyond_memory),
-            n_workers=workers,
-            types_of_facts=types_of_facts and rdf_types is None,
+            beyond_memory=None if memory is None else bytes_of(memory),
+            n_workers=options.workers,
+            types_of_facts=options.types_of_facts and options.rdf_types is None,
         )
-    if work is not None:
-        remove_parts(work)
+    if options.work is not None:
+        remove_parts(options.work)
     if pages is not None:
         from kg_loaders.rdf.endpoint import remove_pages
 
         remove_pages(pages)
     for note in report.notes:
         echo(f"note: {note}", err=True)
-    if as_json:
+    if options.as_json:
         echo(json_text({"graph": summary_of(graph), "load": report.counts()}))
         return
     show_damage(report)
     echo(str(report))
-    echo(f"{graph} in {out}")
+    echo(f"{graph} in {options.out}")
     _warn_of_order(graph)
 
 
-def _fetched(url: str | None, query: Path | None, folder: Path, *how: Any) -> Path:
+def _fetched(options: BuildOptions, folder: Path) -> Path:
     """The answers of an endpoint as a file; where there is a terminal, with the rows so far."""
     from kg_loaders import SourceError
     from kg_loaders.rdf.endpoint import Endpoint, fetch
 
+    url, query = options.sparql, options.query
     if url is None or query is None:
         raise SourceError("an endpoint needs a query, and a query an endpoint: --sparql, --query")
     try:
         text = query.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{query} cannot be read: {error}") from error
+    endpoint = Endpoint(url, options.page_rows, options.pause, options.contact, options.most_rows)
     with counting("rows") as report:
-        return fetch(Endpoint(url, *how), text, folder, report=report)
+        return fetch(endpoint, text, folder, report=report)
 
 
 def _forecast(sources: list[Source], *, only: bool) -> None:
@@ -265,17 +209,11 @@ def _forecast(sources: list[Source], *, only: bool) -> None:
         )
 
 
-def _options_set(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value}
-
-
-def _options(path: Path, format: str | None, options: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _settings(path: Path, format: str | None, of: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What the reader of the file takes of the options that only one format has."""
     from kg_loaders import Source
 
-    if not any(options.values()):
-        return {}
-    return options.get(Source(path, format).format_name, {})
+    return of.get(Source(path, format).format_name, {}) if any(of.values()) else {}
 
 
 def _warn_of_order(graph: KnowledgeGraph) -> None:

@@ -2,80 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kept.apps.cli.kg.inputs import (
-    Encoding,
-    Header,
-    Order,
-    TextFiles,
-    TypesOfFacts,
-    progress_bar,
-    show_damage,
-    table_sources,
-    text_option,
-    text_sources,
-)
-from kept.apps.cli.kg.rdf_options import Base, ContextFiles, PredicateKinds, rdf_options
+from kept.apps.cli.declared import argument, option, required, switch, takes
+from kept.apps.cli.kg.inputs import InputOptions, progress_bar, show_damage
 from kept.apps.cli.kg.summary import AsJson, json_text
 from kept.apps.cli.terminal import echo
-from kept.bounds import MAX_THREADS
 from kept.help_texts import KG
-from kg_loaders.damage import DamagePolicy
 
 GraphFolder = Annotated[Path, typer.Argument(help=KG)]
 
 
-def add(
-    kg: GraphFolder,
-    sources: Annotated[
-        list[Path] | None, typer.Argument(help="Files of triples, as for `kept kg build`.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="New folder for the larger graph (default: KG itself is replaced)."
-        ),
-    ] = None,
-    labels: Annotated[TextFiles, text_option("names: id, label[, description]")] = None,
-    aliases: Annotated[TextFiles, text_option("further names: id, alias[, count]")] = None,
-    descriptions: Annotated[TextFiles, text_option("descriptions: id, description")] = None,
-    types: Annotated[TextFiles, text_option("types: id, type")] = None,
-    relation_labels: Annotated[
-        TextFiles, text_option("names of relations: relation, label[, description]")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of all SOURCES, one of: {kg_loaders.build:FORMATS} (default: by the "
-            "name of each file)."
-        ),
-    ] = None,
-    order: Order = None,
-    header: Header = "auto",
-    encoding: Encoding = None,
-    damage: Annotated[
-        DamagePolicy, typer.Option(help="What to do at a line that is malformed.")
-    ] = DamagePolicy.STOP,
-    types_of_facts: TypesOfFacts = True,
-    base: Base = None,
-    names: PredicateKinds = None,
-    context: ContextFiles = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=MAX_THREADS,
-            help="Number of processes that read .nt, .nq and .tsv files. It does not change the "
-            "result.",
-        ),
-    ] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is a graph.")] = False,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AddOptions(InputOptions):
+    """What `kept kg add` is given; a field is an option."""
+
+    kg: GraphFolder
+    sources: list[Path] | None = argument("Files of triples, as for `kept kg build`.", default=None)
+    out: Path | None = option(
+        "New folder for the larger graph (default: KG itself is replaced).", "--out", "-o"
+    )
+    force: bool = switch("Replace OUT if it is a graph.")
+
+
+@takes(AddOptions)
+def add(options: AddOptions) -> None:
     """Add entities, names and facts to a graph. The result equals a build from all sources.
 
     Models that were made with KG know its ids, not those of the new graph; see `kept extend`.
@@ -86,23 +41,28 @@ def add(
     from kg_loaders.errors import SourceError
     from kg_loaders.growth.adding import add as add_to
 
-    of_rdf = rdf_options(base, names, context)
+    of_rdf = options.of_rdf()
     inputs = []
-    for path in sources or ():
-        is_rdf = bool(of_rdf) and Source(path, format).format_name == "rdf"
-        inputs.append(Source(path, format, of_rdf if is_rdf else {}))
-    inputs += text_sources(labels, aliases, descriptions, types, relation_labels)
+    for path in options.sources or ():
+        is_rdf = bool(of_rdf) and Source(path, options.format).format_name == "rdf"
+        inputs.append(Source(path, options.format, of_rdf if is_rdf else {}))
+    inputs += options.text_sources()
     if not inputs:
         raise SourceError("nothing to add; name files of triples, or --labels, --aliases, ...")
-    inputs = table_sources(inputs, order, header, encoding)
-    if damage is DamagePolicy.QUARANTINE:
-        raise SourceError("kept kg add puts no lines aside; use --damage skip, or mend them")
+    inputs = options.with_columns(inputs)
+    options.require_no_quarantine("kept kg add")
     with progress_bar() as progress:
         added = add_to(
-            kg, inputs, out=out, force=force, policy=damage, progress=progress, n_workers=workers,
-            types_of_facts=types_of_facts,
-        )  # fmt: skip
-    if as_json:
+            options.kg,
+            inputs,
+            out=options.out,
+            force=options.force,
+            policy=options.damage,
+            progress=progress,
+            n_workers=options.workers,
+            types_of_facts=options.types_of_facts,
+        )
+    if options.as_json:
         counts = {
             "n_new_entities": added.n_new_entities, "n_new_relations": added.n_new_relations,
             "content_hash": added.graph.content_hash, "load": added.report.counts(),
@@ -114,29 +74,28 @@ def add(
     show_damage(added.report)
     echo(str(added.report))
     echo(f"{added.n_new_entities} new entities, {added.n_new_relations} new relations")
-    echo(f"{added.graph} in {out or kg}")
+    echo(f"{added.graph} in {options.out or options.kg}")
 
 
-def merge(
-    kg: GraphFolder,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            help="New .jsonl file for the pairs; with --decisions, new folder for the graph.",
-        ),
-    ],
-    decisions: Annotated[
-        Path | None,
-        typer.Option(help="The file of pairs, after you set `same` to true or false in each line."),
-    ] = None,
-    least: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Smallest score at which a pair is proposed, from 0 to 1."),
-    ] = 0.5,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """What the command is given; a field is an option."""
+
+    kg: GraphFolder
+    out: Path = required(
+        "New .jsonl file for the pairs; with --decisions, new folder for the graph.", "--out", "-o"
+    )
+    decisions: Path | None = option(
+        "The file of pairs, after you set `same` to true or false in each line."
+    )
+    least: float = option(
+        "Smallest score at which a pair is proposed, from 0 to 1.", default=0.5, bounds=(0, 1)
+    )
+    force: bool = switch("Replace OUT if it exists.")
+
+
+@takes(MergeOptions)
+def merge(options: MergeOptions) -> None:
     """Find entities that may be the same, by names, types and facts, and merge those that are.
 
     Without --decisions a file of pairs is written. Set `same` in each line to true or false, and
@@ -147,40 +106,43 @@ def merge(
     from kg_loaders import KnowledgeGraph
     from kg_loaders.growth import duplicates
 
-    graph = KnowledgeGraph.open(kg)
-    if decisions is None:
-        proposals = [pair for pair in duplicates.propose(graph) if pair.score >= least]
-        n = duplicates.write(proposals, out, force=force)
-        echo(f"{n} pairs in {out}; write true or false for null, then give it by --decisions")
+    graph = KnowledgeGraph.open(options.kg)
+    if options.decisions is None:
+        proposals = [pair for pair in duplicates.propose(graph) if pair.score >= options.least]
+        n = duplicates.write(proposals, options.out, force=options.force)
+        echo(
+            f"{n} pairs in {options.out}; write true or false for null, then give it by --decisions"
+        )
         return
-    pairs = duplicates.read(decisions, graph)
+    pairs = duplicates.read(options.decisions, graph)
     result = duplicates.merged(graph, pairs)
-    result.graph.save(out, force=force)
+    result.graph.save(options.out, force=options.force)
     n_open = sum(pair.same is None for pair in pairs)
     echo(
         f"{result.n_merged} entities merged, {result.n_loops} facts between them left out, "
         f"{n_open} pairs undecided"
     )
-    echo(f"{result.graph} in {out}")
+    echo(f"{result.graph} in {options.out}")
 
 
-def query(
-    kg: GraphFolder,
-    sparql: Annotated[
-        str, typer.Argument(help="The query. The prefixes kg:, rdf:, rdfs: and skos: are defined.")
-    ],
-    as_json: AsJson = False,
-    seconds: Annotated[
-        int,
-        typer.Option(min=1, max=86_400, help="Largest processor time of the query, in seconds."),
-    ] = 60,
-    rows: Annotated[
-        int, typer.Option(min=1, max=1_000_000_000, help="Largest number of rows in the answer.")
-    ] = 1_000_000,
-    memory: Annotated[
-        str, typer.Option(metavar="BYTES", help="Largest memory of the query, such as 8G.")
-    ] = "4G",
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """What the command is given; a field is an option."""
+
+    kg: GraphFolder
+    sparql: str = argument("The query. The prefixes kg:, rdf:, rdfs: and skos: are defined.")
+    as_json: AsJson = False
+    seconds: int = option(
+        "Largest processor time of the query, in seconds.", default=60, bounds=(1, 86_400)
+    )
+    rows: int = option(
+        "Largest number of rows in the answer.", default=1_000_000, bounds=(1, 1_000_000_000)
+    )
+    memory: str = option("Largest memory of the query, such as 8G.", default="4G", metavar="BYTES")
+
+
+@takes(QueryOptions)
+def query(options: QueryOptions) -> None:
     """Query a graph in SPARQL 1.1: SELECT prints TSV, ASK yes or no, CONSTRUCT N-Triples.
 
     pyoxigraph answers, over the statements that the query can read. kg:Q90 is the entity Q90;
@@ -192,9 +154,11 @@ def query(
     from kg_loaders.budget import bytes_of
     from kg_loaders.rdf.sparql import QueryLimits, answer
 
-    limits = QueryLimits(seconds=seconds, rows=rows, memory_bytes=bytes_of(memory))
-    result = answer(KnowledgeGraph.open(kg), sparql, limits=limits)
-    if as_json:
+    limits = QueryLimits(
+        seconds=options.seconds, rows=options.rows, memory_bytes=bytes_of(options.memory)
+    )
+    result = answer(KnowledgeGraph.open(options.kg), options.sparql, limits=limits)
+    if options.as_json:
         echo(result.json().decode())
     elif result.kind == "ASK":
         echo("yes" if result.is_true else "no")

@@ -4,93 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
+from kept.apps.cli.declared import option
+from kept.apps.cli.kg.rdf_options import RdfOptions
+from kept.apps.cli.kg.summary import AsJson
 from kept.apps.cli.terminal import echo
+from kept.bounds import MAX_THREADS
 
 if TYPE_CHECKING:
     from kg_loaders.build import Source
     from kg_loaders.damage import DamageReport
 
-TextFiles = list[Path] | None
-Order = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ORDER",
-        help="Columns of a table (TSV, CSV, Parquet). Either letters in their order, h(ead), "
-        "r(elation), t(ail) and - for others, such as hrt or htr--; or the names of "
-        "these three columns, such as from,kind,to.",
-    ),
-]
-Header = Annotated[
-    Literal["auto", "yes", "no", "wide"],
-    typer.Option(
-        help="Whether the first row of a table names its columns. wide: it does, and each "
-        "row is an "
-        "entity, each further column a relation."
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Encoding of TSV and CSV files that are neither UTF-8 nor UTF-16, such as "
-        "latin-1 or cp1252.",
-    ),
-]
-TypesOfFacts = Annotated[
-    bool,
-    typer.Option(
-        "--types-of-facts/--no-types-of-facts",
-        help="If no file gives types, take them from facts (P31, rdf:type, or a relation "
-        "named `instance of`). The facts stay.",
-    ),
-]
 N_SHOWN = 5
 
 
-def text_option(help: str) -> typer.models.OptionInfo:
-    """An option for files of texts."""
-    option: typer.models.OptionInfo = typer.Option(help=f"TSV file of {help}.", metavar="FILE")
-    return option
+def _texts(columns: str) -> Any:
+    return option(f"TSV file of {columns}.", metavar="FILE")
 
 
-def text_sources(
-    labels: TextFiles,
-    aliases: TextFiles,
-    descriptions: TextFiles,
-    types: TextFiles,
-    relation_labels: TextFiles,
-    language: str = "en",
-) -> list[Source]:
-    """The files of texts as sources, all in one language."""
-    from kg_loaders import Source
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(RdfOptions):
+    """What `kept kg build` and `kept kg add` are given about the files that they read."""
 
-    text_files = []
-    for files, columns, is_relation in (
-        (labels, ("label", "description"), False),
-        (aliases, ("alias", "count"), False),
-        (descriptions, ("description",), False),
-        (types, ("type",), False),
-        (relation_labels, ("label", "description"), True),
-    ):
-        options = {"columns": columns, "language": language, "is_relation": is_relation}
-        text_files += [Source(path, "texts", options) for path in files or ()]
-    return text_files
-
-
-def table_sources(
-    sources: list[Source], order: str | None, header: str, encoding: str | None
-) -> list[Source]:
-    """The same sources, tables with what the options say of them."""
-    from kg_loaders.build import with_table_options
-
-    return with_table_options(
-        sources, order=order, header=None if header == "auto" else header, encoding=encoding
+    labels: list[Path] | None = _texts("names: id, label[, description]")
+    aliases: list[Path] | None = _texts("further names: id, alias[, count]")
+    descriptions: list[Path] | None = _texts("descriptions: id, description")
+    types: list[Path] | None = _texts("types: id, type")
+    relation_labels: list[Path] | None = _texts(
+        "names of relations: relation, label[, description]"
     )
+    format: str | None = option(
+        "Format of all SOURCES, one of: {kg_loaders.build:FORMATS} (default: by the name of each "
+        "file)."
+    )
+    order: str | None = option(
+        "Columns of a table (TSV, CSV, Parquet). Either letters in their order, h(ead), "
+        "r(elation), t(ail) and - for others, such as hrt or htr--; or the names of these three "
+        "columns, such as from,kind,to.",
+        metavar="ORDER",
+    )
+    header: Literal["auto", "yes", "no", "wide"] = option(
+        "Whether the first row of a table names its columns. wide: it does, and each row is an "
+        "entity, each further column a relation.",
+        default="auto",
+    )
+    encoding: str | None = option(
+        "Encoding of TSV and CSV files that are neither UTF-8 nor UTF-16, such as latin-1 or "
+        "cp1252.",
+        metavar="NAME",
+    )
+    types_of_facts: bool = option(
+        "If no file gives types, take them from facts (P31, rdf:type, or a relation named "
+        "`instance of`). The facts stay.",
+        default=True,
+    )
+    workers: int = option(
+        "Number of processes that read .nt, .nq and .tsv files. It does not change the result.",
+        default=1, bounds=(1, MAX_THREADS),
+    )  # fmt: skip
+    as_json: AsJson = False
+
+    def text_sources(self, language: str = "en") -> list[Source]:
+        """Return the files of texts as sources, all in one language."""
+        from kg_loaders import Source
+
+        text_files = []
+        for files, columns, is_relation in (
+            (self.labels, ("label", "description"), False),
+            (self.aliases, ("alias", "count"), False),
+            (self.descriptions, ("description",), False),
+            (self.types, ("type",), False),
+            (self.relation_labels, ("label", "description"), True),
+        ):
+            settings = {"columns": columns, "language": language, "is_relation": is_relation}
+            text_files += [Source(path, "texts", settings) for path in files or ()]
+        return text_files
+
+    def with_columns(self, sources: list[Source]) -> list[Source]:
+        """Return the same sources, tables with what the options say of their columns."""
+        from kg_loaders.build import with_table_options
+
+        header = None if self.header == "auto" else self.header
+        return with_table_options(sources, order=self.order, header=header, encoding=self.encoding)
 
 
 @contextmanager

@@ -6,12 +6,13 @@ torch.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kept.apps.cli.declared import Declared
+from kept.apps.cli.declared import Declared, argument, option, required, switch, takes
 from kept.apps.cli.options import KeptCommand
 from kept.bounds import MAX_COUNT
 from kept.training.processes.launch import require_alone
@@ -70,60 +71,42 @@ app.command("train", cls=KeptCommand)(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions:
+    """What `kept kgc eval` is given; a field is an option."""
+
+    source: Source
+    model: Model
+    split: str = option("Split whose triples are ranked: train, valid or test.", default="test")
+    ties: str = option(
+        "Rank among answers with the same score: optimistic (the best), realistic (the "
+        "mean) or pessimistic (the worst).",
+        default="realistic",
+    )
+    directions: str = option(
+        "What to predict, separated by commas: head, relation, tail.", default="head,tail"
+    )
+    negatives: Path | None = option(
+        "Also classify triples as true or false, with valid_negatives and "
+        "test_negatives of this folder."
+    )
+    classify: bool = switch("Also classify triples as true or false, with the negatives in SOURCE.")
+    pooled: bool = switch(
+        "Put all triples into one score, also those with entities or relations that "
+        "were not in training. Published numbers do this."
+    )
+    repeats: bool = switch("Rank a triple as often as it occurs in the split (default: once).")
+    baselines: bool = option(
+        "Also print the ranks of two baselines, degree and PageRank, and the ranks "
+        "among 50 sampled entities.",
+        default=True,
+    )
+    as_json: AsJson = False
+
+
 @app.command("eval", cls=KeptCommand)
-def eval_command(
-    source: Source,
-    model: Model,
-    split: Annotated[
-        str, typer.Option(help="Split whose triples are ranked: train, valid or test.")
-    ] = "test",
-    ties: Annotated[
-        str,
-        typer.Option(
-            help="Rank among answers with the same score: optimistic (the best), realistic (the "
-            "mean) or pessimistic (the worst)."
-        ),
-    ] = "realistic",
-    directions: Annotated[
-        str, typer.Option(help="What to predict, separated by commas: head, relation, tail.")
-    ] = "head,tail",
-    negatives: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also classify triples as true or false, with valid_negatives and "
-            "test_negatives of this folder."
-        ),
-    ] = None,
-    classify: Annotated[
-        bool,
-        typer.Option(
-            "--classify",
-            help="Also classify triples as true or false, with the negatives in SOURCE.",
-        ),
-    ] = False,
-    pooled: Annotated[
-        bool,
-        typer.Option(
-            "--pooled",
-            help="Put all triples into one score, also those with entities or relations that "
-            "were not in training. Published numbers do this.",
-        ),
-    ] = False,
-    repeats: Annotated[
-        bool,
-        typer.Option(
-            "--repeats", help="Rank a triple as often as it occurs in the split (default: once)."
-        ),
-    ] = False,
-    baselines: Annotated[
-        bool,
-        typer.Option(
-            help="Also print the ranks of two baselines, degree and PageRank, and the ranks "
-            "among 50 sampled entities."
-        ),
-    ] = True,
-    as_json: AsJson = False,
-) -> None:
+@takes(EvalOptions)
+def eval_command(options: EvalOptions) -> None:
     """Print filtered ranks of a split (MRR, hits), and with negatives triple classification.
 
     The main score is over the triples whose entities and relation occur in training. Those with
@@ -133,66 +116,43 @@ def eval_command(
 
     Example: kept kgc eval kg/ -m model/
     """
-    from kept.apps.cli.kgc.evaluation import EvalOptions, evaluate
+    from kept.apps.cli.kgc.evaluation import evaluate
 
-    options = EvalOptions(
-        split=split, ties=ties, directions=directions.split(","), negatives=negatives,
-        classify=classify, pooled=pooled, repeats=repeats, baselines=baselines, as_json=as_json,
-    )  # fmt: skip
-    evaluate(source, model, options)
+    evaluate(options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """What `kept kgc predict` is given; a field is an option."""
+
+    head: str = argument('Identifier or label, or "?".')
+    relation: str = argument('Identifier or label, or "?".')
+    kg: Path = required("Folder of the graph or data set that the scorer was trained on.")
+    model: Model
+    tail: str = argument('Identifier or label, or "?".', default="?")
+    top: int = option("Number of answers to print.", default=10, bounds=(1, MAX_COUNT))
+    untrained: bool = switch(
+        "Include entities and relations that were not in training. Their scores mean little."
+    )
+    text: str | None = option('Text of an entity that is not in the graph, as "name: description".')
+    facts: Path | None = option(
+        "TSV file with triples of an entity that is not in the graph: head, relation "
+        "and tail in each line."
+    )
+    explain: bool = switch(
+        "Also print the facts, or the parts of texts, that the best answer depends on."
+    )
+    refuse_below: float = option(
+        "Print that there is no answer if the confidence is lower, from 0 to 1.",
+        default=0.5,
+        bounds=(0, 1),
+    )
+    as_json: AsJson = False
 
 
 @app.command("predict", cls=KeptCommand)
-def predict_command(
-    head: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
-    relation: Annotated[str, typer.Argument(help='Identifier or label, or "?".')],
-    kg: Annotated[
-        Path,
-        typer.Option(
-            "--kg", help="Folder of the graph or data set that the scorer was trained on."
-        ),
-    ],
-    model: Model,
-    tail: Annotated[str, typer.Argument(help='Identifier or label, or "?".')] = "?",
-    top: Annotated[
-        int, typer.Option(min=1, max=MAX_COUNT, help="Number of answers to print.")
-    ] = 10,
-    untrained: Annotated[
-        bool,
-        typer.Option(
-            "--untrained",
-            help="Include entities and relations that were not in training. Their scores mean "
-            "little.",
-        ),
-    ] = False,
-    text: Annotated[
-        str | None,
-        typer.Option(help='Text of an entity that is not in the graph, as "name: description".'),
-    ] = None,
-    facts: Annotated[
-        Path | None,
-        typer.Option(
-            help="TSV file with triples of an entity that is not in the graph: head, relation "
-            "and tail in each line."
-        ),
-    ] = None,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Also print the facts, or the parts of texts, that the best answer depends on.",
-        ),
-    ] = False,
-    refuse_below: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Print that there is no answer if the confidence is lower, from 0 to 1.",
-        ),
-    ] = 0.5,
-    as_json: AsJson = False,
-) -> Any:
+@takes(PredictOptions)
+def predict_command(options: PredictOptions) -> Any:
     """Print the best answers for the slot "?", and mark those that are in the graph.
 
     Entities and relations that were not in training are refused and are not offered as answers. An
@@ -202,10 +162,6 @@ def predict_command(
 
     Example: kept kgc predict NEW P17 --kg kg/ -m model/ --text "Lumen: a city on the Po in Italy"
     """
-    from kept.apps.cli.kgc.prediction import PredictOptions, predict
+    from kept.apps.cli.kgc.prediction import predict
 
-    options = PredictOptions(
-        top=top, untrained=untrained, text=text, facts=facts, explain=explain,
-        refuse_below=refuse_below, as_json=as_json,
-    )  # fmt: skip
-    return predict(kg, model, (head, relation, tail), options)
+    return predict(options)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,25 +44,13 @@ from kept.training.processes.together import (
     report_dead_process,
 )
 
+if TYPE_CHECKING:
+    from kept.apps.cli.kgc import EvalOptions
+
 N_CANDIDATES, N_DRAWS = 50, 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalOptions:
-    """What `kept kgc eval` was told."""
-
-    split: str
-    ties: str
-    directions: list[str]
-    negatives: Path | None
-    classify: bool
-    pooled: bool
-    baselines: bool
-    as_json: bool
-    repeats: bool = False
-
-
-def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
+def evaluate(options: EvalOptions) -> None:
     """Print filtered ranks of a split and everything they depend on.
 
     Triples with an entity or relation that training never saw are scored apart, unless `pooled` or
@@ -73,17 +61,17 @@ def evaluate(source: Path, model: Path, options: EvalOptions) -> None:
     together = join_processes("cpu")  # they tell one another ranks, wherever these are computed
     try:
         with report_dead_process("Give the same command again"):
-            _evaluate(source, model, options, together)
+            _evaluate(options, together)
     finally:
         leave_processes()
 
 
-def _evaluate(source: Path, model: Path, options: EvalOptions, together: Processes) -> None:
-    model = scorer_folder(model)
+def _evaluate(options: EvalOptions, together: Processes) -> None:
+    source, model = options.source, scorer_folder(options.model)
     opened = open_over(source, model)
     rows = _rows(opened, model, options)
     pooled = options.pooled or opened.completer is not None
-    ties, directions = ties_of(options.ties), directions_of(options.directions)
+    ties, directions = ties_of(options.ties), directions_of(options.directions.split(","))
     known = filter_of(opened.splits)
     scorer = RememberedBlocks(opened.scorer, rows, filter=known, directions=directions)
     result = rank_together(
@@ -178,11 +166,9 @@ def _baselines(
     context: Any = splits.train
     scorers: dict[str, HasScores] = {
         "model": scorer,
-        "degree": DegreeScorer(
-            context, n_entities=graph.n_entities, n_relations=graph.n_relations
-        ),
+        "degree": DegreeScorer(context, n_entities=graph.n_entities, n_relations=graph.n_relations),
         "PageRank": PageRankScorer(context, n_entities=graph.n_entities),
-    }  # fmt: skip
+    }
     rows = headline.of(directions[0]).triples
     ranks = {}
     for name, one in scorers.items():

@@ -133,9 +133,7 @@ def warn_about_leaks(splits: Splits) -> None:
 def filter_of(splits: Splits) -> Filter:
     """All triples of the source."""
     graph = splits.graph
-    return Filter(
-        splits.as_mapping(), n_entities=graph.n_entities, n_relations=graph.n_relations
-    )  # fmt: skip
+    return Filter(splits.as_mapping(), n_entities=graph.n_entities, n_relations=graph.n_relations)
 
 
 def ties_of(name: str) -> Ties:

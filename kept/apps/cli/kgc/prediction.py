@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
@@ -29,30 +29,21 @@ from kept.kge.splits import Seen
 from kept.kge.trained import read_seen
 from kept.packaged import READY
 
+if TYPE_CHECKING:
+    from kept.apps.cli.kgc import PredictOptions
+
 N_REASONS = 6
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictOptions:
-    """What `kept kgc predict` was told."""
-
-    top: int
-    untrained: bool
-    text: str | None
-    facts: Path | None
-    explain: bool
-    refuse_below: float
-    as_json: bool
-
-
-def predict(source: Path, model: Path, question: Question, options: PredictOptions) -> Answers:
+def predict(options: PredictOptions) -> Answers:
     """Print and return the best answers for "?"; see `kept.kge.prediction.best_answers`.
 
     Ready weights read all triples of the graph, as none of them were held out in a training.
     """
-    is_ready = str(model).startswith(READY)
-    model = scorer_folder(model)
-    opened = open_over(source, model, is_whole=is_ready)
+    question: Question = (options.head, options.relation, options.tail)
+    is_ready = str(options.model).startswith(READY)
+    model = scorer_folder(options.model)
+    opened = open_over(options.kg, model, is_whole=is_ready)
     is_new = options.text is not None or options.facts is not None
     question = by_identifiers(opened.splits.graph, question, allow_new=is_new)
     if options.text is not None or options.facts is not None:

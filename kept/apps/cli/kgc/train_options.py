@@ -76,8 +76,7 @@ class TrainOptions:
     @property
     def parts(self) -> tuple[Path, ...]:
         """Folders of the scorers of a mix."""
-        parts: tuple[Path, ...] = getattr(self.scorer, "of", ())
-        return parts
+        return getattr(self.scorer, "of", ())
 
 
 def _flag(name: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-import typer
-
+from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.options import LinkCase
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
@@ -21,66 +20,54 @@ if TYPE_CHECKING:
     from entity_linking.decision import Decision
     from entity_linking.detection import EndToEnd
     from entity_linking.mentions import LinkedText
-    from entity_linking.names.rules.case import Case
     from entity_linking.pipeline import Pipeline
     from entity_linking.scoring import Known
-    from kept.linking.linkers import Method
+    from kept.linking.linkers import LinkerSettings
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Coverages that are printed, or the nearest that a threshold gives."""
 
 
-def calibrate(
-    gold: Annotated[
-        Path,
-        typer.Argument(help="File of annotated texts on which no part of the linker was trained."),
-    ],
-    kg: Annotated[Path, typer.Option("--kg", help=KG)],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write, for `kept link --decision`.")
-    ],
-    index: Annotated[Path | None, typer.Option(help=LINK_INDEX, metavar="FOLDER")] = None,
-    method: Annotated[str, typer.Option(help=LINK_METHOD)] = "prior",
-    model: Annotated[Path | None, typer.Option(help=LINK_MODEL)] = None,
-    find: Annotated[
-        bool,
-        typer.Option(
-            "--find",
-            help="Let the linker find the mentions itself. Those that GOLD does not mark count "
-            "as NIL.",
-        ),
-    ] = False,
-    tagger: Annotated[
-        str | None,
-        typer.Option(
-            help="With --find: also find names with a tagger, a folder made by `kept link "
-            "train-tagger`, spacy:NAME, or gliner:NAME=type,type."
-        ),
-    ] = None,
-    favour: Annotated[
-        str,
-        typer.Option(
-            help="What the confidence threshold is chosen for: "
-            "{entity_linking.calibration.acceptance:Favour}."
-        ),
-    ] = "f1",
-    target: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="With --favour precision or recall: the smallest value of it that the threshold "
-            "must reach.",
-        ),
-    ] = None,
-    folds: Annotated[
-        int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")
-    ] = 5,
-    case: LinkCase = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
-    plot: Annotated[Path | None, typer.Option(help="PNG file for a reliability diagram.")] = None,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_FILE)] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions:
+    """What the command is given; a field is an option."""
+
+    gold: Path = argument("File of annotated texts on which no part of the linker was trained.")
+    kg: Path = required(KG)
+    output: Path = required("File to write, for `kept link --decision`.", "--output", "-o")
+    index: Path | None = option(LINK_INDEX, metavar="FOLDER")
+    method: str = option(LINK_METHOD, default="prior")
+    model: Path | None = option(LINK_MODEL)
+    find: bool = switch(
+        "Let the linker find the mentions itself. Those that GOLD does not mark count as NIL."
+    )
+    tagger: str | None = option(
+        "With --find: also find names with a tagger, a folder made by `kept link "
+        "train-tagger`, spacy:NAME, or gliner:NAME=type,type."
+    )
+    favour: str = option(
+        "What the confidence threshold is chosen for: "
+        "{entity_linking.calibration.acceptance:Favour}.",
+        default="f1",
+    )
+    target: float | None = option(
+        "With --favour precision or recall: the smallest value of it that the threshold "
+        "must reach.",
+        bounds=(0, 1),
+    )
+    folds: int = option("Number of folds of the cross-validation.", default=5, bounds=(2, 1000))
+    like: Path | None = option(
+        "Decision of `kept link train --also … --decision`. Adapts it to the texts of "
+        "GOLD by the share of the names that are linked. Annotations of GOLD are not read."
+    )
+    case: LinkCase = None
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    plot: Path | None = option("PNG file for a reliability diagram.")
+    force: bool = switch(FORCE_FILE)
+
+
+@takes(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> None:
     """Fit the decision of a linker (temperature, NIL, curve, threshold) on annotated texts.
 
     Without --find the mentions of GOLD are used, as is right for texts in which only some mentions
@@ -89,6 +76,9 @@ def calibrate(
     with --find and without a fitted threshold has it, the decision uses that, with NIL where it is
     likeliest. Both cases are printed.
 
+    With --like no annotations are needed: where fewer of the names are linked, links are taken to
+    be right less often, as they were on the kinds of text that were left out in training.
+
     Example: kept link calibrate gold.jsonl --kg kg/ -o decision.json
     """
     from entity_linking.annotations import read_jsonl
@@ -96,32 +86,32 @@ def calibrate(
     from entity_linking.calibration.fitting import FittedDecision, save_decision
     from entity_linking.calibration.reliability import draw_reliability, reliability
     from entity_linking.errors import LinkingError
-    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kept.linking.linkers import open_graph, open_linker, settings_from
     from kept.plotting import require_plotting
     from kg_loaders.damage import DamageReport
     from kg_loaders.disk.writing import refuse_file
 
-    if plot is not None:
+    if options.plot is not None:
         require_plotting()
-    for path in [output] if plot is None else [output, plot]:
-        refuse_file(path, force=force, inputs=[gold])
-    if tagger is not None and not find:
+    for path in (options.output, options.plot):
+        if path is not None:
+            refuse_file(path, force=options.force, inputs=[options.gold])
+    if options.tagger is not None and not options.find:
         raise LinkingError("a tagger finds mentions; give --find with it")
-    wish = Wish(cast("Favour", favour), target)
-    settings = LinkerSettings(
-        kg=str(kg),
-        case=cast("Case | None", case),
-        index=None if index is None else str(index),
-        model=None if model is None else str(model),
-        method=cast("Method", method),
-        tagger=tagger,
-    )
-    texts = list(read_jsonl(gold, DamageReport()))
+    wish = Wish(cast("Favour", options.favour), options.target)
+    settings = settings_from(options)
+    if options.like is not None:
+        _refuse_with_like(options)
+        _adapt(options.like, options.gold, settings, options.output, force=options.force)
+        return
+    texts = list(read_jsonl(options.gold, DamageReport()))
     graph = open_graph(settings)
-    fitting = Fitting(gold.name, texts, graph.entities, find, folds, seed, wish)
+    fitting = Fitting(
+        options.gold.name, texts, graph.entities, options.find, options.folds, options.seed, wish
+    )
     linker = open_linker(settings, graph)
     best = fitting.of(linker)
-    instead_of = ""
+    instead_of, method = "", options.method
     if method != "prior":
         plain = replace(settings, method="prior", model=None)
         fallback = fitting.of(open_linker(plain, graph))
@@ -133,20 +123,19 @@ def calibrate(
         best.decision,
         graph.content_hash,
         best.scorer,
-        gold.name,
+        options.gold.name,
         best.n_answers,
         instead_of=instead_of,
         tagger=best.tagger,
     )
-    save_decision(fitted, output, force=force, inputs=[gold])
+    save_decision(fitted, options.output, force=options.force, inputs=[options.gold])
     _print_report(best.checked, best.decision)
-    if plot is not None:
-        before, after = (
-            reliability(sure, best.checked.correct)
-            for sure in (best.checked.raw, best.checked.calibrated)
-        )
-        draw_reliability(before, after, plot, title=f"{method}, cross-validated", force=force)
-    echo(f"{best.n_answers} mentions with candidates in {best.n_texts} texts; in {output}")
+    if options.plot is not None:
+        checked, title = best.checked, f"{method}, cross-validated"
+        before = reliability(checked.raw, checked.correct)
+        after = reliability(checked.calibrated, checked.correct)
+        draw_reliability(before, after, options.plot, title=title, force=options.force)
+    echo(f"{best.n_answers} mentions with candidates in {best.n_texts} texts; in {options.output}")
 
 
 class Fitted(NamedTuple):
@@ -247,6 +236,53 @@ class Fitting:
         spans = [each.scores for each in detected]
         linked = linker.decide(detected)
         return answers(self.texts, linked, unmarked="nil", known=self.known, spans=spans)
+
+
+def _refuse_with_like(options: CalibrateOptions) -> None:
+    """Raise `LinkingError` for options that ask for annotations."""
+    from entity_linking.errors import LinkingError
+
+    asks = {"--find": options.find, "--target": options.target is not None}
+    asks |= {"--favour": options.favour != "f1", "--plot": options.plot is not None}
+    for option_name, is_there in asks.items():
+        if is_there:
+            raise LinkingError(
+                f"--like reads no annotations, which {option_name} needs; leave one out"
+            )
+
+
+def _adapt(like: Path, texts: Path, settings: LinkerSettings, output: Path, *, force: bool) -> None:
+    """Write a decision for other kinds of text as it should be for these texts."""
+    from entity_linking.calibration.fitting import load_decision, save_decision
+    from entity_linking.calibration.other_kinds import adapted, raw_links, share_linked
+    from entity_linking.errors import LinkingError
+    from kept.apps.cli.link.run import items_of
+    from kept.linking.linkers import open_graph, open_pipeline
+    from kg_loaders.damage import DamageReport
+
+    graph = open_graph(settings)
+    fitted = load_decision(like, graph)
+    if fitted.above_linked is None:
+        raise LinkingError(
+            f"{like} was fitted on {fitted.fitted_on}, not for other kinds of text; make one that "
+            "is: kept link train GOLD --also FILE --decision FILE"
+        )
+    pipeline = open_pipeline(replace(settings, decision=str(like)), graph)
+    items, _ = items_of(str(texts), None, DamageReport())
+    words = [item.linked.text for item in items]
+    proposed = pipeline.propose(pipeline.mentions.link(words))
+    raw = raw_links(pipeline.scorer, fitted.decision, proposed)
+    decision = adapted(fitted.decision, fitted.above_linked, raw)
+    fitted_on = f"{fitted.fitted_on}; adapted to {texts.name}"
+    save_decision(
+        replace(fitted, decision=decision, fitted_on=fitted_on, above_linked=None),
+        output, force=force, inputs=[texts, like],
+    )  # fmt: skip
+    echo(
+        f"{share_linked(raw):.3f} of the names in {len(words)} texts are linked; on kinds of text "
+        f"that were left out the share of right links was {fitted.above_linked:+.3f} above that "
+        f"share; in {output}"
+    )
 
 
 def _print_report(checked: CrossValidated, decision: Decision) -> None:

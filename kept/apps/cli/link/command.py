@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.link.calibrate import calibrate
 from kept.apps.cli.link.corrupt import corrupt
 from kept.apps.cli.link.encoder import train_encoder
@@ -60,7 +62,6 @@ def _group() -> None:
     """
 
 
-TextFiles = list[Path] | None
 ALL = "all"
 
 
@@ -77,138 +78,98 @@ def _most(candidates: str) -> int | None:
     return int(candidates)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkOptions:
+    """What the command is given; a field is an option."""
+
+    source: str = argument("A file of texts, or the text itself.", metavar="FILE|TEXT")
+    kg: Path = required(KG_OR_FILE)
+    labels: list[Path] | None = option(
+        "With a file as --kg: TSV file of names, id and label.", metavar="FILE"
+    )
+    aliases: list[Path] | None = option(
+        "With a file as --kg: TSV file of further names, id and alias.", metavar="FILE"
+    )
+    index: Path | None = option(INDEX)
+    method: str = option(LINK_METHOD, default="prior")
+    model: Path | None = option(LINK_MODEL)
+    format: str | None = option(
+        "Format of FILE, one of {kept.apps.cli.link.inputs:FORMATS} (default: by "
+        "the name of "
+        "the file)."
+    )
+    output: Path | None = option("Write JSON lines to this file.", "--output", "-o")
+    as_json: bool = switch("Print JSON lines instead of a table.", "--json")
+    explain: bool = switch("Also print the second-best candidate and why it was not chosen.")
+    resume: bool = switch(RESUME_OUTPUT)
+    workers: int = option(
+        "Number of processes. It does not change the result.", default=1, bounds=(1, MAX_THREADS)
+    )
+    cluster: str | None = option(
+        "Run the processes of --workers on a Ray cluster: local, auto, or its address.",
+        metavar="ADDRESS",
+    )
+    force: bool = switch(FORCE_OUTPUT)
+    cache: Path | None = option(
+        "Folder in which links are cached, so that the same text is linked once."
+    )
+    candidates: str = option(
+        "Number of candidates to write per link, best first. Write all for pre-training "
+        "KnowBERT and other methods that choose among candidates.",
+        default="3",
+        metavar="N|all",
+    )
+    damage: str = option(
+        "What to do at a line that cannot be read: stop, or skip it.", default="stop"
+    )
+    decision: Path | None = option(
+        "File made by `kept link calibrate`, with temperature, NIL and threshold."
+    )
+    tagger: str | None = option(
+        "Also find names with a tagger: a folder made by `kept link train-tagger`, "
+        "ready:names (of the package kept-weights), spacy:NAME, or gliner:NAME=type,type "
+        "(types: default the graph's)."
+    )
+    pronouns: bool = switch(
+        "With --tagger: also link words such as he, it and the town to the entity that "
+        "they refer to."
+    )
+    misspelt: bool = switch("Also find names with a misspelt word (slower).")
+    capitals: bool = switch(
+        "Only link what is written as a name, with capitals; such words next to each other are one "
+        "name. For news and articles over a graph of people, places and works."
+    )
+    case: LinkCase = None
+    min_prior: float = option(
+        "Drop candidates whose prior is lower, from 0 to 1.", default=0.0, bounds=(0, 1)
+    )
+    nil_below: float = option(
+        "Link to NIL if the confidence is lower, from 0 to 1.", default=0.0, bounds=(0, 1)
+    )
+    nil_from: float | None = option(
+        "With --method trained or --tagger: link to NIL if its probability is at least "
+        "this, from 0 to 1. 0.5 means where NIL is likelier than not (default: NIL is "
+        "not predicted).",
+        bounds=(0, 1),
+    )
+    min_length: int = option(
+        "Length of the shortest name that is matched, in characters.", default=2, bounds=(1, 1000)
+    )
+    languages: list[str] | None = option(
+        "Use names in this language (default: all). May be repeated.", "--language"
+    )
+    deprecated: bool = switch("Also link to terms that their source calls deprecated.")
+
+    def inputs(self) -> list[str | Path]:
+        """Return what is read, which no output may replace."""
+        one_each = (self.source, self.kg, self.index, self.model, self.decision)
+        several = (*(self.labels or ()), *(self.aliases or ()))
+        return [path for path in (*one_each, *several) if path is not None]
+
+
 @app.command(DEFAULT, cls=KeptCommand)
-def link(
-    source: Annotated[
-        str, typer.Argument(metavar="FILE|TEXT", help="A file of texts, or the text itself.")
-    ],
-    kg: Annotated[Path, typer.Option("--kg", help=KG_OR_FILE)],
-    labels: Annotated[
-        TextFiles,
-        typer.Option(help="With a file as --kg: TSV file of names, id and label.", metavar="FILE"),
-    ] = None,
-    aliases: Annotated[
-        TextFiles,
-        typer.Option(
-            help="With a file as --kg: TSV file of further names, id and alias.", metavar="FILE"
-        ),
-    ] = None,
-    index: Annotated[
-        Path | None,
-        typer.Option(help=INDEX),
-    ] = None,
-    method: Annotated[str, typer.Option(help=LINK_METHOD)] = "prior",
-    model: Annotated[Path | None, typer.Option(help=LINK_MODEL)] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of FILE, one of {kept.apps.cli.link.inputs:FORMATS} (default: by "
-            "the name of "
-            "the file)."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write JSON lines to this file.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines instead of a table.")
-    ] = False,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain", help="Also print the second-best candidate and why it was not chosen."
-        ),
-    ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help=RESUME_OUTPUT)] = False,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1, max=MAX_THREADS, help="Number of processes. It does not change the result."
-        ),
-    ] = 1,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="Run the processes of --workers on a Ray cluster: local, auto, or its address.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help=FORCE_OUTPUT)] = False,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder in which links are cached, so that the same text is linked once."
-        ),
-    ] = None,
-    candidates: Annotated[
-        str,
-        typer.Option(
-            metavar="N|all",
-            help="Number of candidates to write per link, best first. Write all for pre-training "
-            "KnowBERT and other methods that choose among candidates.",
-        ),
-    ] = "3",
-    damage: Annotated[
-        str, typer.Option(help="What to do at a line that cannot be read: stop, or skip it.")
-    ] = "stop",
-    decision: Annotated[
-        Path | None,
-        typer.Option(
-            help="File made by `kept link calibrate`, with temperature, NIL and threshold."
-        ),
-    ] = None,
-    tagger: Annotated[
-        str | None,
-        typer.Option(
-            help="Also find names with a tagger: a folder made by `kept link train-tagger`, "
-            "ready:names (of the package kept-weights), spacy:NAME, or gliner:NAME=type,type "
-            "(types: default the graph's)."
-        ),
-    ] = None,
-    pronouns: Annotated[
-        bool,
-        typer.Option(
-            "--pronouns",
-            help="With --tagger: also link words such as he, it and the town to the entity that "
-            "they refer to.",
-        ),
-    ] = False,
-    misspelt: Annotated[
-        bool, typer.Option("--misspelt", help="Also find names with a misspelt word (slower).")
-    ] = False,
-    case: LinkCase = None,
-    min_prior: Annotated[
-        float, typer.Option(min=0, max=1, help="Drop candidates whose prior is lower, from 0 to 1.")
-    ] = 0.0,
-    nil_below: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Link to NIL if the confidence is lower, from 0 to 1."),
-    ] = 0.0,
-    nil_from: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="With --method trained or --tagger: link to NIL if its probability is at least "
-            "this, from 0 to 1. 0.5 means where NIL is likelier than not (default: NIL is "
-            "not predicted).",
-        ),
-    ] = None,
-    min_length: Annotated[
-        int,
-        typer.Option(
-            min=1, max=1000, help="Length of the shortest name that is matched, in characters."
-        ),
-    ] = 2,
-    language: Annotated[
-        list[str] | None,
-        typer.Option(help="Use names in this language (default: all). May be repeated."),
-    ] = None,
-    deprecated: Annotated[
-        bool,
-        typer.Option("--deprecated", help="Also link to terms that their source calls deprecated."),
-    ] = False,
-) -> None:
+@takes(LinkOptions)
+def link(options: LinkOptions) -> None:
     """Link text: find the entities of a graph in it. This needs no training and no network.
 
     FILE has one text per line, JSON lines with `text`, or annotated texts of another format
@@ -217,52 +178,33 @@ def link(
     Example: kept link "Paris lies on the Seine." --kg kg/ --explain
     """
     from entity_linking.errors import LinkingError
-    from entity_linking.names.rules.case import Case
     from kept.apps.cli.link.run import LinkRun, items_of, tell_damage
-    from kept.linking.linkers import LinkerSettings, Method
+    from kept.linking.linkers import settings_from
     from kept.linking.stream import Work
     from kg_loaders.damage import DamagePolicy, DamageReport
     from kg_loaders.disk.writing import refuse_file
 
-    if damage not in ("stop", "skip"):
-        raise LinkingError(f"--damage is {damage!r}; choose stop or skip")
-    if (resume or force) and output is None:
+    if options.damage not in ("stop", "skip"):
+        raise LinkingError(f"--damage is {options.damage!r}; choose stop or skip")
+    if (options.resume or options.force) and options.output is None:
         raise LinkingError("--resume and --force are about a file; name it with -o")
-    if resume and force:
+    if options.resume and options.force:
         raise LinkingError("--resume continues a run and --force starts anew; give one of them")
-    settings = LinkerSettings(
-        kg=str(kg),
-        labels=tuple(map(str, labels or ())),
-        aliases=tuple(map(str, aliases or ())),
-        index=None if index is None else str(index),
-        model=None if model is None else str(model),
-        decision=None if decision is None else str(decision),
-        method=cast(Method, method),
-        case=cast(Case | None, case),
-        min_prior=min_prior,
-        nil_below=nil_below,
-        nil_from=nil_from,
-        min_length=min_length,
-        languages=None if language is None else tuple(language),
-        deprecated=deprecated,
-        tagger=tagger,
-        pronouns=pronouns,
-        misspelt=misspelt,
-    )
-    named = (source, kg, index, model, decision, *(labels or ()), *(aliases or ()))
-    inputs = [path for path in named if path is not None]
-    if output is not None:
-        refuse_file(output, force=resume or force, inputs=inputs)
+    settings = settings_from(options)
+    inputs = options.inputs()
+    if options.output is not None:
+        refuse_file(options.output, force=options.resume or options.force, inputs=inputs)
     report = DamageReport(
-        policy=DamagePolicy(damage), remedy="mend the line, or link with --damage skip"
+        policy=DamagePolicy(options.damage), remedy="mend the line, or link with --damage skip"
     )
-    items, n_expected = items_of(source, format, report)
-    work = Work(settings, None if cache is None else str(cache), _most(candidates))
-    run = LinkRun(work, workers, n_expected, cluster)
-    if output is not None:
-        run.write(items, output, resume=resume, force=force, inputs=inputs)
-    elif as_json:
+    items, n_expected = items_of(options.source, options.format, report)
+    cache = None if options.cache is None else str(options.cache)
+    work = Work(settings, cache, _most(options.candidates))
+    run = LinkRun(work, options.workers, n_expected, options.cluster)
+    if options.output is not None:
+        run.write(items, options.output, resume=options.resume, force=options.force, inputs=inputs)
+    elif options.as_json:
         run.print_json(items)
     else:
-        run.print_table(items, explain=explain)
+        run.print_table(items, explain=options.explain)
     tell_damage(report)

@@ -2,71 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
-import typer
-
+from kept.apps.cli.declared import argument, option, switch, takes
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.help_texts import KG_OR_FILE
 
 if TYPE_CHECKING:
+    from entity_linking.names.counts import SurfaceCount
     from kept.linking.index import LinkIndex
     from kg_loaders import KnowledgeGraph
 
 
-def index(
-    kg: Annotated[Path, typer.Argument(help=KG_OR_FILE)],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to make.", metavar="INDEX")
-    ] = None,
-    add_to: Annotated[
-        Path | None,
-        typer.Option(
-            help="Add the graph to this index instead of making a new one.", metavar="INDEX"
-        ),
-    ] = None,
-    dense: Annotated[
-        str | None,
-        typer.Option(
-            callback=local_or_hub,
-            help="Also store a vector for each entity, made from its name and description: by a "
-            "host (minilm or DIR), or by an encoder in DIR that `kept link train-encoder` "
-            "made.",
-        ),
-    ] = None,
-    cross: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also store this cross-encoder, a folder made by `kept link train-encoder "
-            "--cross`.",
-            metavar="DIR",
-        ),
-    ] = None,
-    fuzzy: Annotated[
-        bool, typer.Option("--fuzzy", help="Also store n-grams of names, to find misspelt ones.")
-    ] = False,
-    counts: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="JSON lines with gold links, from which to count how often a name means an "
-            "entity. May be repeated."
-        ),
-    ] = None,
-    case: LinkCase = None,
-    language: Annotated[
-        list[str] | None,
-        typer.Option(help="Use names in this language (default: all). May be repeated."),
-    ] = None,
-    deprecated: Annotated[
-        bool,
-        typer.Option("--deprecated", help="Also link to terms that their source calls deprecated."),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace OUTPUT if it is an index.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """What the command is given; a field is an option."""
+
+    kg: Path = argument(KG_OR_FILE)
+    output: Path | None = option("Folder to make.", "--output", "-o", metavar="INDEX")
+    add_to: Path | None = option(
+        "Add the graph to this index instead of making a new one.", metavar="INDEX"
+    )
+    dense: str | None = option(
+        "Also store a vector for each entity, made from its name and description: by a "
+        "language model (minilm or DIR), or by an encoder in DIR that `kept link "
+        "train-encoder` made.",
+        callback=local_or_hub,
+    )
+    cross: Path | None = option(
+        "Also store this cross-encoder, a folder made by `kept link train-encoder --cross`.",
+        metavar="DIR",
+    )
+    fuzzy: bool = switch("Also store n-grams of names, to find misspelt ones.")
+    counts: list[Path] | None = option(
+        "JSON lines with gold links, from which to count how often a name means an "
+        "entity. May be repeated."
+    )
+    case: LinkCase = None
+    languages: list[str] | None = option(
+        "Use names in this language (default: all). May be repeated.", "--language"
+    )
+    deprecated: bool = switch("Also link to terms that their source calls deprecated.")
+    force: bool = switch("Replace OUTPUT if it is an index.")
+
+    def has_settings(self) -> bool:
+        """Return whether a part or a setting of a new index is given."""
+        parts = (self.dense, self.cross, self.fuzzy)
+        return any((*parts, self.case, self.languages, self.deprecated, self.force))
+
+
+@takes(IndexOptions)
+def index(options: IndexOptions) -> None:
     """Build an index for `kept link --index`, or add another graph to one.
 
     Example: kept link index kg/ -o index/ --dense minilm --fuzzy
@@ -82,35 +71,35 @@ def index(
     from kept.linking.index import LinkIndex
     from kg_loaders.damage import DamageReport
 
-    if (output is None) == (add_to is None):
+    if (options.output is None) == (options.add_to is None):
         raise LinkingError("give -o INDEX to make an index, or --add-to INDEX to add to one")
-    if add_to is not None and any((dense, cross, fuzzy, case, language, deprecated, force)):
+    if options.add_to is not None and options.has_settings():
         raise LinkingError("--add-to keeps the parts and settings of the index; give none")
-    graph = read_graph(str(kg), languages=language)
-    counted = [
-        count for path in counts or () for count in count_links(read_jsonl(path, DamageReport()))
-    ]
+    graph = read_graph(str(options.kg), languages=options.languages)
+    counted: list[SurfaceCount] = []
+    for path in options.counts or ():
+        counted += count_links(read_jsonl(path, DamageReport()))
     with Progress(console=TerminalConsole(stderr=True), transient=True) as progress:
         task = progress.add_task("vectors", total=None, visible=False)
 
         def advance(n_done: int, n_all: int) -> None:
             progress.update(task, completed=n_done, total=n_all, visible=True)
 
-        if add_to is not None:
-            new_index = LinkIndex.open(add_to).add(graph, counts=counted, progress=advance)
+        if options.add_to is not None:
+            new_index = LinkIndex.open(options.add_to).add(graph, counts=counted, progress=advance)
         else:
-            assert output is not None
+            assert options.output is not None
             new_index = LinkIndex.build(
                 graph,
-                output,
+                options.output,
                 counts=counted,
-                case=cast(Case, case or "smart"),
-                languages=language,
-                deprecated=deprecated,
-                fuzzy=fuzzy,
-                host=dense,
-                cross=cross,
-                force=force,
+                case=cast(Case, options.case or "smart"),
+                languages=options.languages,
+                deprecated=options.deprecated,
+                fuzzy=options.fuzzy,
+                host=options.dense,
+                cross=options.cross,
+                force=options.force,
                 progress=advance,
             )
     _print_index(new_index, graph)

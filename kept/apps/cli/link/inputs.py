@@ -149,11 +149,11 @@ def format_of(path: Path, name: str | None) -> str:
 
 def _has_header(path: Path) -> bool:
     """Whether the first line of a CSV or TSV names a column of texts."""
-    from kept.tasks.datasets.tables import COLUMNS
+    from kept.tasks.datasets.columns import COLUMNS
 
     lines = (raw for _, _, raw in read_lines(path, DamageReport(DamagePolicy.SKIP)))
     first = next(lines, b"").decode("utf-8", "replace").casefold()
-    return any(cell.strip(' "') in COLUMNS["text"] for cell in re.split("[,\t]", first))
+    return any(cell.strip(' "') in COLUMNS["text"] for cell in re.split("[,;\t]", first))
 
 
 def _json_format(path: Path) -> str:

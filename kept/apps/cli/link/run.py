@@ -123,7 +123,12 @@ def _meaning(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
             return "by names + prior, which did better in calibration; confidence is calibrated"
         if fitted.decision.nil_from is not None and not fitted.decision.curve:
             return "nothing was fitted, which did better in calibration; confidence is uncalibrated"
-        return "confidence is calibrated"
+        if fitted.above_linked is not None:
+            return (
+                f"confidence is calibrated for other kinds of text than {fitted.fitted_on}; adapt "
+                f"it to these texts: kept link calibrate TEXTS --like {settings.decision}"
+            )
+        return f"confidence is calibrated on {fitted.fitted_on}"
     of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
     return f"confidence is {of}, uncalibrated"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from kept.apps.cli.declared import argument, option, switch, takes
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import SEED
@@ -18,38 +18,27 @@ if TYPE_CHECKING:
     from kg_loaders import KnowledgeGraph
 
 
-def score(
-    gold: Annotated[Path, typer.Argument(help="JSON lines with gold links.")],
-    predicted: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PRED",
-            help="JSON lines with the links to score, for the same texts in the same order.",
-        ),
-    ],
-    kg: Annotated[
-        Path | None,
-        typer.Option(
-            "--kg",
-            help="Folder of the knowledge graph. Gold entities that are not in it count as NIL.",
-        ),
-    ] = None,
-    elevant: Annotated[
-        bool,
-        typer.Option(
-            "--elevant", help="GOLD has articles in the form of ELEVANT; also print scores by type."
-        ),
-    ] = False,
-    gold_spans: Annotated[
-        bool,
-        typer.Option(
-            "--gold-spans",
-            help="Score only links whose mention is a gold mention, as is usual for RSS-500.",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """What the command is given; a field is an option."""
+
+    gold: Path = argument("JSON lines with gold links.")
+    predicted: Path = argument(
+        "JSON lines with the links to score, for the same texts in the same order.", metavar="PRED"
+    )
+    kg: Path | None = option(
+        "Folder of the knowledge graph. Gold entities that are not in it count as NIL."
+    )
+    elevant: bool = switch("GOLD has articles in the form of ELEVANT; also print scores by type.")
+    gold_spans: bool = switch(
+        "Score only links whose mention is a gold mention, as is usual for RSS-500."
+    )
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    as_json: bool = switch("Print JSON.", "--json")
+
+
+@takes(ScoreOptions)
+def score(options: ScoreOptions) -> None:
     """Score links by GERBIL's conventions: precision, recall, F1, accuracy, candidates, NIL.
 
     Example: kept link score gold.jsonl links.jsonl --kg kg/
@@ -60,9 +49,9 @@ def score(
     from kg_loaders import KnowledgeGraph
     from kg_loaders.damage import DamageReport
 
-    right, types = _gold(gold, elevant)
-    predictions = list(read_jsonl(predicted, DamageReport()))
-    graph = None if kg is None else KnowledgeGraph.open(kg)
+    right, types = _gold(options.gold, options.elevant)
+    predictions = list(read_jsonl(options.predicted, DamageReport()))
+    graph = None if options.kg is None else KnowledgeGraph.open(options.kg)
     known = None if graph is None else graph.entities
     judged = outcomes(right, predictions, known=known)
     bins: dict[str, dict[str, SpanScore]] = {}
@@ -72,19 +61,24 @@ def score(
     if graph is not None:
         bins["degree in the graph"] = popularity_bins(judged, _degrees(graph))
     scores = report(
-        right, predictions, known=known, gold_spans_only=gold_spans, bins=bins, seed=seed
+        right,
+        predictions,
+        known=known,
+        gold_spans_only=options.gold_spans,
+        bins=bins,
+        seed=options.seed,
     )
-    if as_json:
+    if options.as_json:
         echo(scores.to_json())
         return
     if n_cut := n_cut_links(predictions):
         echo(
-            f"{n_cut} links of {predicted} hold fewer candidates than the linker had, so that "
-            "recall among candidates is a lower bound; link with --candidates all",
+            f"{n_cut} links of {options.predicted} hold fewer candidates than the linker had, so "
+            "that recall among candidates is a lower bound; link with --candidates all",
             fg="yellow",
             err=True,
         )
-    marked = ", only links on gold mentions are judged" if gold_spans else ""
+    marked = ", only links on gold mentions are judged" if options.gold_spans else ""
     echo(f"{scores.n_texts} texts{marked}\n\n{scores.to_markdown()}", nl=False)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING
 
-import typer
-
+from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.options import LinkCase, RedirectFile
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
@@ -16,90 +15,64 @@ from kept.help_texts import GOLD, HELD_OUT, KG, LINK_INDEX, SEED
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
-    from entity_linking.names.rules.case import Case
     from kg_loaders import KnowledgeGraph
 
 
-def train(
-    gold: Annotated[Path, typer.Argument(help=GOLD)],
-    kg: Annotated[Path, typer.Option("--kg", help=KG)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to make.")],
-    held_out: Annotated[
-        str,
-        typer.Option(metavar="FILE|SHARE", help=HELD_OUT),
-    ] = "0.1",
-    index: Annotated[Path | None, typer.Option(help=LINK_INDEX)] = None,
-    case: LinkCase = None,
-    redirects: RedirectFile = None,
-    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help=SEED)] = 0,
-    epochs: Annotated[
-        int, typer.Option(min=1, max=10**6, help="Largest number of passes over the texts.")
-    ] = 40,
-    hidden: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=4096,
-            help="Number of hidden units. 0 means a log-linear model, which needs fewer texts.",
-        ),
-    ] = 0,
-    networks: Annotated[
-        int,
-        typer.Option(
-            min=1, max=100, help="With --hidden: number of networks whose scores are averaged."
-        ),
-    ] = 1,
-    also: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Annotated texts of another kind, for instance news if GOLD is encyclopedia "
-            "articles. May be repeated."
-        ),
-    ] = None,
-    decision: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --also: file to write for `kept link --decision`, for texts of kinds that "
-            "were not trained on."
-        ),
-    ] = None,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also use this scorer: coherence (walks over the graph), dense (similarity of "
-            "context and description) or cross (the cross-encoder of the index). May be "
-            "repeated."
-        ),
-    ] = None,
-    by_name_only: Annotated[
-        float,
-        typer.Option(
-            "--bare",
-            min=0,
-            max=1,
-            help="Share of entities whose descriptions and facts are hidden in training, so that "
-            "the model also learns to link entities with nothing but a name.",
-        ),
-    ] = 0.0,
-    everywhere: Annotated[
-        bool,
-        typer.Option(
-            "--everywhere",
-            help="Let dense and cross score every mention, not only those that the other scorers "
-            "leave undecided. Slower.",
-        ),
-    ] = False,
-    absent: Annotated[
-        str,
-        typer.Option(
-            help="What to do with mentions whose gold entity is not among the candidates: nil "
-            "(train NIL on them) or skip."
-        ),
-    ] = "nil",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace OUTPUT if it is a re-ranker.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """What the command is given; a field is an option."""
+
+    gold: Path = argument(GOLD)
+    kg: Path = required(KG)
+    output: Path = required("Folder to make.", "--output", "-o")
+    held_out: str = option(HELD_OUT, default="0.1", metavar="FILE|SHARE")
+    index: Path | None = option(LINK_INDEX)
+    case: LinkCase = None
+    redirects: RedirectFile = None
+    seed: int = option(SEED, default=0, bounds=(0, MAX_SEED))
+    epochs: int = option("Largest number of passes over the texts.", default=40, bounds=(1, 10**6))
+    hidden: int = option(
+        "Number of hidden units. 0 means a log-linear model, which needs fewer texts.",
+        default=0,
+        bounds=(0, 4096),
+    )
+    networks: int = option(
+        "With --hidden: number of networks whose scores are averaged.", default=1, bounds=(1, 100)
+    )
+    also: list[Path] | None = option(
+        "Annotated texts of another kind, for instance news if GOLD is encyclopedia "
+        "articles. May be repeated."
+    )
+    decision: Path | None = option(
+        "With --also: file to write for `kept link --decision`, for texts of kinds that "
+        "were not trained on."
+    )
+    add: list[str] | None = option(
+        "Also use this scorer: coherence (walks over the graph), dense (similarity of "
+        "context and description) or cross (the cross-encoder of the index). May be "
+        "repeated."
+    )
+    by_name_only: float = option(
+        "Share of entities whose descriptions and facts are hidden in training, so that "
+        "the model also learns to link entities with nothing but a name.",
+        "--bare",
+        default=0.0,
+        bounds=(0, 1),
+    )
+    everywhere: bool = switch(
+        "Let dense and cross score every mention, not only those that the other scorers "
+        "leave undecided. Slower."
+    )
+    absent: str = option(
+        "What to do with mentions whose gold entity is not among the candidates: nil "
+        "(train NIL on them) or skip.",
+        default="nil",
+    )
+    force: bool = switch("Replace OUTPUT if it is a re-ranker.")
+
+
+@takes(TrainOptions)
+def train(options: TrainOptions) -> None:
     """Train a re-ranker of the linker's candidates, with NIL, on annotated texts.
 
     Example: kept link train gold.jsonl --kg kg/ --add coherence -o reranker/
@@ -108,38 +81,45 @@ def train(
     from entity_linking.calibration.fitting import FittedDecision, save_decision
     from entity_linking.calibration.other_kinds import (
         Kind,
+        above_linked,
         answers_on_other_kinds,
+        balanced,
         decision_for_other_kinds,
     )
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.rerank_parts import RerankSettings
     from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
     from kept.linking.bare import drawn_entities
-    from kept.linking.linkers import EXPENSIVE, LinkerSettings, open_for_training, open_graph
+    from kept.linking.linkers import EXPENSIVE, open_for_training, open_graph, settings_from
     from kg_loaders.disk.writing import refuse_file, refuse_folder
 
-    if absent not in ("nil", "skip"):
-        raise LinkingError(f"--absent is {absent!r}; choose nil or skip")
-    files = _files(gold, also or [], held_out, decision)
-    refuse_folder(output, kind=KIND, is_kind=is_reranker, force=force, inputs=[*files, kg])
-    if decision is not None:
-        refuse_file(decision, force=force, inputs=files)
+    if options.absent not in ("nil", "skip"):
+        raise LinkingError(f"--absent is {options.absent!r}; choose nil or skip")
+    files = _files(options.gold, options.also or [], options.held_out, options.decision)
+    refuse_folder(
+        options.output,
+        kind=KIND,
+        is_kind=is_reranker,
+        force=options.force,
+        inputs=[*files, options.kg],
+    )
+    if options.decision is not None:
+        refuse_file(options.decision, force=options.force, inputs=files)
     settings = RerankSettings(
-        seed=seed,
-        epochs=epochs,
-        hidden=hidden,
-        absent="skip" if absent == "skip" else "nil",
-        networks=networks,
+        seed=options.seed,
+        epochs=options.epochs,
+        hidden=options.hidden,
+        absent="skip" if options.absent == "skip" else "nil",
+        networks=options.networks,
     )
-    where = LinkerSettings(
-        kg=str(kg), case=cast("Case | None", case), index=None if index is None else str(index)
-    )
+    where = settings_from(options, "kg", "case", "index")
     graph = open_graph(where)
-    split = {path.name: texts_of(path, held_out, seed) for path in files}
-    if redirects is not None:
-        split = _resolved(split, redirects, graph)
-    unknown = drawn_entities(graph, by_name_only, seed) if by_name_only else None
-    linker, scorers = open_for_training(where, graph, add or (), by_name_only=unknown)
+    split = {path.name: texts_of(path, options.held_out, options.seed) for path in files}
+    if options.redirects is not None:
+        split = _resolved(split, options.redirects, graph)
+    share = options.by_name_only
+    unknown = drawn_entities(graph, share, options.seed) if share else None
+    linker, scorers = open_for_training(where, graph, options.add or (), by_name_only=unknown)
     kinds = {
         name: Kind(*(with_gold(linker.propose(part), part) for part in parts))
         for name, parts in split.items()
@@ -148,12 +128,12 @@ def train(
     stop = [text for kind in kinds.values() for text in kind.held_out]
     began = time.perf_counter()
     name = ", ".join(kinds)
-    expensive = [] if everywhere else [each for each in scorers if each in EXPENSIVE]
+    expensive = [] if options.everywhere else [each for each in scorers if each in EXPENSIVE]
     model = Reranker.fit(
         scorers, texts, stop, settings=settings, graph_hash=graph.content_hash, trained_on=name,
         expensive=expensive,
     )  # fmt: skip
-    model.save(output, force=force)
+    model.save(options.output, force=options.force)
     record = model.record
     echo(
         f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
@@ -164,18 +144,26 @@ def train(
         echo(str(model.asking))
     echo(
         f"held-out accuracy, NIL an answer: {model.accuracy(stop):.4f}; "
-        f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; in {output}"
+        f"the best prior, never NIL: {_prior_accuracy(stop, settings.absent):.4f}; "
+        f"in {options.output}"
     )
-    if decision is not None:
-        seen = answers_on_other_kinds(scorers, kinds, settings)
-        fitted_decision = decision_for_other_kinds(seen)
-        fitted = FittedDecision(fitted_decision, graph.content_hash, repr(model), name, len(seen))
-        save_decision(fitted, decision, force=force, inputs=files)
+    if options.decision is not None:
+        by_kind = answers_on_other_kinds(scorers, kinds, settings)
+        fitted_decision = decision_for_other_kinds(by_kind, settings.seed)
+        seen = balanced(by_kind, settings.seed)
+        fitted = FittedDecision(
+            fitted_decision, graph.content_hash, repr(model), name, len(seen),
+            above_linked=above_linked(by_kind),
+        )  # fmt: skip
+        save_decision(fitted, options.decision, force=options.force, inputs=files)
         raw, right = confidences(seen, replace(fitted_decision, curve=()))
         echo(
             f"on a kind of text that was held out {len(seen)} links are {raw.mean():.3f} sure and "
-            f"{right.mean():.3f} right; confidence for other kinds of text in {decision}"
+            f"{right.mean():.3f} right; confidence for other kinds of text in {options.decision}"
         )
+        for kind, answers in by_kind.items():
+            shares = f"{answers.linked:.3f} of the names linked, {answers.right:.3f} right"
+            echo(f"{kind} held out: {shares}")
 
 
 def _files(gold: Path, also: list[Path], held_out: str, decision: Path | None) -> list[Path]:

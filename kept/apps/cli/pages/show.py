@@ -3,63 +3,49 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Literal, cast
 
-import typer
-
+from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import KG, TOKENIZER
 
 
-def show(
-    text: Annotated[str, typer.Argument(help="The text to link and to draw.")],
-    kg: Annotated[Path, typer.Option("--kg", help=KG)],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write: an .html page, or with a name in .svg the picture alone.",
-        ),
-    ] = Path("graph.html"),
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the page in the browser.")
-    ] = False,
-    tokenizer: Annotated[
-        str,
-        typer.Option(callback=local_or_hub, help=TOKENIZER),
-    ] = "minilm",
-    policy: Annotated[
-        str, typer.Option(help="Order in which facts are chosen: file, random, degree.")
-    ] = ("degree"),
-    max_neighbours: Annotated[
-        int, typer.Option(min=0, max=10**6, help="Largest number of facts per entity in the text.")
-    ] = 4,
-    directions: Annotated[
-        str,
-        typer.Option(
-            help="head: only facts whose head is the entity in the text. both: also facts whose "
-            "tail it is."
-        ),
-    ] = "head",
-    keep_mentions: Annotated[
-        bool,
-        typer.Option("--keep-mentions", help="Draw the words of a mention as well as its entity."),
-    ] = False,
-    case: LinkCase = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=MAX_SEED, help="Number from which the order `--policy random` follows."
-        ),
-    ] = 0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the file even if kept did not write it.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """What the command is given; a field is an option."""
+
+    text: str = argument("The text to link and to draw.")
+    kg: Path = required(KG)
+    output: Path = option(
+        "File to write: an .html page, or with a name in .svg the picture alone.",
+        "--output",
+        "-o",
+        default=Path("graph.html"),
+    )
+    open_page: bool = switch("Open the page in the browser.", "--open")
+    tokenizer: str = option(TOKENIZER, default="minilm", callback=local_or_hub)
+    policy: str = option("Order in which facts are chosen: file, random, degree.", default="degree")
+    max_neighbours: int = option(
+        "Largest number of facts per entity in the text.", default=4, bounds=(0, 10**6)
+    )
+    directions: str = option(
+        "head: only facts whose head is the entity in the text. both: also facts whose tail it is.",
+        default="head",
+    )
+    keep_mentions: bool = switch("Draw the words of a mention as well as its entity.")
+    case: LinkCase = None
+    seed: int = option(
+        "Number from which the order `--policy random` follows.", default=0, bounds=(0, MAX_SEED)
+    )
+    force: bool = switch("Replace the file even if kept did not write it.")
+
+
+@takes(ShowOptions)
+def show(options: ShowOptions) -> None:
     """Draw the word-knowledge graph of a text: its links, their facts, and why they were chosen.
 
     The text is linked as by `kept link`. Facts that do not fit into the drawing are counted below
@@ -67,7 +53,6 @@ def show(
 
     Example: kept show "Paris lies on the Seine." --kg kg/ -o graph.svg
     """
-    from entity_linking.names.rules.case import Case
     from kept.errors import ConfigError
     from kept.graphs.builder import BuilderConfig, build
     from kept.graphs.drawing.draw import draw_html, draw_svg
@@ -75,35 +60,35 @@ def show(
     from kept.graphs.views import is_anchor
     from kept.hosts import load_tokenizer
     from kept.lab.report.page import is_kept_page
-    from kept.linking.linkers import LinkerSettings, open_graph, open_linker
+    from kept.linking.linkers import open_graph, open_linker, settings_from
     from kept.randomness import generator
     from kg_loaders.disk.writing import refuse_file, write_text
 
     drawings = {".html": draw_html, ".htm": draw_html, ".svg": draw_svg}
-    draw = drawings.get(output.suffix.lower())
+    draw = drawings.get(options.output.suffix.lower())
     if draw is None:
         raise ConfigError(
-            f"{output}: kept draws a page (.html, .htm) or a picture (.svg); choose such a name, "
-            "or convert the .svg with another program"
+            f"{options.output}: kept draws a page (.html, .htm) or a picture (.svg); choose such a "
+            "name, or convert the .svg with another program"
         )
-    force = force or is_kept_page(output)
-    refuse_file(output, force=force, inputs=[kg])
+    force = options.force or is_kept_page(options.output)
+    refuse_file(options.output, force=force, inputs=[options.kg])
     config = BuilderConfig(
-        policy=policy,
-        max_neighbours=max_neighbours,
-        directions=cast(Literal["head", "both"], directions),
-        replace_mentions=not keep_mentions,
+        policy=options.policy,
+        max_neighbours=options.max_neighbours,
+        directions=cast(Literal["head", "both"], options.directions),
+        replace_mentions=not options.keep_mentions,
     )
-    linking = LinkerSettings(kg=str(kg), case=cast(Case | None, case))
+    linking = settings_from(options, "kg", "case")
     graph = open_graph(linking)
-    pieces = load_tokenizer(tokenizer)
-    (linked,) = open_linker(linking, graph).link([text])
-    built = build(linked, pieces, graph, generator=generator(seed, "show"), config=config)
-    write_text(output, draw(built, graph, pieces), force=force)
+    pieces = load_tokenizer(options.tokenizer)
+    (linked,) = open_linker(linking, graph).link([options.text])
+    built = build(linked, pieces, graph, generator=generator(options.seed, "show"), config=config)
+    write_text(options.output, draw(built, graph, pieces), force=force)
     if not is_anchor(built).any():
         echo("no entity of this graph was found in the text", fg="yellow", err=True)
     for sentence in (*ambiguous_links(built, graph), *left_out(built, graph)):
         echo(sentence, fg="yellow", err=True)
-    echo(f"{built} in {output}")
-    if open_page:
-        webbrowser.open(output.resolve().as_uri())
+    echo(f"{built} in {options.output}")
+    if options.open_page:
+        webbrowser.open(options.output.resolve().as_uri())

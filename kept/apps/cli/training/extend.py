@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.terminal import echo
 
 if TYPE_CHECKING:
     from kept.training.extending import Extension, TableGrowth
 
 
-def extend(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a run of `kept pretrain` or `kept finetune`.")
-    ],
-    kg: Annotated[
-        Path,
-        typer.Option("--kg", help="Folder of the graph with additions, as `kept kg add` makes it."),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="New folder for the extended run.")
-    ],
-    before: Annotated[
-        Path | None,
-        typer.Option(
-            "--before",
-            help="Folder of the graph that the run was trained on, if it has moved since.",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="How the vectors of new entities start: one of "
-            "{kept.training.extending.starts:STARTS} "
-            "(default: the one that predicts the vectors of known entities best)."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace OUTPUT if it is an extended run.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExtendOptions:
+    """What the command is given; a field is an option."""
+
+    run: Path = argument("Folder of a run of `kept pretrain` or `kept finetune`.")
+    kg: Path = required("Folder of the graph with additions, as `kept kg add` makes it.")
+    output: Path = required("New folder for the extended run.", "--output", "-o")
+    before: Path | None = option(
+        "Folder of the graph that the run was trained on, if it has moved since."
+    )
+    start: str | None = option(
+        "How the vectors of new entities start: one of "
+        "{kept.training.extending.starts:STARTS} "
+        "(default: the one that predicts the vectors of known entities best)."
+    )
+    force: bool = switch("Replace OUTPUT if it is an extended run.")
+    as_json: bool = switch("Print JSON.", "--json")
+
+
+@takes(ExtendOptions)
+def extend(options: ExtendOptions) -> None:
     """Extend the model of a run to a graph with new entities: their vectors are added, others stay.
 
     All entities and relations of the run's graph must be in KG. Nothing is trained. Use OUTPUT as
@@ -57,16 +47,16 @@ def extend(
     from kept.training.extending.extend import refuse_output, write_extension
     from kg_loaders import KnowledgeGraph
 
-    refuse_output(output, [run, kg], force=force)
-    was = None if before is None else KnowledgeGraph.open(before)
-    done = extend_run(run, KnowledgeGraph.open(kg), before=was, start=start)
-    write_extension(done, run, kg, output, force=force)
-    if as_json:
+    refuse_output(options.output, [options.run, options.kg], force=options.force)
+    was = None if options.before is None else KnowledgeGraph.open(options.before)
+    done = extend_run(options.run, KnowledgeGraph.open(options.kg), before=was, start=options.start)
+    write_extension(done, options.run, options.kg, options.output, force=options.force)
+    if options.as_json:
         echo(json.dumps(done.as_json(), indent=1))
         return
     for line in _lines(done):
         echo(line)
-    echo(f"model in {output}, for {done.graph}")
+    echo(f"model in {options.output}, for {done.graph}")
 
 
 def _lines(done: Extension) -> list[str]:

@@ -26,9 +26,7 @@ _TABLES = {
     "head": "kept.heads.model:HEADS",
 }
 """Options whose words are names of a table."""
-_NEEDED = (
-    ("task",), ("format",), ("train",), ("kg",), ("method", "model"),
-)  # fmt: skip
+_NEEDED = (("task",), ("format",), ("train",), ("kg",), ("method", "model"))
 """Options of a new run; one of each group."""
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kept.apps.cli.console import TerminalConsole
-from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.terminal import echo
 from kept.apps.cli.training.run import (
-    catch_interrupt,
+    StartedRun,
     finish_run,
     print_result,
     read_run,
@@ -21,13 +20,11 @@ from kept.apps.cli.training.run import (
     run_folder,
     tell_longer,
     tell_memory,
-    tracking,
 )
 from kept.apps.integrations.trackers import require_trackers
 from kept.heads.model import KnowledgeForTask
 from kept.results import Result
 from kept.tasks.kinds import task_kind
-from kept.training.checkpoint import list_checkpoints
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
 from kept.training.finetuning.assembly import assemble
 from kept.training.finetuning.config import FinetuneConfig
@@ -35,7 +32,7 @@ from kept.training.finetuning.options import FinetuneOptions
 from kept.training.finetuning.recipes import budget_warning, with_defaults
 from kept.training.finetuning.run import FinetuneRun
 from kept.training.finetuning.shortfall import shortfall
-from kept.training.loop import Resume, TrainResult, train
+from kept.training.loop import TrainResult
 from kept.training.processes.launch import rank_and_size, require_several
 from kept.training.processes.together import processes, report_dead_process
 from kg_loaders.disk.writing import whole_files, write_json, write_text
@@ -64,19 +61,11 @@ def run(fields: dict[str, Any], options: FinetuneOptions) -> Result:
                 f"with --dev)"
             )
             fields = {**fields, "dev": dev_file}
-    start, track = time.monotonic(), options.track
-    if track:
-        require_trackers(track)
-    config, how = read_run(
-        FinetuneConfig,
-        output / CONFIG_FILE,
-        fields,
-        options.settings,
-        config_file=options.config,
-        resume=options.resume,
-        skip_damaged=options.skip_damaged,
-        complete=with_defaults,
-    )
+    start = time.monotonic()
+    if options.track:
+        require_trackers(options.track)
+    written = output / CONFIG_FILE
+    config, how = read_run(FinetuneConfig, written, fields, options, with_defaults)
     require_several(config.training.shard)
     console = TerminalConsole(stderr=True)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
@@ -100,7 +89,7 @@ def run(fields: dict[str, Any], options: FinetuneOptions) -> Result:
         if short := budget_warning(assembled.config, len(assembled.train)):
             console.print(f"warning: {short}")
         tell_memory(assembled.model, config.training, console)
-        result = _train(assembled, output, how, console, start, track)
+        result = _train(assembled, StartedRun(output, how, console, options.track, start))
         require_opens(KnowledgeForTask, output, config.training)
         if result.stopped == "finished":
             _score(assembled, output, result.precision)
@@ -126,37 +115,22 @@ def _is_dev_wanted(flags: dict[str, Any], settings: Sequence[str]) -> bool:
     return "train" in flags and "dev" not in flags and named.isdisjoint({"dev", "dev_share"})
 
 
-def _train(
-    assembled: FinetuneRun,
-    output: Path,
-    how: Resume,
-    console: TerminalConsole,
-    start: float,
-    track: Sequence[str],
-) -> TrainResult:
-    settings = assembled.config.model_dump(mode="json")
+def _train(assembled: FinetuneRun, started: StartedRun) -> TrainResult:
+    config = assembled.config
+
+    def write() -> None:
+        write_text(started.output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
+        with whole_files(started.output) as part:
+            assembled.tokenizer.save_pretrained(part)
+
     evaluate = partial(assembled.evaluate, together=processes())
-    with (
-        catch_interrupt() as stop,
-        TrainingProgress(console, foretells=True) as bar,
-        tracking(bar, track, output, settings) as reporter,
-    ):
-        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
-            written = assembled.config.model_dump_json(indent=2)
-            write_text(output / CONFIG_FILE, written, force=True)
-            with whole_files(output) as part:
-                assembled.tokenizer.save_pretrained(part)
-        return train(
-            assembled.model,
-            assembled.data,
-            assembled.config.training,
-            output,
-            evaluate=evaluate if assembled.config.training.evaluate_every else None,
-            reporter=reporter,
-            resume=how,
-            should_stop=lambda: bool(stop),
-            budget_since=start,
-        )
+    return started.train(
+        assembled.model,
+        assembled.data,
+        config,
+        write=write,
+        evaluate=evaluate if config.training.evaluate_every else None,
+    )
 
 
 def _score(assembled: FinetuneRun, output: Path, precision: str) -> None:

@@ -15,11 +15,10 @@ def fit(options: FitOptions) -> Result:
     """Train a model on your labelled texts with your graph, and report whether the graph helps.
 
     The columns decide the task: text and label; mention, or start and end; head and tail; tokens
-    and tags; question and answer. The texts are linked, and development and test examples are split
-    off. A method and its learning rates are chosen on the development examples. The test score is
-    compared with the host without the graph, with the most frequent label, and with the facts of
-    other entities. For questions nothing is trained: kept chooses how a decoder, or the graph
-    itself, answers.
+    and tags; question and answer. kept links the texts, splits off development and test examples,
+    and chooses a method on the development examples. The test score is compared with the same model
+    without the graph, with the most frequent label, and with the facts of other entities. For
+    questions nothing is trained: kept chooses how a decoder, or the graph itself, answers.
 
     Example: kept fit people.csv --kg kg/ -o runs/people
     """

@@ -9,6 +9,7 @@ from kept.apps.cli.training.guide import write_environment, write_guide
 from kept.lab.fitting import run as texts
 from kept.lab.fitting.options import FitOptions
 from kept.lab.questions import fitting as questions
+from kept.methods import BASELINE
 from kept.results import Result
 from kept.tasks.datasets.tables import QUESTION, read_labelled
 
@@ -21,6 +22,13 @@ QUESTIONS_GO_ON = (
     'kept predict RUN "A question?" --kg KG',
     'kept ask "A question?" --kg KG --run RUN',
 )
+SCORES = {
+    "chosen": "with the graph ({method})",
+    "none": "without the graph",
+    "wrong facts": "with another entity's facts",
+    "majority": "always the most frequent answer",
+}
+"""Scores in the order and the words in which they are printed."""
 
 
 def run(options: FitOptions) -> Result:
@@ -34,8 +42,13 @@ def run(options: FitOptions) -> Result:
     result = (questions.fit if is_of_questions else texts.fit)(options, announce)
     write_environment(options.output, options)
     write_guide(options.output, options.kg, QUESTIONS_GO_ON if is_of_questions else GOES_ON)
-    for name, score in result.scores.items():
-        echo(f"{name}: {score:.3f} on test")
-    echo(f"model: {result.method}, in {options.output}")
+    known = [name for name in SCORES if name in result.scores]
+    if result.method == BASELINE:
+        known.remove("chosen")
+    others = [name for name in result.scores if name not in SCORES]
+    for name in [*known, *others]:
+        label = SCORES.get(name, name).format(method=result.method)
+        echo(f"{label:<34} {result.scores[name]:.3f} on test")
     echo(result.verdict)
+    echo(f"The model is in {options.output}; its README.md says how to go on.")
     return Result(values=result.as_json(), folder=options.output)

@@ -22,7 +22,7 @@ FILES = {
     "model.safetensors": "the weights, encoder and heads; `AutoEncoder.from_pretrained` reads them",
     "config.json": "sizes of the model, and the hashes of the graph that its rows follow",
     "checksums.json": "the seal: size and SHA-256 of each file of the model",
-    "tokenizer.json": "the host's word pieces",
+    "tokenizer.json": "the language model's word pieces",
     "tokenizer_config.json": "settings of the tokenizer",
     "pretrain.json": "the whole configuration; read again by `kept pretrain --config`",
     "finetune.json": "the whole configuration; read again by `kept finetune --config`",

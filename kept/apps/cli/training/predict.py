@@ -60,6 +60,7 @@ def _predict_text(options: PredictOptions) -> Any:
     import json
 
     from entity_linking.names.rules.case import Case
+    from kept.results import Result
     from kept.training.finetuning.predictor import Predictor
 
     if options.about is not None and not options.explain:
@@ -74,14 +75,16 @@ def _predict_text(options: PredictOptions) -> Any:
             else _page(explanation)
         )
         return explanation
-    (labels,) = predictor.predict([example], options.kg)
+    (prediction,) = predictor.predictions([example], options.kg)
+    labels = prediction.labels
     if options.choice:
         labels = tuple(options.choice[int(label) - 1] for label in labels)
     if options.as_json:
         echo(json.dumps({"text": options.text, "labels": labels}, ensure_ascii=False))
     else:
         echo(", ".join(labels) or NO_ANSWER)
-    return labels
+    fields = predictor.kind.fields_of(prediction, {"choices": list(options.choice)})
+    return Result(values={"text": options.text, **fields})
 
 
 def _example(options: PredictOptions, predictor: Predictor) -> TaskExample:

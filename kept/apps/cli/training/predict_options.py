@@ -37,32 +37,29 @@ class PredictOptions(RunConfig):
         default=(),
         metavar="USE=NAME",
     )
-    damage: str = Field(
-        "stop", description="What to do at a line that cannot be read: stop, or skip it."
+    damage: str = option(
+        "What to do at a line that cannot be read: stop, or skip it.", default="stop"
     )
-    resume: bool = Field(False, description=RESUME_OUTPUT)
-    force: bool = Field(False, description=FORCE_OUTPUT)
+    resume: bool = option(RESUME_OUTPUT, default=False)
+    force: bool = option(FORCE_OUTPUT, default=False)
     target: tuple[str, ...] = Field(
         (),
         description="Words in the text that the prediction is about. For a relation give it twice: "
         "the head, then the tail.",
     )
-    context: str | None = Field(
-        None, description="Text that contains the answer, if the first argument is a question."
+    context: str | None = option(
+        "Text that contains the answer, if the first argument is a question."
     )
     choice: tuple[str, ...] = Field(
         (), description="One of the answers to choose from. Give it twice or more."
     )
     case: str | None = option(CASE, check="case")
-    about: str | None = Field(
-        None, description="With --explain: the class to explain (default: the predicted one)."
-    )
-    explain: bool = Field(
-        False,
-        description="Also print what the answer would be without each fact and each link.",
+    about: str | None = option("With --explain: the class to explain (default: the predicted one).")
+    explain: bool = option(
+        "Also print what the answer would be without each fact and each link.", default=False
     )
     as_json: bool = option("Print JSON.", default=False, flag="--json")
-    threads: int | None = Field(None, ge=1, le=MAX_THREADS, description=THREADS)
+    threads: int | None = option(THREADS, bounds=(1, MAX_THREADS))
 
     @property
     def is_file(self) -> bool:
@@ -104,18 +101,3 @@ class PredictOptions(RunConfig):
 
     def _not_a_file(self) -> str:
         return f"{self.text[:60]!r} is not a file"
-
-    def column_names(self) -> dict[str, str]:
-        """The columns by use; raises `ConfigError` for anything but USE=NAME."""
-        from kept.suggestions import no_such
-        from kept.tasks.datasets.tables import COLUMNS
-
-        names = {}
-        for each in self.column:
-            use, separator, name = each.partition("=")
-            if not (separator and name):
-                raise ConfigError(f"--column {each}: write USE=NAME, such as text=sentence")
-            if use not in COLUMNS:
-                raise no_such("use of a column", use, COLUMNS)
-            names[use] = name
-        return names

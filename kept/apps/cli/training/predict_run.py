@@ -15,6 +15,7 @@ from kept.errors import ConfigError
 from kept.lab.questions.bulk import BulkAnswers, answers_key
 from kept.lab.questions.fitted import FittedAnswerer, answers_questions
 from kept.results import Result
+from kept.tasks.datasets.columns import columns_by_use
 from kept.tasks.datasets.tables import table_rows
 from kept.tasks.datasets.unlabelled import QUESTIONS, is_plain, read_unlabelled
 from kept.training.finetuning.bulk import (
@@ -82,12 +83,12 @@ def _columns(options: PredictOptions) -> dict[str, str]:
     """
     path = Path(options.text)
     if is_plain(path):
-        return options.column_names()
+        return columns_by_use(options.column)
     known = columns_of_fit(options.run)
     first = next(table_rows(path, DamageReport(DamagePolicy.SKIP)), None) if known else None
     names = first[2] if first else ()
     remembered = {use: name for use, name in known.items() if name in names}
-    return remembered | options.column_names()
+    return remembered | columns_by_use(options.column)
 
 
 def _open(options: PredictOptions, report: DamageReport) -> tuple[LinePredictor, str, str]:

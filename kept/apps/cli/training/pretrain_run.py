@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from kept.apps.cli.console import TerminalConsole
-from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.training.run import (
-    catch_interrupt,
+    StartedRun,
     finish_run,
     print_result,
     read_run,
@@ -17,14 +15,12 @@ from kept.apps.cli.training.run import (
     run_folder,
     tell_longer,
     tell_memory,
-    tracking,
 )
 from kept.apps.integrations.trackers import require_trackers
 from kept.hosts import load_tokenizer, n_positions
 from kept.objectives.model import KnowledgeForPreTraining
 from kept.results import Result
-from kept.training.checkpoint import list_checkpoints
-from kept.training.loop import Resume, TrainResult, train
+from kept.training.loop import TrainResult
 from kept.training.pretraining.assembly import assemble
 from kept.training.pretraining.config import PretrainConfig
 from kept.training.pretraining.data import WordGraphData
@@ -45,23 +41,16 @@ GOES_ON = (
 
 def run(options: PretrainOptions) -> Result:
     """Train, print and return the outcome."""
-    start, output, track = time.monotonic(), options.output, options.track
-    if track:
-        require_trackers(track)
-    config, how = read_run(
-        PretrainConfig,
-        output / CONFIG_FILE,
-        options.fields(),
-        options.settings,
-        config_file=options.config,
-        resume=options.resume,
-        skip_damaged=options.skip_damaged,
-        complete=with_defaults,
-    )
+    start, output = time.monotonic(), options.output
+    if options.track:
+        require_trackers(options.track)
+    written = output / CONFIG_FILE
+    config, how = read_run(PretrainConfig, written, options.fields(), options, with_defaults)
     require_several(config.training.shard)
     with run_folder(output, CONFIG_FILE, "checkpoints"):
         console = TerminalConsole(stderr=True)
-        result = _train(config.with_absolute_paths(), output, how, console, start, track)
+        started = StartedRun(output, how, console, options.track, start)
+        result = _train(config.with_absolute_paths(), started)
         require_opens(KnowledgeForPreTraining, output, config.training)
         finish_run(output, config, result, GOES_ON)
     print_result(result, output)
@@ -70,14 +59,8 @@ def run(options: PretrainOptions) -> Result:
     return Result(values=values, folder=output)
 
 
-def _train(
-    config: PretrainConfig,
-    output: Path,
-    how: Resume,
-    console: TerminalConsole,
-    start: float,
-    track: Sequence[str],
-) -> TrainResult:
+def _train(config: PretrainConfig, started: StartedRun) -> TrainResult:
+    output, console = started.output, started.console
     model, data = assemble(config)
     console.print(str(data))
     if isinstance(data, WordGraphData):
@@ -85,30 +68,18 @@ def _train(
         longest, _ = data.view.within_positions(n_positions(model.encoder.host), config.view)
         tell_longer([data.cut], data.builder, longest, console)
     tell_memory(model, config.training, console)
-    with (
-        catch_interrupt() as stop,
-        TrainingProgress(console, foretells=True) as bar,
-        tracking(bar, track, output, config.model_dump(mode="json")) as reporter,
-    ):
-        if not (rank_and_size().rank or list_checkpoints(output / "checkpoints")):
-            write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
-            if isinstance(data, WordGraphData):
-                _write_coverage(data, output)
-            with whole_files(output) as part:
-                load_tokenizer(config.host).save_pretrained(part)
-        result = train(
-            model,
-            data,
-            config.training,
-            output,
-            reporter=reporter,
-            resume=how,
-            should_stop=lambda: bool(stop),
-            budget_since=start,
-        )
-        if not rank_and_size().rank:
-            _whole(model, config, output).encoder.save_trained_parts(output)
-        return result
+
+    def write() -> None:
+        write_text(output / CONFIG_FILE, config.model_dump_json(indent=2), force=True)
+        if isinstance(data, WordGraphData):
+            _write_coverage(data, output)
+        with whole_files(output) as part:
+            load_tokenizer(config.host).save_pretrained(part)
+
+    result = started.train(model, data, config, write=write)
+    if not rank_and_size().rank:
+        _whole(model, config, output).encoder.save_trained_parts(output)
+    return result
 
 
 def _whole(

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from torch import cuda, nn
 
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.errors import mark_interrupted
+from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.settings import read_setting
 from kept.apps.cli.terminal import echo
 from kept.apps.cli.training.guide import write_environment, write_guide
@@ -22,11 +24,11 @@ from kept.errors import CheckpointError, ConfigError, KeptError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import Cut, longer_texts
 from kept.model_files import EXTENDED
-from kept.training.checkpoint import leave_finished
+from kept.training.checkpoint import leave_finished, list_checkpoints
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.costs import free_memory, memory_forecast, require_memory
 from kept.training.log import Reporter
-from kept.training.loop import Resume, TrainResult
+from kept.training.loop import Resume, TrainResult, train
 from kept.training.processes.launch import rank_and_size
 from kept.training.processes.together import leave_processes
 from kg_loaders.disk.writing import claim
@@ -42,28 +44,67 @@ Config = TypeVar("Config", bound=RunConfig)
 def read_run(
     kind: type[Config],
     written: Path,
-    flags: dict[str, Any],
-    settings: Sequence[str],
-    *,
-    config_file: Path | None,
-    resume: bool,
-    skip_damaged: bool,
+    fields: dict[str, Any],
+    options: Any,
     complete: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
 ) -> tuple[Config, Resume]:
     """The configuration and how to resume; a resumed run without a file reads what it `written`.
 
-    `complete` adds to a new run's fields those that are not given; a run's own file, JSON, has all.
+    `options` are those of the command (`RunOptions`), `fields` the fields that they give.
+    `complete` adds to a new run's fields those that are not given; a run's file, JSON, has all.
     """
-    if skip_damaged and not resume:
+    config_file, skip_damaged = options.config, getattr(options, "skip_damaged", False)
+    if skip_damaged and not options.resume:
         raise ConfigError("--skip-damaged goes with --resume")
     how = Resume.NEVER
-    if resume:
+    if options.resume:
         how = Resume.NEWEST_GOOD if skip_damaged else Resume.LATEST
         config_file = config_file or (written if written.is_file() else None)
     if config_file is not None and config_file.suffix == ".json":
         complete = dict
-    fields = flags | dict(map(read_setting, settings))
+    fields = fields | dict(map(read_setting, options.settings))
     return kind.read(config_file, fields, complete=complete), how
+
+
+@dataclass(frozen=True)
+class StartedRun:
+    """A run of training: where it goes, how it resumes and is shown, and when it was started."""
+
+    output: Path
+    how: Resume
+    console: TerminalConsole
+    track: Sequence[str]
+    start: float
+
+    def train(
+        self,
+        model: KnowledgeModel,
+        data: Any,
+        config: FinetuneConfig | PretrainConfig,
+        *,
+        write: Callable[[], object],
+        evaluate: Any = None,
+    ) -> TrainResult:
+        """Train behind a progress bar; the first process of a new run calls `write` before."""
+        settings = config.model_dump(mode="json")
+        with (
+            catch_interrupt() as stop,
+            TrainingProgress(self.console, foretells=True) as bar,
+            tracking(bar, self.track, self.output, settings) as reporter,
+        ):
+            if not (rank_and_size().rank or list_checkpoints(self.output / "checkpoints")):
+                write()
+            return train(
+                model,
+                data,
+                config.training,
+                self.output,
+                evaluate=evaluate,
+                reporter=reporter,
+                resume=self.how,
+                should_stop=lambda: bool(stop),
+                budget_since=self.start,
+            )
 
 
 @contextmanager
@@ -174,7 +215,7 @@ def tell_longer(
     """Print with which settings the host reads more of texts that were cut: up to `n_words`."""
     remedy = longer_texts(builder, n_words)
     if remedy and any(cut.n_cut for cut in cuts):
-        console.print(f"to read texts up to the host's {n_words} pieces: {remedy}")
+        console.print(f"to read texts up to the language model's {n_words} pieces: {remedy}")
 
 
 def tell_memory(model: nn.Module, config: TrainConfig, console: TerminalConsole) -> None:

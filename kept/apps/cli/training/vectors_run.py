@@ -25,15 +25,7 @@ def run(options: VectorsOptions) -> None:
     """Train, and print how it ended."""
     output, resume = options.output, options.resume
     written = output / CONFIG_FILE
-    config, _ = read_run(
-        JointConfig,
-        written,
-        options.fields(),
-        options.settings,
-        config_file=options.config,
-        resume=resume,
-        skip_damaged=False,
-    )
+    config, _ = read_run(JointConfig, written, options.fields(), options)
     if written.exists() and not resume:
         raise ConfigError(f"{output} has a run; continue it with --resume, or give a new folder")
     with run_folder(output, CONFIG_FILE):

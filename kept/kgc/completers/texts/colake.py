@@ -11,7 +11,7 @@ Axis legend: batch, node, entity, relation (then inverse ones), width, embedding
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -27,7 +27,7 @@ from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS
 from kept.encoders.colake import CoLAKE
 from kept.errors import CheckpointError, EvaluationError
-from kept.evaluation.ranking import SLOTS, Direction, Filter, HasScores
+from kept.evaluation.ranking import SLOTS, Direction, Filter, Triple, Triples
 from kept.host_families import layer_norm_eps
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
@@ -41,9 +41,10 @@ from kept.kgc.completers.texts.beside import (
     saved_host_tokenizer,
 )
 from kept.kgc.completers.texts.colake_questions import Questions, Reader
-from kept.kgc.completers.ultra import sample_queries
-from kept.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kge.resuming.snapshots import Snapshots
+from kept.kgc.training import HOST, by_recipe, encoder_settings, queries_of
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import EncoderOptions
+from kept.kge.resuming.epochs import run_epochs
 from kept.kge.simkgc.texts import INVERSE, Texts
 from kept.kge.training_config import TrainingConfig
 from kept.layers.transform import Transform
@@ -130,16 +131,14 @@ class CoLAKECompleter:
     n_tokens: int = N_TOKENS
     reads: ClassVar[Literal["texts"]] = "texts"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> CoLAKEScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> CoLAKEScorer:
         return self.over(graph, context, self.texts(graph))
 
     def texts(self, graph: KnowledgeGraph) -> Texts:
         """What is read of a graph: a text of more words has more pieces than are read."""
         return Texts.of(graph, n_words=self.n_tokens)
 
-    def over(
-        self, graph: KnowledgeGraph, context: NDArray[np.integer], texts: Texts
-    ) -> CoLAKEScorer:
+    def over(self, graph: KnowledgeGraph, context: Triples, texts: Texts) -> CoLAKEScorer:
         """The scorer of a graph whose entities have these texts."""
         words = hosts.word_table(self.model.encoder.host).weight.detach()
         plain_names = [texts.plain(i) for i in range(graph.n_entities)]
@@ -171,11 +170,7 @@ class CoLAKECompleter:
         return _frozen_table(torch.cat([weight[:N_SPECIAL_ROWS], rows]))
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions and facts that were shown, each left out in turn."""
         head, _, tail = triple
@@ -246,8 +241,7 @@ def answer_rows(rows: Tensor, centre: Tensor) -> Tensor:
 
     Means of word pieces all point the same way; what tells them apart is the rest.
     """
-    normalised: Tensor = normalize(rows - centre, dim=1)
-    return normalised
+    return normalize(rows - centre, dim=1)
 
 
 def _frozen_table(rows: Tensor) -> nn.Embedding:
@@ -268,35 +262,25 @@ def relation_rows(
     return vectors
 
 
-def train_colake_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    host: str,
-    config: TrainingConfig,
-    n_tokens: int,
-    seed: int,
-    validate: Callable[[HasScores], float],
-    n_asked: int | None = None,
-    snapshots: Snapshots | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[CoLAKECompleter, TrainingHistory]:
-    """Train on `triples [triple 3]` of `graph`; an epoch asks all of them, or `n_asked`.
-
-    ConfigError: no entity has a text.
-    """
+def train(training: Training) -> Trained:
+    """Train CoLAKE over texts of entities. ConfigError: no entity has a text."""
+    options, seed = training.options, training.seed
+    assert isinstance(options, EncoderOptions)
+    config, host = by_recipe(COLAKE_RECIPE, options), options.host or HOST
+    graph, triples = training.splits.graph, training.splits.train
     require_texts(graph, NAME)
     tokenizer = load_tokenizer(host)
     with torch_draws(seed, "initial weights"):
         model = CoLAKEModel(load_host(host), graph.n_relations)
-    completer = CoLAKECompleter(model, tokenizer, tuple(graph.relations), n_tokens)
+    completer = CoLAKECompleter(
+        model, tokenizer, tuple(graph.relations), options.tokens or N_TOKENS
+    )
     with torch.no_grad():
         rows = relation_rows(graph, model.encoder.host, tokenizer)
         model.encoder.relation_embeddings.weight[N_SPECIAL_ROWS:] = rows
     scorer = completer.on(graph, triples)
     model.centre.copy_(scorer.rows.mean(0))
-    chosen_rows = sample_queries(triples, n_asked, seed)
-    queries = np.asarray(triples, np.int64) if chosen_rows is None else chosen_rows
+    queries = queries_of(training)
     filter = Filter(
         {"train": np.asarray(triples)}, n_entities=graph.n_entities, n_relations=graph.n_relations
     )
@@ -308,18 +292,20 @@ def train_colake_completer(
         with torch_draws(seed_of_batch, "negatives and dropout"):
             return _loss(scorer, queries[batch.numpy()], filter, config.n_negatives, seed_of_batch)
 
-    history = run_epochs(
-        model,
-        len(queries),
-        loss_of,
-        config=config,
-        generator=draws,
-        snapshots=snapshots,
-        on_epoch=on_epoch,
-        validate=lambda: validate(scorer),
-    )
+    with training.progress(config.n_epochs) as on_epoch:
+        history = run_epochs(
+            model,
+            len(queries),
+            loss_of,
+            config=config,
+            generator=draws,
+            snapshots=training.snapshots,
+            on_epoch=on_epoch,
+            validate=lambda: training.validate(scorer),
+        )
     model.eval()
-    return completer, history
+    settings = encoder_settings(config, options)
+    return Trained(scorer=completer, history=history, settings=settings)
 
 
 def _loss(

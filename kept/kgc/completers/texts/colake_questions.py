@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
@@ -23,7 +22,7 @@ from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText
 from kept.batches import MASK_ROW, KnowledgeBatch
 from kept.errors import ConfigError
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triples
 from kept.graphs.builder import BuilderConfig, Exclusion, build
 from kept.graphs.edit import add_fact
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
@@ -59,7 +58,7 @@ class Reader:
     def of(
         cls,
         graph: KnowledgeGraph,
-        context: NDArray[np.integer],
+        context: Triples,
         texts: Texts,
         tokenizer: PreTrainedTokenizerBase,
         *,
@@ -72,7 +71,7 @@ class Reader:
         return cls(readable, texts, tokenizer, builder)
 
     def questions(
-        self, triples: NDArray[np.integer], direction: Direction, *, seed: int | None = None
+        self, triples: Triples, direction: Direction, *, seed: int | None = None
     ) -> Questions:
         """Questions for an end of triples `[batch 3]`; the triple in question is never shown.
 

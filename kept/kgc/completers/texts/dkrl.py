@@ -6,28 +6,30 @@ of a host's table; descriptions alone are ranked, as in its released evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from kept.errors import ConfigError, EvaluationError
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.hosts import load_host, load_tokenizer, word_table
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
 from kept.kgc.completers.relations import RelationRows
 from kept.kgc.completers.texts.beside import require_texts, save_host, saved_host_tokenizer
+from kept.kgc.training import HOST
 from kept.kge.dkrl import DKRL, DKRL_RECIPE, CbowEncoder, train_dkrl
-from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import TextOptions
+from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.simkgc.texts import Texts
-from kept.kge.training_config import TrainingConfig
 from kept.randomness import torch_generator
 from kg_loaders import KnowledgeGraph
 
@@ -44,7 +46,7 @@ class DKRLCompleter:
     relations: tuple[str, ...]
     reads: ClassVar[Literal["texts"]] = "texts"
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> DKRLScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> DKRLScorer:
         del context
         texts = Texts.of(graph, n_words=N_WORDS)
         vectors = self.encode([texts.entity(i) for i in range(graph.n_entities)])
@@ -56,11 +58,7 @@ class DKRLCompleter:
         return self.model.encode_descriptions(*word_ids(texts, self.tokenizer))
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time."""
         del context
@@ -103,8 +101,7 @@ class DKRLScorer:
         if direction == "relation":
             raise EvaluationError("DKRL ranks heads and tails; leave the direction relation out")
         ranker = self.model.ranker(self.vectors, None)
-        scores: Tensor = ranker(direction, self.relations.with_rows(triples))
-        return scores
+        return ranker(direction, self.relations.with_rows(triples))
 
 
 def word_ids(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> tuple[Tensor, Tensor]:
@@ -120,36 +117,38 @@ def word_ids(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> tuple[Tens
     return encoded["input_ids"], encoded["attention_mask"].bool()
 
 
-def train_dkrl_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    host: str,
-    config: TrainingConfig,
-    seed: int,
-    snapshots: Snapshots | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[DKRLCompleter, tuple[float, ...]]:
-    """Train on `triples [triple 3]` of `graph`; returns the completer and the losses by epoch.
+def train(training: Training) -> Trained:
+    """Train DKRL for all epochs of the recipe: the last one is kept, whatever validation says.
 
     ConfigError: no entity has a text.
     """
+    options, seed, started = training.options, training.seed, time.perf_counter()
+    assert isinstance(options, TextOptions)
+    n_epochs, batch_size = options.epochs or RECIPE.n_epochs, options.batch_size
+    config = replace(RECIPE, n_epochs=n_epochs, batch_size=batch_size or RECIPE.batch_size)
+    graph, host = training.splits.graph, options.host or HOST
     require_texts(graph, "dkrl")
     words = word_table(load_host(host)).weight.detach()
     model, tokenizer = _dkrl(words, graph.n_entities, graph.n_relations, seed), load_tokenizer(host)
     texts = Texts.of(graph, n_words=N_WORDS)
     ids, mask = word_ids([texts.entity(i) for i in range(graph.n_entities)], tokenizer)
-    losses = train_dkrl(
-        model,
-        np.asarray(triples),
-        ids,
-        mask,
-        config=config,
-        generator=torch_generator(seed, "dkrl"),
-        snapshots=snapshots,
-        on_epoch=on_epoch,
-    )
-    return DKRLCompleter(model.eval(), tokenizer, tuple(graph.relations)), losses
+    with training.progress(config.n_epochs) as on_epoch:
+        losses = train_dkrl(
+            model,
+            np.asarray(training.splits.train),
+            ids,
+            mask,
+            config=config,
+            generator=torch_generator(seed, "dkrl"),
+            snapshots=training.snapshots,
+            on_epoch=on_epoch,
+        )
+    completer = DKRLCompleter(model.eval(), tokenizer, tuple(graph.relations))
+    value = training.validate(completer.on(graph, training.splits.train))
+    seconds, n_done = time.perf_counter() - started, len(losses)
+    history = TrainingHistory(losses, ((n_done, value),), n_done, False, seconds, {})
+    settings = {"config": asdict(config), "host": host}
+    return Trained(scorer=completer, history=history, settings=settings)
 
 
 def _dkrl(words: Tensor, n_entities: int, n_relations: int, seed: int) -> DKRL:

@@ -7,7 +7,7 @@ both is taken as it is (`open_kepler_run`). Relations have a vector each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,7 +22,7 @@ from kept.auto import saved_tokenizer
 from kept.auto.saved import saved_settings
 from kept.encoders.kepler import KEPLER
 from kept.errors import CheckpointError, ConfigError, EvaluationError
-from kept.evaluation.ranking import Direction, HasScores
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -33,11 +33,12 @@ from kept.kgc.completers.texts.beside import (
     saved_host_config,
     saved_host_tokenizer,
 )
-from kept.kgc.completers.ultra import sample_queries
 from kept.kgc.description_links import encode_sequences
+from kept.kgc.training import HOST, by_recipe, encoder_settings, queries_of
 from kept.kge.encoded import table_scorer
-from kept.kge.resuming.epochs import TrainingHistory, run_epochs
-from kept.kge.resuming.snapshots import Snapshots
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import KeplerOptions
+from kept.kge.resuming.epochs import run_epochs
 from kept.kge.scorers import Scorer
 from kept.kge.simkgc.texts import Texts
 from kept.kge.training_config import TrainingConfig
@@ -79,7 +80,7 @@ class KeplerCompleter:
         """What is read of a graph: a text of more words has more pieces than are read."""
         return Texts.of(graph, n_words=self.objective.options.n_tokens)
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> KeplerScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> KeplerScorer:
         del context
         texts = self.texts(graph)
         vectors = self.encode([texts.plain(i) for i in range(graph.n_entities)])
@@ -103,11 +104,7 @@ class KeplerCompleter:
         return table_scorer(options.score, entities, relations, **extra)
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time."""
         del context
@@ -166,24 +163,27 @@ class KeplerScorer:
         return KeplerScorer(self.completer, self.vectors[entity_ids], self.relations)
 
 
-def train_kepler_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    host: str,
-    config: TrainingConfig,
-    n_tokens: int,
-    seed: int,
-    validate: Callable[[HasScores], float],
-    n_asked: int | None = None,
-    snapshots: Snapshots | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[KeplerCompleter, TrainingHistory]:
-    """Train on `triples [triple 3]` of `graph`; an epoch asks all of them, or `n_asked`.
+def train(training: Training) -> Trained:
+    """Train KEPLER on the source, or take a run of `kept pretrain` as it is (`weights`).
 
     Negatives are entities of the same batch, of which no training triple is true. ConfigError: no
     entity has a text.
     """
+    options = training.options
+    assert isinstance(options, KeplerOptions)
+    if options.weights is None:
+        return _trained(training, options)
+    others = options.model_fields_set - {"weights", "literals"}
+    if others:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
+        raise ConfigError(f"{options.weights} is taken as it was trained: leave out {flags}")
+    settings = {"weights": str(options.weights)}
+    return Trained(scorer=open_kepler_run(options.weights), history=None, settings=settings)
+
+
+def _trained(training: Training, given: KeplerOptions) -> Trained:
+    graph, triples, seed = training.splits.graph, training.splits.train, training.seed
+    config, host = by_recipe(KEPLER_RECIPE, given), given.host or HOST
     require_texts(graph, NAME)
     trained_on = graph.with_triples(np.asarray(triples, np.int32), note="training triples")
     options = KnowledgeEmbeddingOptions(
@@ -191,7 +191,7 @@ def train_kepler_completer(
         n_triples=config.batch_size,
         n_negatives=config.n_negatives,
         negatives="batch",
-        n_tokens=n_tokens,
+        n_tokens=given.tokens or N_TOKENS,
         n_relation_tokens=3,
     )
     tokenizer = load_tokenizer(host)
@@ -199,10 +199,9 @@ def train_kepler_completer(
         encoder = KEPLER.from_host(load_host(host), trained_on)
         objective = FirstKnowledgeEmbedding.for_encoder(encoder, options)
     completer = KeplerCompleter(encoder, objective, tokenizer, tuple(graph.relations))
-    if snapshots is None or not snapshots.is_there:
+    if not training.snapshots.is_there:
         _start_relations(completer, graph, np.asarray(triples, np.int64))
-    chosen_rows = sample_queries(triples, n_asked, seed)
-    rows = np.asarray(triples, np.int64) if chosen_rows is None else chosen_rows
+    rows = queries_of(training)
     preparation = FirstPreparation(options, trained_on, tokenizer)
     draws = torch_generator(seed, NAME)
 
@@ -216,18 +215,20 @@ def train_kepler_completer(
         loss: Tensor = losses[objective.task]
         return loss
 
-    history = run_epochs(
-        torch.nn.ModuleDict({"encoder": encoder, "objective": objective}),
-        len(rows),
-        loss_of,
-        config=config,
-        generator=draws,
-        snapshots=snapshots,
-        on_epoch=on_epoch,
-        validate=lambda: validate(completer.on(graph, triples)),
-    )
+    with training.progress(config.n_epochs) as on_epoch:
+        history = run_epochs(
+            torch.nn.ModuleDict({"encoder": encoder, "objective": objective}),
+            len(rows),
+            loss_of,
+            config=config,
+            generator=draws,
+            snapshots=training.snapshots,
+            on_epoch=on_epoch,
+            validate=lambda: training.validate(completer.on(graph, triples)),
+        )
     encoder.eval()
-    return completer, history
+    settings = encoder_settings(config, given)
+    return Trained(scorer=completer, history=history, settings=settings)
 
 
 @torch.no_grad()

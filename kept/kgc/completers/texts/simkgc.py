@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from transformers import AutoModel, PreTrainedTokenizerBase
 
-from kept.evaluation.ranking import Direction
+from kept.evaluation.ranking import Direction, Triple, Triples
 from kept.hosts import load_host, load_tokenizer
 from kept.kgc.completers.base import Reason
 from kept.kgc.completers.parts import parts_behind
@@ -24,14 +22,15 @@ from kept.kgc.completers.texts.beside import (
     saved_host_config,
     saved_host_tokenizer,
 )
-from kept.kge.resuming.snapshots import Snapshots
+from kept.kgc.training import HOST
+from kept.kge.kinds import Trained, Training
+from kept.kge.options import SimKGCOptions
 from kept.kge.simkgc.networks import BiEncoder, PreBatch
 from kept.kge.simkgc.ranking import SimKGCScorer, encode_texts
 from kept.kge.simkgc.texts import Links, Texts
 from kept.kge.simkgc.training import (
     KnownTriples,
     SimKGCConfig,
-    SimKGCHistory,
     Step,
     train_simkgc,
 )
@@ -59,12 +58,12 @@ class SimKGCCompleter:
     n_hops: int = 0
     reads: ClassVar[Literal["texts"]] = "texts"
 
-    def texts(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> Texts:
+    def texts(self, graph: KnowledgeGraph, context: Triples) -> Texts:
         """What is read of a graph."""
         links = Links(context, graph.n_entities) if self.neighbours else None
         return Texts.of(graph, n_words=self.n_words, links=links)
 
-    def on(self, graph: KnowledgeGraph, context: NDArray[np.integer]) -> SimKGCScorer:
+    def on(self, graph: KnowledgeGraph, context: Triples) -> SimKGCScorer:
         return SimKGCScorer(
             self.model,
             self.tokenizer,
@@ -76,11 +75,7 @@ class SimKGCCompleter:
         )
 
     def reasons(
-        self,
-        graph: KnowledgeGraph,
-        context: NDArray[np.integer],
-        direction: Direction,
-        triple: tuple[int, int, int],
+        self, graph: KnowledgeGraph, context: Triples, direction: Direction, triple: Triple
     ) -> list[Reason]:
         """Parts of both descriptions, left out one at a time; cosines without re-ranking."""
         head, relation, tail = triple
@@ -114,21 +109,22 @@ class SimKGCCompleter:
         return save_host(folder, self.tokenizer, self.model.questions.config)
 
 
-def train_simkgc_completer(
-    graph: KnowledgeGraph,
-    triples: NDArray[np.integer],
-    *,
-    host: str,
-    config: SimKGCConfig,
-    seed: int,
-    validate: Callable[[SimKGCScorer], float],
-    snapshots: Snapshots | None = None,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> tuple[SimKGCCompleter, SimKGCHistory]:
-    """Train on `triples [triple 3]` of `graph`; `validate` also chooses the re-ranking.
+def train(training: Training) -> Trained:
+    """Train SimKGC's two encoders; validation also chooses the re-ranking.
 
     ConfigError: entities without any text beside their identifiers, which teach nothing.
     """
+    options, seed = training.options, training.seed
+    assert isinstance(options, SimKGCOptions)
+    recipe, host = SIMKGC_RECIPE, options.host or HOST
+    config = replace(
+        recipe,
+        n_epochs=options.epochs or recipe.n_epochs,
+        batch_size=options.batch_size or recipe.batch_size,
+        n_steps=options.steps,
+        n_tokens=options.tokens or recipe.n_tokens,
+    )
+    graph, triples = training.splits.graph, training.splits.train
     require_texts(graph, "simkgc")
     with torch_draws(seed, "initial weights"):
         model = BiEncoder(load_host(host))
@@ -147,21 +143,23 @@ def train_simkgc_completer(
             generator=draws,
         )
     step = Step(model, tokenizer, texts, known_triples, config, queue)
-    with torch_draws(seed, "dropout"):
+    with training.progress(config.n_epochs) as on_epoch, torch_draws(seed, "dropout"):
         history = train_simkgc(
             step,
             triples,
             generator=draws,
-            snapshots=snapshots,
+            snapshots=training.snapshots,
             on_epoch=on_epoch,
-            validate=lambda: validate(completer.on(graph, triples)),
+            validate=lambda: training.validate(completer.on(graph, triples)),
         )
     scorer, values = completer.on(graph, triples), {}
     for weight, n_hops in RERANKING:
         scorer.weight, scorer.n_hops = weight, n_hops
-        values[weight, n_hops] = validate(scorer)
+        values[weight, n_hops] = training.validate(scorer)
     weight, n_hops = max(values, key=lambda pair: values[pair])
-    return replace(completer, weight=weight, n_hops=n_hops), history
+    completer = replace(completer, weight=weight, n_hops=n_hops)
+    settings = {"config": asdict(config), "host": host}
+    return Trained(scorer=completer, history=history, settings=settings)
 
 
 def open_simkgc(folder: Path, described: Mapping[str, Any], weights: dict[str, Tensor]) -> Any:

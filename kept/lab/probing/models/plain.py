@@ -175,8 +175,7 @@ def _last_place(base: nn.Module) -> nn.Module:
     After it nodes are independent, so that the masks alone suffice.
     """
     layers = getattr(getattr(base, "encoder", None), "layer", None)
-    module: nn.Module = getattr(layers[-1], "attention", base) if layers else base
-    return module
+    return getattr(layers[-1], "attention", base) if layers else base
 
 
 def _trial(tokenizer: Any) -> Question:

@@ -95,9 +95,7 @@ def answer_table(results: QuestionTables, measure: str) -> Table:
         costs = [fmean(r.costs[key] for r in first.records) for key in ("nodes", "cpu_ms")]
         costs_in_words = [f"{cost:.0f}" for cost in costs]
         rows.append([name, *shares, _share(edited.get(name)), *costs_in_words])
-    columns = (
-        "row", *CONDITIONS, "edited, the new value", "pieces and nodes", "CPU ms a question",
-    )  # fmt: skip
+    columns = ("row", *CONDITIONS, "edited, the new value", "pieces and nodes", "CPU ms a question")
     return Table(columns, rows, f"{measure}: shares of right answers", measure)
 
 

@@ -52,9 +52,11 @@ def run(world: Path) -> Any:
 def test_the_answer_its_facts_and_what_each_changed(run: Any, facts_as: str) -> None:
     done = run(QUESTION, "--as", facts_as)
     assert done.exit_code == 0, done.output
-    first, *facts, without, chosen = done.stdout.partition("\n  Paris —")[0].splitlines()
+    first, backend, *facts, without, chosen = done.stdout.partition("\n  Paris —")[0].splitlines()
     assert chosen.startswith("chosen from the graph: ")
     assert "probability of a word piece 0." in first
+    assert backend.startswith("  written by ")
+    assert backend.endswith("decoder, run by torch")
     assert {line.split("without ")[1].split(":")[0] for line in facts} == {
         "Paris — country → France", "Paris — river → Seine"
     }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kept.apps.cli.training import finetune_run, pretrain_run
+from kept.apps.cli.training import run as training_run
 from kg_loaders import KnowledgeGraph
 from tests.kept.training.test_finetune_command import finetune, kept, world
 from tests.kept.training.tiny_pretraining import write_everything
@@ -33,7 +33,7 @@ def _spoilt(train: Callable[..., Any], name: str) -> Callable[..., Any]:
 def test_finetuning(
     name: str, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finetune_run, "train", _spoilt(finetune_run.train, name))
+    monkeypatch.setattr(training_run, "train", _spoilt(training_run.train, name))
     done = finetune(world, "--steps", 1, "-o", tmp_path / "run", method="none")
     words = " ".join(done.output.split())
     assert done.exit_code == 1, done.output
@@ -47,7 +47,8 @@ def test_pretraining(
 ) -> None:
     settings = write_everything(tmp_path, small_graph)
     (tmp_path / "run.yaml").write_text(json.dumps(settings))  # JSON is YAML
-    monkeypatch.setattr(pretrain_run, "train", _spoilt(pretrain_run.train, "model.safetensors"))
+    spoilt = _spoilt(training_run.train, "model.safetensors")
+    monkeypatch.setattr(training_run, "train", spoilt)
     done = kept("pretrain", "-c", tmp_path / "run.yaml", "-o", tmp_path / "run")
     words = " ".join(done.output.split())
     assert done.exit_code == 1, done.output

@@ -90,6 +90,11 @@ def test_only_an_address_of_links_made_in_the_run_knows_the_linker(
     monkeypatch.setattr(runs_module, "LINKS_VERSION", runs_module.LINKS_VERSION + 1)
     assert name(False) == stored
     assert name(True) != made
+    monkeypatch.setattr(runs_module, "LINKS_VERSION", runs_module.LINKS_VERSION - 1)
+    assert name(True) == made
+    monkeypatch.setattr(runs_module, "lowers_first_letters", lambda graph: True)
+    assert name(False) == stored
+    assert name(True) != made, "links of such a graph are other links"
 
 
 @pytest.mark.parametrize("changed", ["kg", "texts.jsonl", "further.txt", "host"])

@@ -1,9 +1,12 @@
-"""Four made-up worlds, each a graph and a CSV of labelled texts, as a user of `kept fit` has them.
+"""Made-up worlds, each a graph and a CSV of labelled texts, as a user of `kept fit` has them.
 
     roles       the role of a person is in the graph alone
     relations   what a company is to another follows from what kind of company that is, in the graph
     homonyms    as roles, and each name is that of two people, of whom the text names the town
     sparse      a graph that covers a tenth of the people; the text itself says the role
+    medicines   what a medicine is for; names in lower case, and columns sentence, entity and class
+    tags        BIO tags of names, of which the graph says whether a person, a town or a company
+    far         the town of the firm that a person works for: two facts away, and each firm is new
 
 Every name is made up and no test name is in training, so that memorising helps nobody.
 """
@@ -38,6 +41,12 @@ SAYS = {
     "curator": "hung the paintings", "gardener": "pruned the roses", "pilot": "landed the plane",
     "nurse": "dressed the wound", "plumber": "mended the pipes", "notary": "sealed the deed",
 }  # fmt: skip
+EFFECTS = ("fever", "pain", "cough", "allergy")
+DOSES = (
+    "The patient took {a} on {day}.", "{a} was given twice on {day}.",
+    "We stopped {a} last {day}.", "On {day} she asked for {a} 20 mg.",
+)  # fmt: skip
+TAGGED = ("person", "town", "company")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 
 
@@ -141,11 +150,67 @@ def sparse(n: int, seed: int) -> PrivateWorld:
     return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, False)
 
 
+def medicines(n: int, seed: int) -> PrivateWorld:
+    """What a medicine is for; the graph writes names in lower case, some texts do not."""
+    draws = generator(seed, "private world", "medicines")
+    names = [name.lower() + "in" for name in made_up_names(n, draws)]
+    records = [*_named({f"M{i}": name for i, name in enumerate(names)})]
+    records += _classes("E", EFFECTS, "used against")
+    rows = []
+    for i, name in enumerate(names):
+        effect = int(draws.integers(len(EFFECTS)))
+        records.append(Triple(f"M{i}", "used against", f"E{effect}"))
+        written = name.capitalize() if draws.random() < 0.3 else name
+        rows.append((_scene(DOSES, written, "", draws), written, EFFECTS[effect]))
+    columns = ("sentence", "entity", "class")
+    return PrivateWorld(graph_from_records(records), columns, rows, True)
+
+
+def tags(n: int, seed: int) -> PrivateWorld:
+    """Names of one or two words in sentences; the graph says what has the name."""
+    draws = generator(seed, "private world", "tags")
+    words = made_up_names(2 * n, draws)
+    records = _classes("C", TAGGED, "is a")
+    rows = []
+    for i in range(n):
+        name = [words[2 * i], words[2 * i + 1]][: int(draws.integers(1, 3))]
+        which = int(draws.integers(len(TAGGED)))
+        records += _named({f"N{i}": " ".join(name)})
+        records.append(Triple(f"N{i}", "is a", f"C{which}"))
+        scene = _scene(SCENES[:3], "@", "", draws).replace(".", " .").split()
+        marks = [f"{'B' if k == 0 else 'I'}-{TAGGED[which].upper()}" for k in range(len(name))]
+        tokens = [word for each in scene for word in (name if each == "@" else [each])]
+        tags = [tag for each in scene for tag in (marks if each == "@" else ["O"])]
+        rows.append((" ".join(tokens), " ".join(tags)))
+    return PrivateWorld(graph_from_records(records), ("tokens", "tags"), rows, True)
+
+
+def far(n: int, seed: int) -> PrivateWorld:
+    """A person's town is that of a firm of which nobody else is: no fact of the person says it."""
+    draws = generator(seed, "private world", "far")
+    names = made_up_names(2 * n, draws)
+    towns = ("Oslo", "Bern", "Lyon", "Turin")
+    people = {f"P{i}": names[i] for i in range(n)}
+    firms = {f"F{i}": f"{names[n + i]} Works" for i in range(n)}
+    records = [*_named(people | firms), *_classes("T", towns, "located in")]
+    rows = []
+    for i in range(n):
+        town = int(draws.integers(len(towns)))
+        records += [
+            Triple(f"P{i}", "works for", f"F{i}"), Triple(f"F{i}", "located in", f"T{town}"),
+        ]  # fmt: skip
+        rows.append((_scene(SCENES[:3], names[i], "", draws), names[i], towns[town]))
+    return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, False)
+
+
 WORLDS: dict[str, Callable[[int, int], PrivateWorld]] = {
     "roles": roles,
     "relations": relations,
     "homonyms": homonyms,
     "sparse": sparse,
+    "medicines": medicines,
+    "tags": tags,
+    "far": far,
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,15 @@ from typer.testing import CliRunner
 import kept
 from kept.apps.cli import app
 from kept.errors import CheckpointError, ConfigError
+from kept.hosts import load_tokenizer
 from kept.lab.fitting import run as run_module
+from kept.lab.fitting.data import read_data
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.run import fit
 from kept.lab.fitting.search import Candidate
+from kept.tasks.datasets.tables import read_labelled
 from kept.training.finetuning.predictor import Predictor
+from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import ExistsError
 from tests.kept.lab.fitting.private_worlds import WORLDS
 
@@ -35,7 +41,7 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
     world = WORLDS[name](40, 0)
     kg, data = world.write(tmp_path)
     result = kept.fit(data, kg=kg, output=tmp_path / "run", host=str(host), **TINY)
-    assert result["kind"] == {"relations": "relation"}.get(name, "mention")
+    assert result["kind"] == {"relations": "relation", "tags": "tagging"}.get(name, "mention")
     stored = json.loads((tmp_path / "run/fit.json").read_text(encoding="utf-8"))
     assert stored["scores"] == result["scores"]
     assert set(stored["scores"]) >= {"chosen", "none", "majority"}
@@ -46,11 +52,12 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
         mentions = [mention for row in rows for mention in row["mentions"]]
         assert max(len(mention.get("candidates") or ()) for mention in mentions) <= 3
     predictor = Predictor.from_pretrained(tmp_path / "run")
-    columns = dict(zip(world.columns, world.rows[0], strict=True))
-    targets = [columns[use] for use in ("mention", "head", "tail") if use in columns]
-    example = kept.question(columns["text"], *targets)
-    (labels,) = predictor.predict([example], kg)
-    assert labels[0] in {row[-1] for row in world.rows}
+    first = read_labelled(data).examples[0]
+    text, is_tagged = first.linked.text, result["kind"] == "tagging"
+    targets = [] if is_tagged else [text[each.start : each.end] for each in first.targets]
+    (labels,) = predictor.predict([kept.question(text, *targets)], kg)
+    known = {label for row in world.rows for label in (row[-1].split() if is_tagged else row[-1:])}
+    assert set(labels) <= known
 
 
 def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> None:
@@ -60,8 +67,9 @@ def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> N
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert "task: mention with" in done.output
-    assert "majority: " in done.output
+    assert "task: mention, " in done.output
+    assert "always the most frequent answer" in done.output
+    assert re.search(r"took .* reading and linking, .* choosing, .*forecast", done.output)
     assert (place / "run/README.md").is_file()
     again = CliRunner().invoke(app, arguments)
     assert again.exit_code == 1
@@ -113,8 +121,8 @@ def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
     call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
     with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
         kept.fit(place / "other.csv", **call)
-    assert "--label" in str(caught.value)
-    assert kept.fit(place / "other.csv", label="role", **call)["kind"] == "mention"
+    assert "--column label=role" in str(caught.value)
+    assert kept.fit(place / "other.csv", column={"label": "role"}, **call)["kind"] == "mention"
 
 
 def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: Path) -> None:
@@ -122,7 +130,7 @@ def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: 
     renamed = header.replace("text", "sentence").replace("mention", "who")
     (place / "mine.csv").write_text("\n".join([renamed, *rows]), encoding="utf-8")
     call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
-    kept.fit(place / "mine.csv", text="sentence", mention="who", **call)
+    kept.fit(place / "mine.csv", column={"text": "sentence", "mention": "who"}, **call)
     (place / "new.csv").write_text("\n".join([renamed, *rows[:3]]), encoding="utf-8")
     (place / "usual.csv").write_text("\n".join([header, *rows[:3]]), encoding="utf-8")
     predictions = [
@@ -149,3 +157,74 @@ def test_too_few_examples_are_refused_with_a_remedy(place: Path) -> None:
     (place / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="give more rows"):
         kept.fit(place / "few.csv", kg=place / "kg", output=place / "run")
+
+
+def rows(place: Path, *lines: str, header: str = "text,label") -> Path:
+    (place / "rows.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return place / "rows.csv"
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("{i}.5", "24 different labels, all numbers: kept fit predicts classes; replace them by"),
+        ("In year {i} it rained.", "are text and label interchanged"),
+        ("x", "1 different labels; at least 2 are needed"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(place: Path, label: str, message: str) -> None:
+    path = rows(place, *[f"A day {i}.,{label.format(i=i)}" for i in range(24)])
+    with pytest.raises(ConfigError, match=message):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+
+
+def test_rows_of_one_text_say_why_they_are_too_few(place: Path) -> None:
+    path = rows(place, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
+    with pytest.raises(ConfigError, match="40 rows of 1 different texts and names give 0 training"):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+
+
+def test_tags_that_are_numbers_are_refused_and_labels_of_two_cases_said(place: Path) -> None:
+    path = rows(place, *["Ada left .,1 0 0"] * 24, header="tokens,tags")
+    with pytest.raises(ConfigError, match=r"the tags are numbers \(0, 1\); write their names"):
+        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+    path = rows(place, *[f"A day {i}.,{'xXy'[i % 3]}" for i in range(30)])
+    options = FitOptions.read(None, {"data": path, "kg": place / "kg", **TINY})
+    notes = read_data(options, KnowledgeGraph.open(place / "kg")).notes
+    assert notes[1] == "labels that differ by case alone: 'X' and 'x'"
+
+
+@pytest.mark.parametrize("max_words", [16, 32, 64])
+def test_texts_that_are_cut_are_counted_on_the_screen(
+    max_words: int, place: Path, host: Path
+) -> None:
+    """As many as have more pieces than fit between the first and the last, of the training texts
+    for the model that is chosen and its rivals; the remedy only where the host reads more."""
+    lines = (place / "data.csv").read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(lines))
+    for number, n_words in enumerate((20, 50, 70)):
+        rows[number]["text"] += " old" * n_words
+    splits = ["train"] * 3 + ["dev", "test", "train"] * len(rows)
+    rows = [row | {"part": split} for row, split in zip(rows, splits, strict=False)]
+    with (place / "data.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerows(rows)
+    arguments = [
+        "fit", str(place / "data.csv"), "--kg", str(place / "kg"), "-o", str(place / "run"),
+        "--host", str(host), "--methods", "none", "--budget", "0.001", "--column", "split=part",
+        "--max-words", str(max_words),
+    ]  # fmt: skip
+    ended = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert ended.exit_code == 0, ended.output
+    tokenizer = load_tokenizer(host)
+    texts = [row["text"] for row in rows if row["part"] == "train"]
+    n_cut = sum(len(tokenizer(text)["input_ids"]) > max_words for text in texts)
+    assert n_cut
+    words = f"train: {n_cut} of {len(texts)} texts cut at {max_words} word pieces"
+    (line,) = [line for line in ended.output.splitlines() if words in line]
+    assert line.endswith(
+        "the language model reads no longer texts: give parts of them"
+        if max_words == 64
+        else "--max-words 64 reads more"
+    )

@@ -32,6 +32,9 @@ TWINS = Coverage("mentions", 100, 1.0, 1.0, 0.8)
         ({"score": 0.6, "none": 0.6}, TWINS, "no-gain", "several entities of that name"),
         ({"score": 0.21, "none": 0.21}, SPARSE, "nothing-learned", "add aliases"),
         ({"score": 0.21, "none": 0.21}, FULL, "nothing-learned", "label more texts"),
+        ({"score": 0.95, "none": 0.95, "majority": 0.95}, FULL, "nothing-learned",
+         "95% of the test examples have the same label"),
+        ({"score": 0.98, "none": 0.98, "majority": 0.93}, FULL, "text-decides", "the text decides"),
     ],
 )  # fmt: skip
 def test_findings_have_a_verdict_and_a_remedy(

@@ -62,7 +62,7 @@ def test_the_columns_say_which_task(tmp_path: Path, name: str, text: str, kind: 
         ("text,start,end,label\nAnna.,0,4,x\nB.,1,9,y\n", 3, "a text of 2; end is exclusive"),
         ("text,start,end,label\nAnna.,a,4,x\n", 2, "are not numbers"),
         ("tokens,tags\na b,O\n", 2, "2 words with 1 tags"),
-        ("text,label,split\nA.,x,trian\n", 2, "split 'trian' is none of"),
+        ("text,label,split\nA.,x,train\nA.,x,trian\n", 3, "split 'trian' is none of"),
     ],
 )
 def test_a_faulty_line_is_named(tmp_path: Path, text: str, line: int, reason: str) -> None:
@@ -83,7 +83,7 @@ def test_many_faulty_lines_are_named_at_once(tmp_path: Path) -> None:
 
 def test_a_missing_column_says_which_there_are_and_how_to_name_it(tmp_path: Path) -> None:
     path = written(tmp_path, "satz,klasse\nEin Tag.,x\n")
-    with pytest.raises(ConfigError, match="--text and --label"):
+    with pytest.raises(ConfigError, match="--column text=satz, or write"):
         read_labelled(path)
     table = read_labelled(path, {"text": "satz", "label": "klasse"})
     assert table.examples[0].labels == ("x",)
@@ -117,7 +117,7 @@ def test_a_mention_is_a_whole_word_and_repeats_are_said(tmp_path: Path) -> None:
     path = written(tmp_path, "text,mention,label\nAnnabel met Ann and Ann.,Ann,x\n")
     table = read_labelled(path)
     assert table.examples[0].targets == (Mention(12, 15),)
-    assert "1 mentions occur more than once" in table.notes[0]
+    assert "1 mentions occur more than once" in table.notes[1]
 
 
 def test_splits_are_read(tmp_path: Path) -> None:
@@ -166,3 +166,79 @@ def test_lines_without_a_cell_hold_no_example(tmp_path: Path) -> None:
     assert [example.linked.text for example in table.examples] == ["A.", "B."]
     with pytest.raises(ConfigError, match=r"a\.csv:7"):
         read_labelled(written(tmp_path, "\n , \ntext,label\nA.,x\n,\n\nB.,\n"))
+
+
+def test_a_column_entity_of_words_of_the_text_is_the_mention(tmp_path: Path) -> None:
+    rows = "sentence,entity,class\nWe gave Zorin.,zorin,x\nWe gave Anol.,Anol,y\n"
+    table = read_labelled(written(tmp_path, rows))
+    assert (table.kind, table.columns["mention"]) == ("mention", "entity")
+    assert [each.targets for each in table.examples] == [(Mention(8, 13),), (Mention(8, 12),)]
+    table = read_labelled(written(tmp_path, "text,entity,label\nWe gave Zorin.,Q5,x\n"))
+    assert table.kind == "classification"
+    assert table.notes == ["columns: text from 'text', label from 'label'; not used: 'entity'"]
+
+
+def test_what_is_read_and_what_is_not_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path, "id,review,film,genre,set\n1,I saw Zorin twice.,Zorin,x,b-7\n")
+    table = read_labelled(path, {"text": "review", "label": "genre"})
+    assert table.splits == [""], "no cell of `set` is a split"
+    assert table.notes[0] == (
+        "columns: text from 'review', label from 'genre'; not used: 'film', 'set'"
+    )
+    assert "'film' holds words of the text" in table.notes[1]
+    assert "give --column mention=film" in table.notes[1]
+    with pytest.raises(ConfigError, match="with --column text=review, or"):
+        read_labelled(path)
+    rows = "my text,our class,n\nIt is a day.,x,1\nSo it is.,x,2\n"
+    with pytest.raises(ConfigError, match='--column "text=my text" --column "label=our class", or'):
+        read_labelled(written(tmp_path, rows))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["text;label\nA; B.;x\n".replace("A; B", "A, B"), "text\tlabel\nA, B.\tx\n",
+     "sep=;\ntext;label\n\"A, B.\";x\n", '"text";"label"\n"A, B.";"x"\n'],
+)  # fmt: skip
+def test_a_csv_may_have_another_delimiter(tmp_path: Path, text: str) -> None:
+    (example,) = read_labelled(written(tmp_path, text)).examples
+    assert (example.linked.text, example.labels) == ("A, B.", ("x",))
+
+
+def test_a_name_of_two_columns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="several columns called 'label'; rename all but one"):
+        read_labelled(written(tmp_path, "text,label,label\nA.,x,y\n"))
+
+
+def test_a_file_that_is_not_utf_8_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("text,label\nCaf\xe9.,x\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"save the file as UTF-8.*iconv"):
+        read_labelled(tmp_path / "a.csv")
+
+
+def test_labels_that_are_joined_are_several_of_a_mention_and_one_of_a_text(tmp_path: Path) -> None:
+    rows = "text,mention,label\nAnna left.,Anna,x|y\nBo left.,Bo,x\n"
+    table = read_labelled(written(tmp_path, rows))
+    assert (table.kind, table.examples[0].labels) == ("typing", ("x", "y"))
+    assert table.notes[-1] == "1 labels hold '|', and are read as several labels of a mention"
+    table = read_labelled(written(tmp_path, "text,label\nAnna left.,x|y\n"))
+    assert (table.kind, table.examples[0].labels) == ("classification", ("x|y",))
+    assert "each is one class" in table.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"text": "Anna", "label": [[0, 4, "x"]]}', '{"text": "Anna", "label": {"x": 1}}',
+     '{"text": "Anna", "entities": [{"start": 0, "end": 4, "label": "x"}]}'],
+)  # fmt: skip
+def test_several_mentions_in_a_line_are_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError, match="one line per mention, with text, start, end and label"):
+        read_labelled(written(tmp_path, line + "\n", "a.jsonl"))
+
+
+def test_offsets_that_cut_words_are_said_and_half_a_pair_is_not_used(tmp_path: Path) -> None:
+    rows = "text,start,end,label\nAnna left.,0,3,x\nSo Bo left.,2,5,y\nBo left.,0,2,x\n"
+    notes = read_labelled(written(tmp_path, rows)).notes
+    assert notes[1].startswith("2 mentions begin or end inside a word")
+    table = read_labelled(written(tmp_path, "text,subject,start,label\nAnna left.,Re: x,0,x\n"))
+    assert table.kind == "classification"
+    assert "not used: 'subject', 'start'" in table.notes[0]

@@ -56,10 +56,12 @@ class Watched(View):
         return CoLAKEView().n_nodes(n_words, n_links, n_facts)
 
 
-def sentence(head: str, tail: str, label: str = "P17", n_words: int = 0) -> TaskExample:
-    text = f"{'old ' * n_words}Paris and Berlin"
-    start = 4 * n_words
-    places = (Mention(start, start + 5), Mention(start + 10, start + 16))
+def sentence(
+    head: str, tail: str, label: str = "P17", n_words: int = 0, n_between: int = 0
+) -> TaskExample:
+    text = f"{'old ' * n_words}Paris {'old ' * n_between}and Berlin"
+    start, second = 4 * n_words, 4 * (n_words + n_between) + 10
+    places = (Mention(start, start + 5), Mention(second, second + 6))
     links = tuple(gold_link(m.start, m.end, e) for m, e in zip(places, (head, tail), strict=True))
     return TaskExample(LinkedText(text, links), (label,), places, (head, tail))
 
@@ -194,9 +196,10 @@ def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
-    data = made([long, short], small_graph, tokenizer)
+    apart = sentence("Q90", "Q142", n_between=50)
+    data = made([apart, short], small_graph, tokenizer)
     assert (len(data), data.indices.tolist(), data.skipped) == (1, [1], {CUT: 1})
-    assert [example.targets for example in data.cut_off] == [long.targets]
+    assert [example.targets for example in data.cut_off] == [apart.targets]
     tags = dataclasses.replace(long, labels=("P1", "P17"), pair=None)
     tagged = made([tags], small_graph, tokenizer, problem_type=TAGGING)
     batch = tagged.sample(0, epoch=0, seed=0)
@@ -208,7 +211,7 @@ def test_a_target_behind_the_maximum_of_the_view_is_cut_off(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     """E-BERT's builder keeps all words where the view has a maximum: that one counts."""
-    short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
+    short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_between=50)
     line, options = METHODS["ebert"], {"max_length": 40}
     view = line.view.of(small_graph, tokenizer, **options)
     builder = builder_for(line, SMALL, options)
@@ -250,6 +253,38 @@ def test_samples_depend_on_seed_epoch_and_index_alone(
     assert batch.labels.tolist() == [0] * len(batch)
     assert len(batch.target_spans) == len(batch)
     assert "3 texts, 6 links" in repr(data)
+
+
+@pytest.mark.parametrize("policy", ["degree", "random"])
+def test_samples_at_once_are_those_made_one_by_one(
+    policy: str, small_graph: KnowledgeGraph, tokenizer: Any
+) -> None:
+    """Those without random choices are built for the first epoch and kept."""
+    builder = dataclasses.replace(SMALL, policy=policy, max_neighbours=1)
+    examples = [sentence("Q90", "Q64", n_words=n) for n in range(4)]
+    data = made(examples, small_graph, tokenizer, builder=builder)
+    for epoch in (0, 1):
+        alone = [
+            made(examples, small_graph, tokenizer, builder=builder).sample(i, epoch=epoch, seed=1)
+            for i in (2, 0, 2)
+        ]
+        together = data.samples([2, 0, 2], epoch=epoch, seed=1)
+        assert all(one.same_as(other) for one, other in zip(alone, together, strict=True))
+    assert isinstance(data.view, Watched)
+    assert len(data.view.graphs) == (2 if policy == "degree" else 4)
+
+
+def test_no_more_samples_are_kept_than_the_limit(
+    small_graph: KnowledgeGraph, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kept.training.finetuning.data.MOST_STORED", 1)
+    examples = [sentence("Q90", "Q64", n_words=n) for n in range(3)]
+    builder = dataclasses.replace(SMALL, policy="degree")
+    data = made(examples, small_graph, tokenizer, builder=builder)
+    for epoch in (0, 1):
+        data.samples([0, 1, 2], epoch=epoch, seed=1)
+    assert isinstance(data.view, Watched)
+    assert len(data.view.graphs) == 5
 
 
 def test_the_fingerprint_follows_every_choice(small_graph: KnowledgeGraph, tokenizer: Any) -> None:

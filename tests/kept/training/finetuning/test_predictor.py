@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -180,16 +179,24 @@ def test_plain_texts_are_linked_by_the_names_of_the_graph(
     assert predictor.explain(question("ab met cd .", "ab"), graph).label == found[0]
 
 
-@pytest.mark.parametrize(
-    ("asked", "reason"),
-    [
-        ("ab met cd .", r"needs 1 mention\(s\) in a text, 'ab met cd \.' comes with 0"),
-        (question("the " * 200 + "ab", (800, 802)), "cut off with the text after 128 word pieces"),
-    ],
-)
-def test_what_cannot_be_asked(graph: KnowledgeGraph, host: Path, asked: Any, reason: str) -> None:
+def test_a_text_without_a_mention_is_no_question(graph: KnowledgeGraph, host: Path) -> None:
+    reason = r"needs 1 mention\(s\) in a text, 'ab met cd \.' comes with 0"
     with pytest.raises(ConfigError, match=reason):
-        _predictor("kbert", graph, host).predict([asked], graph)
+        _predictor("kbert", graph, host).predict(["ab met cd ."], graph)
+
+
+def test_a_mention_far_into_a_text_is_read_in_a_window(graph: KnowledgeGraph, host: Path) -> None:
+    """The answer is that of the window alone: what lies further away is nothing to it."""
+    predictor, far = _predictor("kbert", graph, host), "the " * 200
+    predictor.builder = dataclasses.replace(predictor.builder, max_words=40)
+    long = question(f"{far}ab met cd .{far}", (800, 802))
+    (found,) = predictor.predict([long], graph)
+    n_room = 40 - 2  # all but the special pieces
+    words = long.linked.text.split()
+    first = 200 - (n_room - 1) // 2
+    near = " ".join(words[first : first + n_room])
+    (alone,) = predictor.predict([question(near, "ab")], graph)
+    assert found == alone
 
 
 @pytest.mark.parametrize("target", ["a", "x", ""])

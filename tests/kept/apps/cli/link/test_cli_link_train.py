@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,10 +9,11 @@ import typer
 from typer.testing import CliRunner
 
 from entity_linking import DictionaryLinker, LinkedText, gold_link, write_jsonl
-from entity_linking.calibration.fitting import load_decision
+from entity_linking.calibration.fitting import load_decision, save_decision
 from entity_linking.errors import LinkingError
 from entity_linking.scorers.mix import default_scorers
 from entity_linking.scorers.reranker import Reranker
+from kept.apps.cli import app as kept_app
 from kept.apps.cli.link.train import train
 from kept.linking.linkers import LinkerSettings, open_linker
 from kg_loaders import KnowledgeGraph
@@ -77,6 +80,41 @@ def test_kinds_of_text_and_a_decision_for_others(small_graph: KnowledgeGraph, go
     linked = open_linker(settings, small_graph).link(["Paris, France"])
     assert linked[0].links[0].entity == "Q90"
     assert linked[0].links[0].confidence < 1.0
+    for name in ("gold.jsonl", "other.jsonl"):
+        assert re.search(rf"^{name} held out: 0\.\d+ of the names linked, ", result.output, re.M)
+
+    texts = folder / "texts.txt"
+    calibrate = ["link", "calibrate", str(texts), "--kg", str(folder / "kg"), "--method", "trained"]
+    calibrate += ["--model", str(folder / "model"), "--like", str(folder / "decision.json")]
+    confidences = {}
+    for name, lines in {
+        "known": "Paris, France\n" * 9,
+        "hardly known": "Paris, France\n" + "Paris the singer\n" * 8,
+    }.items():
+        texts.write_text(lines)
+        out = folder / f"{name}.json"
+        adapted = CliRunner().invoke(kept_app, [*calibrate, "-o", str(out)])
+        assert adapted.exit_code == 0, adapted.output
+        assert f"in {len(lines.splitlines())} texts are linked" in adapted.output
+        own = open_linker(replace(settings, decision=str(out)), small_graph).link(["Paris, France"])
+        assert own[0].links[0].entity == "Q90"
+        confidences[name] = own[0].links[0].confidence
+    assert confidences["known"] > confidences["hardly known"] + 0.1
+    refused = CliRunner().invoke(kept_app, [*calibrate, "--find", "-o", str(folder / "no.json")])
+    assert refused.exit_code
+    assert "--like reads no annotations, which --find needs" in refused.output
+    alone = folder / "alone.json"
+    save_decision(replace(fitted, above_linked=None), alone)
+    wrong = [str(alone) if each.endswith("decision.json") else each for each in calibrate]
+    refused = CliRunner().invoke(kept_app, [*wrong, "-o", str(folder / "no.json")])
+    assert "not for other kinds of text" in refused.output
+    link = ["link", str(texts), "--kg", str(folder / "kg"), "--method", "trained"]
+    link += ["--model", str(folder / "model"), "--decision"]
+    for path, meaning in (
+        (folder / "decision.json", "calibrated for other kinds of text than gold.jsonl"),
+        (folder / "known.json", "calibrated on gold.jsonl, other.jsonl; adapted to texts.txt"),
+    ):
+        assert meaning in CliRunner().invoke(kept_app, [*link, str(path)]).output
 
 
 @pytest.mark.parametrize(
